@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from signalbook.pipeline import Job, PipelineError, run
+from signalbook.pipeline.places import Storage
 from signalbook.pipeline.sources.captures import CLOUDEVENTS, KAFKA
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -177,3 +178,94 @@ def test_captured_records_land(
         ("P0", "kafka:t/0", 5),
         ("P1", "kafka:t/0", 6),
     }
+
+
+def spoil(path: Path, part: bytes) -> None:
+    """Have bytes of a page be others."""
+    content = path.read_bytes()
+    assert content.count(part) == 1
+    path.write_bytes(content.replace(part, b"\xff" * len(part)))
+
+
+@pytest.fixture
+def damaged(tmp_path: Path, parcels: Any) -> Path:
+    """A folder of three files: one whole, one with a page that is damaged, one that is cut off."""
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    for name, first in (("a.parquet", 0), ("b.parquet", 100), ("c.parquet", 200)):
+        texts = [json.dumps(parcels.event(first + number)) for number in range(100)]
+        # Pages of one value, each with its checksum, in two row groups.
+        pq.write_table(
+            pa.table({"value": texts}), folder / name, row_group_size=50, use_dictionary=False, compression="none",
+            data_page_size=1, write_batch_size=1, write_page_checksum=True, write_statistics=False,
+        )  # fmt: skip
+    spoil(folder / "b.parquet", b'"P120"')
+    cut = (folder / "c.parquet").read_bytes()[:-30]
+    (folder / "c.parquet").write_bytes(cut)
+    return folder
+
+
+def job_of(folder: Path, definitions: Path, output: Path, **more: Any) -> Job:
+    return Job(
+        registry=str(definitions), inputs=(str(folder),), output=output, table_format="parquet",
+        input_format=CLOUDEVENTS.name, **more,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("lost", ["b.parquet", "c.parquet", ""])
+def test_of_damaged_captures_lands_what_is_whole(
+    spark_session: SparkSession, damaged: Path, definitions: Path, tmp_path: Path, lost: str
+) -> None:
+    """And the damage is a dead letter, with the file and the row from which on it cannot be read."""
+    if lost:
+        (damaged / lost).unlink()
+    report = run(job_of(damaged, definitions, tmp_path / "out"))
+    letters = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
+    found = {
+        (each["source"].rpartition("/")[2], each["position"], each["violations"][0]["rule"]): each["violations"][0][
+            "message"
+        ]
+        for each in letters
+    }
+    wanted = {("b.parquet", 20, "damaged_file"), ("c.parquet", 0, "unreadable_file")}
+    assert found.keys() == {each for each in wanted if each[0] != lost}
+    ids = pq.read_table(tmp_path / "out" / "tables")["id"].to_pylist()
+    assert len(ids) == len(set(ids)) == report.landed
+    whole = {f"P{number}" for number in range(100)}
+    if lost != "b.parquet":
+        said = found["b.parquet", 20, "damaged_file"]
+        assert said.startswith("rows 20 to 49, of row group 0, cannot be read: ")
+        whole |= {f"P{100 + number}" for number in [*range(20), *range(50, 100)]}
+    assert set(ids) == whole
+    assert not (tmp_path / "out" / ".staging").exists()
+
+
+def test_damaged_captures_may_stop_a_run(
+    spark_session: SparkSession, damaged: Path, definitions: Path, tmp_path: Path
+) -> None:
+    (damaged / "c.parquet").unlink()
+    with pytest.raises(PipelineError, match=r"cannot read file:\S+/b.parquet"):
+        run(job_of(damaged, definitions, tmp_path / "out", on_damaged_file="stop"))
+    assert not (tmp_path / "out" / "dead_letters").exists()
+
+
+def test_captures_of_which_nothing_can_be_read(
+    spark_session: SparkSession, damaged: Path, definitions: Path, tmp_path: Path
+) -> None:
+    for name in ("a.parquet", "b.parquet"):
+        (damaged / name).unlink()
+    with pytest.raises(PipelineError, match="none of its files is Parquet with a footer that can be read"):
+        run(job_of(damaged, definitions, tmp_path / "out"))
+
+
+def test_columns_of_salvaged_captures(spark_session: SparkSession, tmp_path: Path) -> None:
+    """They are what Spark makes of them, and where they were."""
+    path = tmp_path / "x.parquet"
+    columns = {
+        "value": pa.array([b"a", None]), "Topic": pa.array(["t", "t"]), "partition": pa.array([3, None], pa.int32()),
+        "offset": pa.array([70, 71], pa.int64()), "timestamp": pa.array([AT, None], pa.timestamp("ns", tz="UTC")),
+        "headers": pa.array([TYPE, None]), "other": pa.array([1, 2]),
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), path, version="2.4")
+    whole = KAFKA.load(spark_session, [str(path)], {}).collect()
+    assert KAFKA.salvage(spark_session, [str(path)], {}, Storage()).collect() == whole

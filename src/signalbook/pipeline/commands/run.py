@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.messages import Policy
 from signalbook.pipeline.commit import (
@@ -33,6 +33,7 @@ from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import FileSource, RecordSource
 from signalbook.pipeline.sources.inputs import find_files, plan_tasks
+from signalbook.pipeline.sources.salvage import DamagedInput, SalvagingSource
 from signalbook.values import fingerprint, now
 
 _REPEATED: Final = "this batch was committed before: nothing was read and nothing changed"
@@ -149,8 +150,21 @@ def _input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
 
 
 def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession) -> Intake:
-    records = source.load(session, job.inputs, job.options)
-    return Intake(source=source.name, origin=origin, records=records.coalesce(session.sparkContext.defaultParallelism))
+    def dealt(records: DataFrame) -> DataFrame:
+        return records.coalesce(session.sparkContext.defaultParallelism)
+
+    def rest() -> DataFrame:
+        assert isinstance(source, SalvagingSource)
+        return dealt(source.salvage(session, job.inputs, job.options, job.storage))
+
+    salvage = rest if isinstance(source, SalvagingSource) and job.on_damaged_file == "land" else None
+    try:
+        records = dealt(source.load(session, job.inputs, job.options))
+    except DamagedInput:
+        if salvage is None:
+            raise
+        records, salvage = salvage(), None
+    return Intake(source=source.name, origin=origin, records=records, salvage=salvage)
 
 
 def _dealt(

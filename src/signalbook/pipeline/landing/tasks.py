@@ -38,6 +38,7 @@ from signalbook.pipeline.places import Place, Storage, Where, place_of
 from signalbook.pipeline.reports.report import Tally, decode
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Source, Split, within_limit
+from signalbook.pipeline.sources.salvage import is_damage
 from signalbook.pipeline.tables.naming import escape
 
 PLAN: Final = "plan.json"
@@ -235,14 +236,15 @@ class Intake:
     """What a batch reads by the source called ``source``.
 
     Either the splits of files for each task, or ``records``, which Spark brings from elsewhere: rows of
-    ``RECORD_COLUMNS``, each of its partitions a task. ``origin`` distinguishes this input from another;
-    ``storage`` is how files in stores are reached.
+    ``RECORD_COLUMNS``, each of its partitions a task; ``salvage`` brings what is whole of them where Spark fails at a
+    damaged file. ``origin`` distinguishes this input from another; ``storage`` is how files in stores are reached.
     """
 
     source: str
     origin: str
     tasks: tuple[tuple[Split, ...], ...] = ()
     records: DataFrame | None = None
+    salvage: Callable[[], DataFrame] | None = None
     storage: Storage = field(default_factory=Storage)
 
     @property
@@ -293,6 +295,20 @@ class Attempt:
 
     def process(self, session: SparkSession, show: ShowProgress) -> JournalEntry:
         """Let Spark do every task, and hold the counts to the files. Raises ``PipelineError``."""
+        salvage = self.intake.salvage
+        try:
+            return self._process(session, show)
+        except PipelineError as error:
+            if salvage is None or not is_damage(error):
+                raise
+            try:
+                records = salvage()
+            except PipelineError:  # where only Spark reads
+                raise error from None
+        # In a folder of its own: tasks of the first try may still be writing to theirs.
+        return replace(self, intake=replace(self.intake, records=records, salvage=None)).process(session, show)
+
+    def _process(self, session: SparkSession, show: ShowProgress) -> JournalEntry:
         started = time.monotonic()
         policy = settled(self.policy, self.journal)
         folder = self._stage(policy)

@@ -376,6 +376,9 @@ def record_batches(records: pa.RecordBatch) -> Iterator[MessageBatch]:
     # Sessions may have larger types for texts, and times in zones of their own.
     found = records if records.schema.types == RECORD_TYPES.types else records.cast(RECORD_TYPES)
     for piece in _pieces(_timely(found)):
+        if _protocol(piece) in (DAMAGED, UNREADABLE):
+            yield from _damages(piece)
+            continue
         fit = structured_events(piece)
         # Two batches at most, so that the order of records is kept within each kind; between kinds it means nothing.
         for rows, to_batch in ((fit, _event_batch), (~fit, _other_batch)):
@@ -383,6 +386,11 @@ def record_batches(records: pa.RecordBatch) -> Iterator[MessageBatch]:
                 yield to_batch(piece)
             elif rows.any():
                 yield to_batch(piece.filter(pa.array(rows)))
+
+
+def _damages(records: pa.RecordBatch) -> Iterator[MessageBatch]:
+    for row in records.to_pylist():
+        yield DamagedFile(row["source"], row["address"], row["protocol"]).batch(row["position"], b"")
 
 
 def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -21,13 +21,18 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.messages import Message
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Storage
+from signalbook.pipeline.sources import salvage
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.kafka import record_message
 from signalbook.pipeline.sources.mapping import MessageParts
+from signalbook.pipeline.sources.salvage import DamagedInput, is_damage, salvaged
 from signalbook.pipeline.tables.naming import quoted
 
 _PARQUET: Final = "parquet"
 _FORMAT: Final = "format"
+# Else bytes that were changed may be read as other messages.
+_CHECKED: Final = {"parquet.page.verify-checksum.enabled": "true"}
 # Parts of messages by what options call them.
 _PARTS: Final = {
     "value": "body", "key": "key", "headers": "headers", "topic": "address", "partition": "partition",
@@ -49,7 +54,7 @@ class Captures:
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
         """The rows of all files or tables. Raises ``PipelineError``."""
         columns = self._columns(options)
-        reader = session.read.format(columns.format)
+        reader = session.read.format(columns.format).options(**_CHECKED)
         return self._rows(columns, inputs, reader.load)
 
     def load_stream(
@@ -65,9 +70,20 @@ class Captures:
 
         def load(path: str) -> DataFrame:
             known = session.read.format(columns.format).load(path).schema
-            return session.readStream.format(columns.format).schema(known).load(path)
+            return session.readStream.format(columns.format).options(**_CHECKED).schema(known).load(path)
 
         return self._rows(columns, inputs, load)
+
+    def salvage(
+        self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], storage: Storage
+    ) -> DataFrame:
+        """What is whole of files, and of each damage a row. Raises ``PipelineError``, always of other formats."""
+        columns = self._columns(options)
+        if columns.format != _PARQUET:
+            raise PipelineError(f"of {columns.format} nothing is read but by Spark")
+        wanted = columns.names.values()
+        parts = [columns.salvaged(path, salvaged(session, path, wanted, storage)) for path in inputs]
+        return reduce(DataFrame.unionAll, parts)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The row as a Kafka record, or a structured CloudEvent of a file."""
@@ -90,7 +106,8 @@ class Captures:
             parts = [columns.rows(path, load(path)) for path in inputs]
         except (PySparkException, Py4JError) as error:
             reason = _reason(str(error))
-            raise PipelineError(f"Spark cannot read {', '.join(inputs)} as {columns.format}: {reason}") from error
+            said = f"Spark cannot read {', '.join(inputs)} as {columns.format}: {reason}"
+            raise (DamagedInput if is_damage(error) else PipelineError)(said) from error
         return reduce(DataFrame.unionAll, parts)
 
 
@@ -109,6 +126,16 @@ class _Columns:
 
     def rows(self, path: str, frame: DataFrame) -> DataFrame:
         """``RECORD_COLUMNS`` of a table's rows. Raises ``PipelineError`` where a column is missing."""
+        return frame.selectExpr(*self._parts(path, frame).expressions(f"'{self.protocol}'", *self._place(path)))
+
+    def salvaged(self, path: str, frame: DataFrame) -> DataFrame:
+        """The same of rows that ``salvage`` has; damage is in the place of the protocol and the address."""
+        parts = self._parts(path, frame)
+        found = parts.expressions(f"coalesce({salvage.RULE}, '{self.protocol}')", salvage.FILE, salvage.ROW)
+        said = f"coalesce({salvage.WHY}, {parts.cast('address', 'string')}) AS address"
+        return frame.selectExpr(*(said if each.endswith(" AS address") else each for each in found))
+
+    def _parts(self, path: str, frame: DataFrame) -> MessageParts:
         there = {field.name.lower(): field for field in frame.schema}
         for role in ("value", *self.given):
             if role in self.names and self.names[role].lower() not in there:
@@ -116,14 +143,13 @@ class _Columns:
                     f"{path} has no column {self.names[role]!r} for the {role} of messages; its columns are: "
                     f"{', '.join(frame.columns)}: name the right one by the option {role}"
                 )
-        parts = MessageParts(
+        return MessageParts(
             {
                 _PARTS[role]: (quoted(name), there[name.lower()].dataType)
                 for role, name in self.names.items()
                 if name.lower() in there
             }
         )
-        return frame.selectExpr(*parts.expressions(f"'{self.protocol}'", *self._place(path)))
 
     def _place(self, path: str) -> tuple[str, str]:
         """Which file a row is in, and its number there; of formats that do not say, the path and any number."""
