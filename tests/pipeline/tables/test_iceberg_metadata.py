@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +19,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from tests.pipeline.lake import ORDER, Lake
 
 from signalbook.pipeline.tables.iceberg import IcebergTables
-from signalbook.pipeline.tables.iceberg_metadata import data_file, parsed, shared
+from signalbook.pipeline.tables.iceberg_metadata import RememberingSqlCatalog, data_file, parsed, shared
 
 COLUMNS = {"a": pa.int32(), "b": pa.struct([("c", pa.string())])}
 ROW = {"a": 1, "b": {"c": "x"}}
@@ -43,6 +45,29 @@ def test_a_table_that_exists_is_not_parsed_again(lake: Lake, monkeypatch: pytest
     assert lake.put([ROW], COLUMNS) == ORDER
     assert parsings == []
     assert len(lake.rows()) == 3
+
+
+def test_a_new_table_is_made_without_asking_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither whether it or its namespace is there, nor whether it takes the columns that it is made of."""
+    lake = Lake(tmp_path / "lake", "iceberg")
+    asked: list[str] = []
+
+    def counted(name: str) -> Callable[..., Any]:
+        ask = getattr(RememberingSqlCatalog, name)
+
+        def counting(*arguments: Any) -> Any:
+            asked.append(name)
+            return ask(*arguments)
+
+        return counting
+
+    for name in ("load_table", "list_tables"):
+        monkeypatch.setattr(RememberingSqlCatalog, name, counted(name))
+    monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata._check_pyarrow_schema_compatible", None)
+    assert lake.put([ROW], COLUMNS) == ORDER
+    # once by us, and twice by pyiceberg: for what is to be changed, and what it was changed to
+    assert (asked.count("load_table"), asked.count("list_tables")) == (3, 1)
+    assert len(lake.rows()) == 1
 
 
 def test_what_is_remembered_is_what_the_file_says(lake: Lake) -> None:
@@ -94,9 +119,9 @@ def test_columns_that_a_table_does_not_take(lake: Lake, tmp_path: Path) -> None:
     found = table(lake)
     path = str(tmp_path / "other.parquet")
     pq.write_table(pa.table({"unknown": [1]}), path)
-    for _ in range(2):
+    for made_of in (None, found.schema().as_arrow()):
         with pytest.raises(ValueError, match="more columns: unknown"):
-            data_file(found.io, found.metadata, path)
+            data_file(found.io, found.metadata, path, made_of)
 
 
 def test_compressed_metadata(lake: Lake) -> None:

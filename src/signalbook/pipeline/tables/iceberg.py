@@ -62,7 +62,8 @@ class IcebergTables(Tables):
     def __init__(self, output: Where) -> None:
         self.output = place_of(output)
         self._names: dict[str, set[str]] = {}
-        self._loaded: dict[TableName, Table] = {}
+        self._missing: set[str] = set()
+        self._loaded: dict[TableName, Table | None] = {}
 
     @cached_property
     def _connection(self) -> CatalogConnection:
@@ -203,23 +204,29 @@ class IcebergTables(Tables):
 
     def _in(self, group: str) -> set[str]:
         """Names of the tables in a namespace, asked for once."""
-        if group not in self._names:
-            with suppress(NoSuchNamespaceError), self._plainly(f"the catalog of {self.output}"):
-                self._names[group] = {identifier[-1] for identifier in self.catalog.list_tables(self._namespace(group))}
+        if group not in self._names and group not in self._missing:
+            with self._plainly(f"the catalog of {self.output}"):
+                try:
+                    found = self.catalog.list_tables(self._namespace(group))
+                    self._names[group] = {identifier[-1] for identifier in found}
+                except NoSuchNamespaceError:
+                    self._missing.add(group)
         return self._names.get(group, set())
 
     def _find(self, table: TableName) -> Table | None:
         """A table as it was when first asked for: from the decision to the commit is no long time."""
         if table not in self._loaded:
-            with self._plainly(f"table {table}"):
-                try:
-                    found = self.catalog.load_table(self.identifier(table))
-                except NoSuchTableError:
-                    return None
-            self._check_owner(table, found)
-            found.metadata = shared(found.metadata)
+            found = self._load(table)
+            if found is not None:
+                self._check_owner(table, found)
+                found.metadata = shared(found.metadata)
             self._loaded[table] = found
         return self._loaded[table]
+
+    def _load(self, table: TableName) -> Table | None:
+        with self._plainly(f"table {table}"), suppress(NoSuchTableError):
+            return self.catalog.load_table(self.identifier(table))
+        return None
 
     def _check_owner(self, table: TableName, found: Table) -> None:
         """Raise unless a table in a catalog of several outputs is ours: batches of others may have the same ids."""
@@ -249,7 +256,9 @@ class IcebergTables(Tables):
         )
         staged = created._table  # the table that is to be has no other name
         assert isinstance(staged, StagedTable)
+        staged.metadata = shared(staged.metadata)
         transaction = _Creation(staged)
+        transaction.made_of = schema
         if divides(batch, table):
             with transaction.update_spec() as spec:
                 spec.add_field(LANDED_AT, DayTransform(), DAY)
@@ -284,9 +293,10 @@ class _Change(Transaction):
     """A transaction that works out the table's metadata once for each change of them.
 
     pyiceberg does it, with a deep copy, whenever one of their attributes is read: seventeen times for an append, which
-    for hundreds of columns takes five times as long as all the rest.
+    for hundreds of columns takes five times as long as all the rest. ``made_of`` are the columns of a new table.
     """
 
+    made_of: pa.Schema | None = None
     _known: tuple[TableMetadata, tuple[object, ...], TableMetadata] | None = None
 
     def add(self, output: Place, places: list[str], summary: dict[str, str]) -> None:
@@ -299,7 +309,7 @@ class _Change(Transaction):
             self.set_properties({TableProperties.DEFAULT_NAME_MAPPING: names})
         files, metadata = self._table.io, self.table_metadata
         with self._append_snapshot_producer(summary) as append:
-            for file in in_parallel(output, lambda at: data_file(files, metadata, at), places):
+            for file in in_parallel(output, lambda at: data_file(files, metadata, at, self.made_of), places):
                 append.append_data_file(file)
 
     @property

@@ -13,6 +13,7 @@ from io import BytesIO
 from threading import Lock
 from typing import Any, Final, Self
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 from pyiceberg.catalog.sql import IcebergTables as TableRow
@@ -50,16 +51,16 @@ class SharedSchema(Schema):
 _Description = tuple[dict[int, StatisticsCollector], dict[str, int]]
 
 
-def data_file(files: FileIO, metadata: TableMetadata, location: str) -> DataFile:
+def data_file(files: FileIO, metadata: TableMetadata, location: str, made_of: pa.Schema | None = None) -> DataFile:
     """What a table says of a Parquet file, as pyiceberg does, which compares the columns of each file anew.
 
-    Raises ``ValueError`` if the table does not take its columns.
+    Those that the table was ``made_of`` it takes beyond doubt. Raises ``ValueError`` if it does not take the file's.
     """
     file = files.new_input(location)
     with file.open() as stream:
         footer = pq.read_metadata(stream)
     schema = metadata.schema()
-    statistics = data_file_statistics_from_parquet_metadata(footer, *_description(metadata, footer))
+    statistics = data_file_statistics_from_parquet_metadata(footer, *_description(metadata, footer, made_of))
     return DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=location,
@@ -74,13 +75,14 @@ def data_file(files: FileIO, metadata: TableMetadata, location: str) -> DataFile
     )
 
 
-def _description(metadata: TableMetadata, footer: pq.FileMetaData) -> _Description:
+def _description(metadata: TableMetadata, footer: pq.FileMetaData, made_of: pa.Schema | None) -> _Description:
     schema, columns = metadata.schema(), footer.schema.to_arrow_schema()
     known = schema._taken if isinstance(schema, SharedSchema) else {}
     # also by the properties, which say what of which column is to be kept
     key = _key(columns.serialize().to_pybytes() + repr((metadata.format_version, metadata.properties)).encode())
     if key not in known:
-        _check_pyarrow_schema_compatible(schema, columns, format_version=metadata.format_version)
+        if made_of is None or not columns.equals(made_of):
+            _check_pyarrow_schema_compatible(schema, columns, format_version=metadata.format_version)
         known[key] = compute_statistics_plan(schema, metadata.properties), parquet_path_to_id_mapping(schema)
     return known[key]
 
