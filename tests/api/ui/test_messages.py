@@ -173,3 +173,24 @@ def test_a_page_of_another_site_cannot_use_the_form(explorer: Client) -> None:
     sent = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
     answer = explorer.send("POST", f"/ui/-/try{MESSAGE}", data={"message": "{}"}, headers=sent)
     assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {f"p{number}": {"type": "string", "description": "d" * 90} for number in range(5_000)}},
+        {"properties": {f"p{number}": {"enum": ["<&>\"'" * 100] * 20} for number in range(600)}},
+        {"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}, "c": {"items": {"$ref": "#"}}}},
+        {"description": "x" * 500_000, "properties": {"p" * 50_000: {"const": "y" * 200_000}}},
+    ],
+    ids=["wide", "escapes", "itself", "long"],
+)
+def test_the_page_of_a_large_schema_stays_small(explorer: Client, schema: dict[str, Any]) -> None:
+    put(explorer, "/schemagroups/shop/schemas/large$details", {"format": "JsonSchema/draft-07", "schema": schema})
+    body = definition(dataschemauri="/schemagroups/shop/schemas/large")
+    del body["dataschema"]
+    put(explorer, MESSAGE, body)
+    for path in (MESSAGE, f"/-/try{MESSAGE}"):
+        page = show(explorer, path)
+        assert page.status == 200
+        assert len(page.text.encode()) < 200_000, path

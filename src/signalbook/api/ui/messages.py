@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
+from markupsafe import escape
 
 from signalbook.api.ui.attributes import AttributeValues
 from signalbook.api.ui.definitions import RegistryDefinitions
@@ -27,6 +28,9 @@ from signalbook.xid import Xid
 
 _LONGEST: Final = 400
 _MOST_FINDINGS: Final = 20
+_INLINE: Final = 8_000
+_TREE_BYTES: Final = 80_000
+_NODE_BYTES: Final = 150
 _SECTIONS: Final = frozenset(
     {
         *("envelope", "envelopemetadata", "protocol", "protocoloptions", "dataschema", "dataschemaformat"),
@@ -210,19 +214,34 @@ def _payload(
     shown = ""
     if inline is not None:
         text = inline if isinstance(inline, str) else _laid_out(inline)
-        shown = highlighted(text, "json" if not isinstance(inline, str) else "")
+        kept = text if len(text) <= _INLINE else f"{text[:_INLINE]}…"
+        shown = highlighted(kept, "json" if not isinstance(inline, str) else "")
     return PayloadContent(
         format=str(definition.get("dataschemaformat") or (use.schema.format if use.schema else "")),
         contenttype=contenttype,
         schema=values.link(use.document or reference) or "",
         inline=shown,
-        tree=tree,
+        tree=None if tree is None else fitting(tree, [_TREE_BYTES]),
         missing=tuple(_words(each) for each in use.findings[:_MOST_FINDINGS]),
     )
 
 
 def _laid_out(value: JSON) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def fitting(node: SchemaNode, room: list[int]) -> SchemaNode:
+    """As much of a tree as there is ``room`` for, in bytes of a page, which are taken from it."""
+    texts = (node.name, node.type, node.description, *(text for pair in node.constraints for text in pair))
+    room[0] -= _NODE_BYTES + sum(len(escape(text[:_LONGEST])) for text in texts)
+    members = []
+    for member in node.members:
+        if room[0] <= 0:
+            break
+        members.append(fitting(member, room))
+    bounds = tuple((name, text[:_LONGEST]) for name, text in node.constraints)
+    cut = node.cut or len(members) < len(node.members)
+    return replace(node, name=node.name[:_LONGEST], constraints=bounds, members=tuple(members), cut=cut)
 
 
 def _words(finding: Finding) -> str:

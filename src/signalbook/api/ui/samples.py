@@ -14,6 +14,7 @@ from shlex import quote
 from typing import Any, Final
 
 import msgspec
+from markupsafe import escape
 
 from signalbook.formats.tree import Described, SchemaNode, sample
 from signalbook.messages import CompiledDefinition, Message, Outbound, OutboundError, Surroundings, to_record
@@ -81,7 +82,7 @@ def samples_of(definition: CompiledDefinition, tree: SchemaNode | None) -> Sampl
         outbound = build_message(definition, context, data, overrides, surroundings=_HERE)
     except OutboundError as error:
         return Samples(faults=error.findings[:_MOST_FINDINGS])
-    return Samples(forms=tuple(form for form in _forms(outbound) if len(form.text) <= _LONGEST))
+    return Samples(forms=tuple(form for form in _forms(outbound) if len(escape(form.text)) <= _LONGEST))
 
 
 def _value(param: Param) -> Any:
