@@ -72,9 +72,13 @@ def test_ten_thousand_references(api: Api) -> None:
     assert api.client.send("PUT", "/schemagroups/default", json={"schemas": schemas}).is_success
     every = [reference(f"R{n}", f"s{n % 150}") for n in range(MANY)]
     used = record("Q", **{f"f{n}": {"type": f"R{n}"} for n in range(150)})
+    found = api.send("POST", "/subjects/q/versions", {"schema": used, "references": every})
+    assert found.json()["error_code"] == 42201
+    assert "more than 100 other schemas" in found.json()["message"]
     assert api.code("POST", "/subjects/q/versions", {"schema": ONE, "references": [*every, every[0]]}) == 42201
     assert api.code("GET", "/subjects/q/versions") == 40401
-    assert api.register("q", used, references=every)["version"] == 1
+    few = record("Q", f={"type": "R99"})
+    assert api.register("q", few, references=every)["version"] == 1
     assert api.get("/subjects/s17/versions/1/referencedby") == [api.get("/subjects/q/versions/1")["id"]]
 
 

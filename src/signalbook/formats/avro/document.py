@@ -17,8 +17,8 @@ PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "doubl
 NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 MAX_DEPTH: Final = 128
 MAX_WEIGHT: Final = 50_000
-MAX_OTHERS: Final = 10_000
-"""A tenth of a millisecond each; how deep they go into one another is bounded as within one schema."""
+MAX_OTHERS: Final = 100
+"""Reading more takes linear time here, but a write reads what is referred to in as many tries."""
 # Logical types whose Python value would lose something (nanoseconds) or mean something else (no time zone).
 _LEFT_ALONE: Final = frozenset(
     {"uuid", "duration", "timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"}
