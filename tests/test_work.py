@@ -105,3 +105,12 @@ def test_work_without_limits_is_done_on_the_spot() -> None:
     own = Work(steps=1, seconds=0)
     with own.in_turn(), work.complete(), work.unlimited():
         assert worked_out("key", lambda: steps(2 * IN_TURN), size=10 * IN_TURN) is not None
+
+
+def test_who_only_reads_has_limits_too() -> None:
+    own = Work(steps=10, seconds=0)
+    with own.on_the_spot():
+        spend(10)
+        with pytest.raises(TooComplex):
+            spend()
+    spend(1000)

@@ -88,14 +88,20 @@ class Work:
 
     def work_out(self) -> None:
         """Do what was left for later. Raises ``TooComplex``, ``OutOfTime``, and what is no ``RegistryError``."""
-        token = _WORK.set(self)
-        self._resumed = self._paused = time.perf_counter()
-        try:
+        with self.on_the_spot():
             for key, compute in self._later.items():
                 try:
                     self._results[key] = compute()
                 except RegistryError as error:  # for the turn to raise
                     self._results[key] = error
+
+    @contextmanager
+    def on_the_spot(self) -> Iterator[None]:
+        """A block outside of any turn, in which ``spend`` counts for this work."""
+        token = _WORK.set(self)
+        self._resumed = self._paused = time.perf_counter()
+        try:
+            yield
         finally:
             self._took += time.perf_counter() - self._resumed
             self._resumed = None

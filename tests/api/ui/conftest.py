@@ -74,6 +74,8 @@ PATHS = (
     "/endpoints?q=nothing",
     "/-/search?q=order",
     "/-/try/messagegroups/shop/messages/placed",
+    "/-/compare?of=/schemagroups/shop/schemas/order&old=1&new=2",
+    "/-/compare?of=/schemagroups/shop/schemas/row",
 )
 """A page of each kind, below ``/ui``."""
 

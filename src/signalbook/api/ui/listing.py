@@ -10,13 +10,14 @@ from urllib.parse import urlencode
 
 from signalbook.api.kernel.paging import PageCursor
 from signalbook.api.ui.attributes import Shown, moment
+from signalbook.api.ui.comparison import VersionChoice, choice, link
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
 from signalbook.engine.read.filters import Filter, FilterExpression, Operand, Operator
 from signalbook.engine.read.inlining import NOTHING, EntityNode, Inline
 from signalbook.engine.read.paging import ListedPage, PageRequest, Position, Sort, parse_sort
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.model import GroupType, Model, ResourceType
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSON, JSONObject, format_timestamp
 from signalbook.xid import Kind, Xid
 
 PAGE: Final = 50
@@ -25,6 +26,7 @@ MOST_SORTED: Final = 20_000
 _LONGEST_QUERY: Final = 200
 _LINE: Final = 240
 _CHIPS: Final = 4
+_HISTORY: Final = 25
 _WORDS: Final = ("envelope", "protocol", "format", "dataschemaformat", "usage")
 """Attributes of one word that tell members apart, shown as a column where the model has them."""
 _SORTS: Final = {
@@ -45,7 +47,11 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One member of a collection. ``words`` are its columns, ``counts`` how many it has of what."""
+    """One member of a collection. ``words`` are its columns, ``counts`` how many it has of what.
+
+    Of a Version ``ancestor`` is the one that it came from, if that is another, and ``compared`` where it is compared
+    with that.
+    """
 
     href: str
     id: str
@@ -56,6 +62,8 @@ class Row:
     words: tuple[str, ...]
     counts: tuple[tuple[str, int], ...]
     changed: Shown
+    ancestor: str = ""
+    compared: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +76,21 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryLine:
+    """Who did what to a Resource or its Versions, and when."""
+
+    when: Shown
+    who: str
+    action: str
+    xids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """One page of a collection. ``time`` is what the last column tells; ``pages`` are others, as words and links."""
+    """One page of a collection. ``time`` is what the last column tells; ``pages`` are others, as words and links.
+
+    Of Versions any two can be compared by a ``choice``; ``history`` says who wrote them, to who may know.
+    """
 
     plural: str
     singular: str
@@ -85,6 +106,8 @@ class Listing:
     sorts: tuple[Choice, ...] = ()
     unsortable: bool = False
     pages: tuple[tuple[str, str], ...] = ()
+    choice: VersionChoice | None = None
+    history: tuple[HistoryLine, ...] = ()
 
     @property
     def filtered(self) -> bool:
@@ -145,6 +168,20 @@ def _listing(view: View, request: UIRequest, xid: Xid) -> Listing:
         sorts=sorts,
         unsortable=count > MOST_SORTED,
         pages=_pages(xid, wanted, listed),
+        choice=choice(view, xid.owner) if xid.kind is Kind.VERSIONS and count > 1 else None,
+        history=_history(view, xid.owner) if xid.kind is Kind.VERSIONS else (),
+    )
+
+
+def _history(view: View, of: Xid) -> tuple[HistoryLine, ...]:
+    return tuple(
+        HistoryLine(
+            when=moment(format_timestamp(entry.time)),
+            who=entry.who[:_LINE],
+            action=entry.action,
+            xids=tuple(each for each in entry.xids if f"{each}/".casefold().startswith(f"{of}/".casefold()))[:_CHIPS],
+        )
+        for entry in view.audited(of, _HISTORY)
     )
 
 
@@ -196,6 +233,7 @@ def _row(xid: Xid, found: JSONObject, columns: Iterable[str], kind: GroupType | 
     own = str(found.get("versionid" if xid.kind is Kind.VERSIONS else f"{kind.singular}id", ""))
     meta = found.get("meta", {})
     counts = ((name.removesuffix("count"), number) for name, number in found.items() if name.endswith("count"))
+    ancestor = str(found.get("ancestorid", own)) if xid.kind is Kind.VERSIONS else own
     return Row(
         href=f"{xid}/{own}",
         id=own,
@@ -206,6 +244,8 @@ def _row(xid: Xid, found: JSONObject, columns: Iterable[str], kind: GroupType | 
         words=tuple(str(found.get(word, ""))[:40] for word in columns),
         counts=tuple((name, number) for name, number in counts if isinstance(number, int)),
         changed=moment(str(found.get("createdat" if xid.kind is Kind.VERSIONS else "modifiedat", ""))),
+        ancestor="" if ancestor == own else ancestor,
+        compared="" if ancestor == own else link(xid.owner, ancestor, own),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from starlette.routing import Route
 
 from signalbook.api.kernel.routing import Kernel
-from signalbook.api.ui import assets, entities, home, listing, messages, searching
+from signalbook.api.ui import assets, comparison, entities, home, listing, messages, searching
 from signalbook.api.ui.definitions import is_message
 from signalbook.api.ui.pages import PATH, Page, PageFunction, Pages, ReadPage, UIRequest
 from signalbook.api.ui.trying import Trying
@@ -21,7 +21,10 @@ from signalbook.errors import RegistryError
 from signalbook.settings import SettingError
 from signalbook.xid import ROOT, Xid
 
-OTHERS: Final[dict[str, PageFunction]] = {searching.SEARCH: searching.page}
+OTHERS: Final[dict[str, PageFunction]] = {
+    f"{PATH}{comparison.PATH}": comparison.page,
+    searching.SEARCH: searching.page,
+}
 """Pages that read the registry and are none of one entity, by their paths."""
 
 

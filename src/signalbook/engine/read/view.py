@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Final
 
+from signalbook.access.audit import DONE
+from signalbook.access.base import Action
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.restricted import is_shown, restricted
 from signalbook.engine.config.capabilities import require_available
@@ -31,6 +33,7 @@ from signalbook.engine.search.finding import Search, SearchPage, search
 from signalbook.engine.search.impact import MAX_DEPTH, Impact, find_impact
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
+from signalbook.storage.audit import AuditEntry, AuditQuery
 from signalbook.storage.base import Row
 from signalbook.storage.outbox import Record
 from signalbook.storage.schemaids import SchemaIdReader
@@ -122,6 +125,18 @@ class View:
         """The newest committed changes that ``access`` shows, the newest first; of the last ``among`` at most."""
         records = self._outbox.records(max(0, self._outbox.position() - among), among)
         return [record for record in reversed(records) if is_shown(record, self.access)][:most]
+
+    def audited(self, xid: Xid, most: int, *, among: int = 20_000) -> list[AuditEntry]:
+        """The newest entries of the audit about a Resource and what it has, of the last ``among`` at most.
+
+        None for whoever may not read the audit.
+        """
+        if not self.access.somewhere(Action.AUDIT):
+            return []
+        reader, name = self._transaction.audit, str(xid).casefold()
+        newest = next((entry.number for entry in reader.entries(AuditQuery(), 1)), 0)
+        found = reader.entries(AuditQuery(after=newest - among, outcome=DONE, xid=name), most)
+        return [entry for entry in found if any(f"{each}/".casefold().startswith(f"{name}/") for each in entry.xids)]
 
     def entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
         """The Registry, a Group, Resource, meta or Version.

@@ -1,0 +1,449 @@
+"""Two Versions side by side: whether each reads the other's data and why not, attributes, and the text.
+
+How much is compared and shown is bounded; what was left out is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import islice
+from typing import Final
+from urllib.parse import urlencode
+
+from signalbook.api.ui.attributes import AttributeValues, Shown, moment
+from signalbook.api.ui.documents import laid_out, language_of
+from signalbook.api.ui.pages import Crumb, Page, UIRequest, crumbs
+from signalbook.confluent.schemas import linked_references, meant
+from signalbook.engine.read.paging import PageRequest
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.context import schema_text
+from signalbook.engine.write.imports import import_root, importable
+from signalbook.errors import RegistryError
+from signalbook.formats import SchemaError
+from signalbook.formats.base import Resolve
+from signalbook.formats.compatibility import Difference, Direction, SchemaText, finding, violations
+from signalbook.formats.imports import SchemaFiles, by_xid
+from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.work import OutOfTime, TooComplex, Work
+from signalbook.xid import Kind, Xid, XidError, named
+
+PATH: Final = "/-/compare"
+_CHOICES: Final = 200
+_MOST_BYTES: Final = 1024 * 1024
+"""Of a document whose structure is compared while somebody waits; ``/check`` takes larger ones."""
+_SECONDS: Final = 3.0
+_SHOWN: Final = 50
+_LONGEST: Final = 1000
+_SIDE: Final = 300
+"""Characters of one side of a difference."""
+_REFERRED: Final = 100
+_FILES: Final = 1000
+_DIFFERING: Final = 200
+_TEXT: Final = 300_000
+_LINES: Final = 1500
+"""Of each text that are compared: the time that takes grows with their square."""
+_CONTEXT: Final = 3
+_ROWS: Final = 600
+_LINE: Final = 400
+_MARKUP: Final = 60_000
+_OWN: Final = frozenset(
+    {*("self", "shortself", "xid", "versionid", "epoch", "isdefault", "createdat", "modifiedat"), "ancestorid"}
+)
+"""Attributes that differ between any two Versions."""
+_QUESTIONS: Final[Mapping[Direction, str]] = {
+    "backward": "Can readers of “{new}” read what was written with “{old}”?",
+    "forward": "Can readers of “{old}” read what is written with “{new}”?",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionChoice:
+    """A form that asks for two Versions of the Resource ``of``: among ``ids``, or of any ids if there are too many."""
+
+    of: str
+    ids: tuple[str, ...]
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionSide:
+    """One of the two."""
+
+    id: str
+    href: str
+    created: Shown
+    format: str
+    marks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceLine:
+    """What keeps readers of one from what was written with the other; ``old`` and ``new`` are what they have there."""
+
+    path: str
+    rule: str
+    message: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The answer in one ``direction``: yes, no, or not known, with the reasons; ``more`` were found than are shown."""
+
+    direction: str
+    question: str
+    answer: str
+    why: str
+    differences: tuple[DifferenceLine, ...] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeDifference:
+    """An attribute, or a part of one, that the two do not have alike; None where one has none."""
+
+    path: str
+    old: Shown | None
+    new: Shown | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffLine:
+    """A line of the older text (``-``), of the newer one (``+``), of both (a space), or a gap (``@``)."""
+
+    sign: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDiff:
+    """How one text became another; ``note`` says what was not looked at, or why there is nothing to see."""
+
+    lines: tuple[DiffLine, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonContent:
+    """The whole page."""
+
+    resource: str
+    old: VersionSide
+    new: VersionSide
+    choice: VersionChoice
+    verdicts: tuple[Verdict, ...]
+    attributes: tuple[AttributeDifference, ...]
+    cut: bool
+    text: TextDiff | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Side:
+    xid: Xid
+    attributes: JSONObject
+    content: bytes | None
+    format: str
+    contenttype: str
+
+
+def page(view: View, request: UIRequest) -> Page:
+    """The page of two Versions of a Resource. Raises ``bad_request`` and ``not_found``."""
+    of = _resource(view, request)
+    ids = _named(view, request, of)
+    old, new = (_side(view, request, of / "versions" / each) for each in ids)
+    differing = list(islice(differences(_comparable(view, old), _comparable(view, new)), _DIFFERING + 1))
+    values = AttributeValues(model=view.model, root=request.base_url)
+    content = ComparisonContent(
+        resource=str(of),
+        old=_shown_side(old),
+        new=_shown_side(new),
+        choice=choice(view, of, *ids),
+        verdicts=tuple(_verdicts(view, request, old, new)),
+        attributes=tuple(_attribute(values, *each) for each in differing[:_DIFFERING]),
+        cut=len(differing) > _DIFFERING,
+        text=_text(old, new),
+    )
+    way = crumbs(of, "versions", "compare")
+    way = (*way[:-2], Crumb(text="versions", href=f"{of}/versions"), way[-1])
+    return Page(
+        template="comparison.html", title=f"{of.id}: {old.xid.id} and {new.xid.id}", content=content, crumbs=way
+    )
+
+
+def choice(view: View, of: Xid, old: str = "", new: str = "") -> VersionChoice:
+    """The form for Versions of a Resource, the newest first."""
+    listed = view.listed(of / "versions", ViewOptions(), PageRequest(limit=_CHOICES + 1))
+    rows = sorted((node.row for node in listed.members), key=lambda row: (row.createdat, row.xid.id), reverse=True)
+    ids = tuple(row.xid.id for row in rows) if len(rows) <= _CHOICES else ()
+    return VersionChoice(of=str(of), ids=ids, old=old or (ids[1] if len(ids) > 1 else ""), new=new or "".join(ids[:1]))
+
+
+def link(of: Xid, old: str, new: str) -> str:
+    """Where two Versions are compared, below ``/ui``."""
+    return f"{PATH}?{urlencode({'of': str(of), 'old': old, 'new': new})}"
+
+
+def _resource(view: View, request: UIRequest) -> Xid:
+    text = request.query.get("of", "")
+    try:
+        xid = Xid.parse(text)
+    except XidError as error:
+        raise _wrong(request, f'"of" takes the xid of a Resource, not "{text[:100]}": {error}') from None
+    if xid.kind is not Kind.RESOURCE or view.model.resource_type(xid) is None:
+        raise _wrong(request, f'"of" takes the xid of a Resource, not "{text[:100]}"')
+    return xid
+
+
+def _named(view: View, request: UIRequest, of: Xid) -> tuple[str, str]:
+    """The two that are asked for; without them the default one and what it came from."""
+    old, new = request.query.get("old", ""), request.query.get("new", "")
+    new = new or str(view.entity(of, ViewOptions()).get("versionid", ""))
+    try:
+        versions = of / "versions"
+        old = old or str(view.entity(Xid.parse(f"{versions}/{new}"), ViewOptions()).get("ancestorid", ""))
+        Xid.parse(f"{versions}/{old}")
+    except XidError as error:
+        raise _wrong(request, f'"old" and "new" take ids of Versions: {error}') from None
+    return old, new
+
+
+def _wrong(request: UIRequest, detail: str) -> RegistryError:
+    return RegistryError("bad_request", subject=request.subject, error_detail=detail)
+
+
+def _side(view: View, request: UIRequest, xid: Xid) -> _Side:
+    """A Version with what it says of a payload: its document, or the schema in a message definition."""
+    shown = view.entity(xid, ViewOptions(base_url=request.base_url))
+    kind = view.model.groups[xid.group_type].resources[xid.resource_type]
+    if kind.hasdocument:
+        found = view.document(xid, ViewOptions())
+        content, name = (None if found.url is not None else found.content), str(shown.get("format", ""))
+        return _Side(xid=xid, attributes=shown, content=content, format=name, contenttype=str(found.contenttype or ""))
+    schema, name = shown.get("dataschema"), str(shown.get("dataschemaformat", ""))
+    text = schema.encode("utf-8") if isinstance(schema, str) else None if schema is None else dump_json(schema)
+    return _Side(xid=xid, attributes=shown, content=text, format=name, contenttype="")
+
+
+def _shown_side(side: _Side) -> VersionSide:
+    marks = ("default",) * bool(side.attributes.get("isdefault")) + ("deprecated",) * ("deprecated" in side.attributes)
+    created = moment(str(side.attributes.get("createdat", "")))
+    return VersionSide(id=side.xid.id, href=str(side.xid), created=created, format=side.format[:_LINE], marks=marks)
+
+
+def _verdicts(view: View, request: UIRequest, old: _Side, new: _Side) -> Iterator[Verdict]:
+    """Whether each reads the other's data, by the comparison that writes are held to."""
+    obstacle = _obstacle(old) or _obstacle(new)
+    texts = [_schema(view, request, side) for side in (new, old)] if not obstacle else []
+    for direction, words in _QUESTIONS.items():
+        question = words.format(old=old.xid.id, new=new.xid.id)
+        if obstacle:
+            yield Verdict(direction=direction, question=question, answer="not known", why=obstacle)
+            continue
+        try:
+            with Work(steps=request.settings.max_work, seconds=_SECONDS).on_the_spot():
+                found = violations(direction, *texts)
+        except (SchemaError, LookupError, TooComplex, OutOfTime) as error:
+            yield Verdict(direction=direction, question=question, answer="not known", why=str(error)[:_LONGEST])
+            continue
+        yield _verdict(direction, question, [difference for _, difference in found], old)
+
+
+def _obstacle(side: _Side) -> str:
+    """Why nothing can be said about a Version; empty if something can."""
+    if side.content is None:
+        return f"Version “{side.xid.id}” has no schema here."
+    if not side.format:
+        return f"Version “{side.xid.id}” does not say which format its schema has."
+    if len(side.content) > _MOST_BYTES:
+        return (
+            f"The schema of Version “{side.xid.id}” has {len(side.content)} bytes; here up to {_MOST_BYTES} are "
+            "compared. /check compares larger ones."
+        )
+    return ""
+
+
+def _verdict(direction: Direction, question: str, found: list[Difference], old: _Side) -> Verdict:
+    undecided = [each.message for each in found if each.rule == "undecided"]
+    answer = "not known" if undecided and len(undecided) == len(found) else "no" if found else "yes"
+    lines = (finding(direction, each, document="", against=f"“{old.xid.id}”") for each in found)
+    return Verdict(
+        direction=direction,
+        question=question,
+        answer=answer,
+        why="" if found else "Nothing is in the way.",
+        differences=tuple(
+            DifferenceLine(
+                path=each.path.removeprefix("#")[:_SIDE],
+                rule=each.rule,
+                message=each.message,
+                old=_value(each.old),
+                new=_value(each.new),
+            )
+            for each in islice(lines, _SHOWN)
+        ),
+        more=max(0, len(found) - _SHOWN),
+    )
+
+
+def _value(value: JSON) -> str:
+    text = "" if value is None else value if isinstance(value, str) else dump_json(value).decode()
+    return text if len(text) <= _SIDE else f"{text[:_SIDE]}…"
+
+
+def _schema(view: View, request: UIRequest, side: _Side) -> SchemaText:
+    content = schema_text(side.content or b"", side.format)
+    return SchemaText(document=content, format=side.format, resolve=referred(view, side.xid, request.base_url))
+
+
+def referred(view: View, xid: Xid, base_url: str) -> Resolve:
+    """Finds what the schema ``xid`` refers to as writes do: as its references say, by xid or URL, by an import's path.
+
+    Of the imports of Protobuf that name no xid those of its own Group are found, among its first thousand schemas.
+    """
+    left = iter(range(_REFERRED))
+    files: list[SchemaFiles] = []
+
+    def resolve(uri: str) -> bytes | None:
+        if next(left, None) is None:
+            return None
+        return next((text for text in map(_content, targets(uri)) if text is not None), None)
+
+    def targets(uri: str) -> Iterator[Xid | None]:
+        yield _stated(view, xid, uri)
+        yield from (named(text, base_url) for text in (by_xid(uri) if uri.endswith(".proto") else (uri,)))
+        if uri.endswith(".proto"):
+            if not files:
+                files.append(_files(view, xid))
+            found = files[0].find(uri, str(xid.resource.owner))
+            yield None if found is None else Xid.parse(found)
+
+    def _content(target: Xid | None) -> bytes | None:
+        kind = None if target is None else view.model.resource_type(target)
+        if target is None or kind is None or not kind.hasdocument:
+            return None
+        try:
+            found = view.document(target, ViewOptions())
+        except RegistryError:
+            return None
+        return schema_text(found.content, str(found.attributes.get("format", ""))) if found.url is None else None
+
+    return resolve
+
+
+def _stated(view: View, xid: Xid, uri: str) -> Xid | None:
+    """What a Version, or one of those that it refers to, calls by this name in its attribute ``references``."""
+    seen: set[Xid] = set()
+    waiting = [xid]
+    while waiting and len(seen) < _REFERRED:
+        here = waiting.pop()
+        row = None if here in seen else view.reader.get(here)
+        seen.add(here)
+        targets = dict(reversed(linked_references({} if row is None else row.attributes)))
+        found = meant(targets, uri)
+        if found is not None:
+            return found
+        waiting.extend(targets.values())
+    return None
+
+
+def _files(view: View, xid: Xid) -> SchemaFiles:
+    group, below = xid.resource.owner, xid.resource.parent
+    root = import_root(view.entity(group, ViewOptions()))
+    listed = view.listed(below, ViewOptions(), PageRequest(limit=_FILES))
+    known = view.members(below, listed, ViewOptions())
+    return SchemaFiles(each for name, shown in known.items() for each in importable(below / name, shown, root))
+
+
+def _comparable(view: View, side: _Side) -> JSONObject:
+    """The attributes of a Version that say something about it alone."""
+    kind = view.model.groups[side.xid.group_type].resources[side.xid.resource_type]
+    derived = {f"{kind.singular}{suffix}" for suffix in ("id", "base64")} | (
+        {kind.singular} if kind.hasdocument else set()
+    )
+    return {name: value for name, value in side.attributes.items() if name not in _OWN | derived}
+
+
+def differences(old: JSONObject, new: JSONObject, *above: str) -> Iterator[tuple[str, JSON, JSON]]:
+    """The places where two objects differ, by the names on the way, with what each has there."""
+    for name in dict.fromkeys((*old, *new)):
+        mine, other = old.get(name), new.get(name)
+        if mine == other and (name in old) == (name in new):
+            continue
+        if isinstance(mine, dict) and isinstance(other, dict) and len(above) < _CONTEXT:
+            yield from differences(mine, other, *above, name)
+        else:
+            yield ".".join((*above, name))[:_SIDE], mine, other
+
+
+def _attribute(values: AttributeValues, path: str, old: JSON, new: JSON) -> AttributeDifference:
+    mine, other = (None if each is None else values.shown(each) for each in (old, new))
+    return AttributeDifference(path=path, old=mine, new=other)
+
+
+def _text(old: _Side, new: _Side) -> TextDiff | None:
+    """The documents as text, None where one has none."""
+    if old.content is None or new.content is None:
+        return None
+    if old.content == new.content:
+        return TextDiff(lines=(), note="Both have the same text.")
+    try:
+        texts = [_readable(side, side.content or b"") for side in (old, new)]
+    except UnicodeDecodeError:
+        return TextDiff(lines=(), note="They are no text.")
+    return text_diff(*texts)
+
+
+def _readable(side: _Side, content: bytes) -> str:
+    text = content.decode("utf-8")
+    language = language_of(content, side.contenttype, side.format)
+    return laid_out(text) if language == "json" and len(content) <= _MOST_BYTES else text
+
+
+def text_diff(old: str, new: str) -> TextDiff:
+    """The lines that went and came, with some around them; of long texts the beginnings are compared."""
+    mine, other = _lines(old), _lines(new)
+    cut = len(old) > _TEXT or len(new) > _TEXT or len(mine) > _LINES or len(other) > _LINES
+    mine, other = mine[:_LINES], other[:_LINES]
+    lines: list[DiffLine] = []
+    room = _MARKUP
+    for line in _unified(mine, other):
+        if len(lines) == _ROWS or room <= 0:
+            cut = True
+            break
+        lines.append(line)
+        room -= len(line.text) + 40
+    notes = [f"Only the first {_LINES} lines of each were compared, and {_ROWS} lines are shown."] * cut
+    notes += ["The texts differ, but not in what was compared."] * (cut and not lines)
+    notes += ["They differ in layout only."] * (not cut and not lines)
+    return TextDiff(lines=tuple(lines), note=" ".join(notes))
+
+
+def _lines(text: str) -> list[str]:
+    return text[:_TEXT].split("\n")
+
+
+def _unified(old: list[str], new: list[str]) -> Iterator[DiffLine]:
+    # What is alike at both ends need not be searched for: most changes are small.
+    start = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    most = min(len(old), len(new)) - start
+    pairs = zip(reversed(old), reversed(new), strict=False)
+    end = next((at for at, (a, b) in enumerate(pairs) if at == most or a != b), most)
+    start, end = max(0, start - _CONTEXT), max(0, end - _CONTEXT)
+    mine, other = old[start : len(old) - end], new[start : len(new) - end]
+    matcher = SequenceMatcher(None, mine, other)
+    for group in matcher.get_grouped_opcodes(_CONTEXT):
+        yield DiffLine(sign="@", text=f"from line {start + group[0][1] + 1}, now line {start + group[0][3] + 1}")
+        for tag, a, b, c, d in group:
+            if tag == "equal":
+                yield from _signed(" ", mine[a:b])
+            else:
+                yield from _signed("-", mine[a:b])
+                yield from _signed("+", other[c:d])
+
+
+def _signed(sign: str, lines: list[str]) -> Iterator[DiffLine]:
+    return (DiffLine(sign=sign, text=each if len(each) <= _LINE else f"{each[:_LINE]}…") for each in lines)
