@@ -133,7 +133,7 @@ def create_app(
         *AuditAPI(kernel).routes(),
         *Notifications(kernel, following).routes(),
         *TokensAPI(kernel).routes(),
-        *ui.routes(kernel),
+        *ui.routes(kernel, reports),
     ]
     return Application(others, registry, kernel.admission, settings, lifespan)
 

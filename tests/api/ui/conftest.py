@@ -12,6 +12,7 @@ import pytest
 from signalbook.storage.store import Store
 
 from ..conftest import Client, Serve
+from ..test_pipelines import report
 
 XSD = '<schema xmlns="http://www.w3.org/2001/XMLSchema"><element name="letter" type="string"/></schema>'
 REGISTRY: dict[str, Any] = {
@@ -76,6 +77,9 @@ PATHS = (
     "/-/try/messagegroups/shop/messages/placed",
     "/-/compare?of=/schemagroups/shop/schemas/order&old=1&new=2",
     "/-/compare?of=/schemagroups/shop/schemas/row",
+    "/-/pipelines",
+    "/-/pipelines/orders",
+    "/-/pipelines?of=/messagegroups/g/messages/m",
 )
 """A page of each kind, below ``/ui``."""
 
@@ -121,4 +125,6 @@ def explorer(store: Store, serve: Serve) -> Client:
     client = serve(store, model="default")
     answer = client.put("/?inline=*", REGISTRY)
     assert answer.is_success, answer.text
+    for batch in ("b1", "b2"):
+        client.send("POST", "/pipelines/orders/reports", json=report(batch))
     return client

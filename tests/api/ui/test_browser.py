@@ -17,6 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.serving import serving
 
+from ..test_pipelines import report
 from .conftest import PATHS, REGISTRY
 
 AXE = Path(sys.prefix) / "brokers" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
@@ -47,6 +48,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serving(tmp_path_factory.mktemp("explorer")) as root:
         httpx.put(root, json=REGISTRY, timeout=120).raise_for_status()
         httpx.post(f"{root}/messagegroups", json=GROUPS, timeout=120).raise_for_status()
+        httpx.post(f"{root}/pipelines/orders/reports", json=report(), timeout=120).raise_for_status()
         yield f"{root}/ui"
 
 

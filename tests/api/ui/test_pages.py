@@ -26,7 +26,8 @@ ALLOWED = {
     *("html", "head", "meta", "title", "link", "script", "body", "a", "header", "nav", "main", "footer", "aside"),
     *("section", "div", "p", "h1", "h2", "h3", "ul", "ol", "li", "dl", "dt", "dd", "table", "thead", "tbody", "tr"),
     *("th", "td", "form", "label", "input", "select", "option", "button", "textarea", "pre", "code", "span", "bdi"),
-    *("time", "img", "details", "summary", "mark", "fieldset", "legend"),
+    *("time", "img", "details", "summary", "mark", "fieldset", "legend", "figure", "figcaption", "strong"),
+    *("{http://www.w3.org/2000/svg}svg", "{http://www.w3.org/2000/svg}rect", "{http://www.w3.org/2000/svg}title"),
 }
 
 

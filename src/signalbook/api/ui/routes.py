@@ -11,13 +11,14 @@ from typing import Final
 from starlette.routing import Route
 
 from signalbook.api.kernel.routing import Kernel
-from signalbook.api.ui import assets, comparison, entities, home, listing, messages, searching
+from signalbook.api.ui import assets, comparison, entities, home, listing, messages, pipelines, searching
 from signalbook.api.ui.definitions import is_message
 from signalbook.api.ui.pages import PATH, Page, PageFunction, Pages, ReadPage, UIRequest
 from signalbook.api.ui.trying import Trying
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
+from signalbook.pipeline_reports import PipelineReports
 from signalbook.settings import SettingError
 from signalbook.xid import ROOT, Xid
 
@@ -28,7 +29,7 @@ OTHERS: Final[dict[str, PageFunction]] = {
 """Pages that read the registry and are none of one entity, by their paths."""
 
 
-def routes(kernel: Kernel) -> list[Route]:
+def routes(kernel: Kernel, reports: PipelineReports) -> list[Route]:
     """All of them; none if the setting ``ui`` is off. Raises ``SettingError`` for a value that it does not have."""
     if kernel.settings.ui not in ("on", "off"):
         raise SettingError(f"ui is on or off, not {kernel.settings.ui!r}")
@@ -40,6 +41,7 @@ def routes(kernel: Kernel) -> list[Route]:
         *assets.routes(kernel),
         *(Route(path, ReadPage(kernel, pages, page)) for path, page in OTHERS.items()),
         *Trying(kernel, pages).routes(),
+        *pipelines.PipelinePages(kernel, pages, reports).routes(),
         Route(PATH, entity),
         Route(f"{PATH}/{{path:any}}", entity),
     ]

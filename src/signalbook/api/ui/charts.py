@@ -1,0 +1,86 @@
+"""Bar charts as values: rectangles that a template writes as SVG, without a script and without an inline style.
+
+Shapes alone are scaled to the width of the page; words are beside them in HTML, where they keep their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+WIDTH: Final = 600
+HEIGHT: Final = 100
+_WIDEST: Final = 24.0
+_GAP: Final = 0.2
+_LOWEST: Final = 1.5
+"""Height of what is little: it has to be seen that it is not nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One rectangle; ``kind`` is what it counts, ``title`` its words."""
+
+    kind: str
+    title: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """What stands above one place of the axis: its ``label``, and how much of each kind."""
+
+    label: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Bars, the value that the highest of them has in words, and what is at the two ends of the axis."""
+
+    title: str
+    kinds: tuple[tuple[str, str], ...]
+    bars: tuple[Bar, ...]
+    top: str
+    first: str
+    last: str
+
+
+def stacked(title: str, kinds: Sequence[tuple[str, str]], columns: Sequence[Column], unit: str = "") -> Chart:
+    """A column of bars for each of ``columns``, from left to right; ``kinds`` are their classes and names."""
+    most = max((sum(column.values) for column in columns), default=0)
+    slot = min(WIDTH / max(len(columns), 1), _WIDEST)
+    bars: list[Bar] = []
+    for place, column in enumerate(columns):
+        reached = 0.0
+        for (kind, name), value in zip(kinds, column.values, strict=True):
+            if value <= 0 or most <= 0:
+                continue
+            height = max(_LOWEST, value / most * HEIGHT)
+            bars.append(
+                Bar(
+                    kind=kind,
+                    title=f"{column.label}: {number(value)}{unit} {name}",
+                    x=round(place * slot, 2),
+                    y=round(max(0.0, HEIGHT - reached - height), 2),
+                    width=round(slot * (1 - _GAP), 2),
+                    height=round(height, 2),
+                )
+            )
+            reached += height
+    return Chart(
+        title=title,
+        kinds=tuple(kinds),
+        bars=tuple(bars),
+        top=f"{number(most)}{unit}",
+        first=columns[0].label if columns else "",
+        last=columns[-1].label if columns else "",
+    )
+
+
+def number(value: float) -> str:
+    """A number as people read it: 12,345 or 0.5."""
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"

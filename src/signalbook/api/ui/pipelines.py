@@ -1,0 +1,403 @@
+"""What pipelines reported of their batches: how many messages landed, what was wrong with the others, who obeys what.
+
+Reports are no part of the registry, so these pages are made anew each time, of a bounded number of reports.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.routing import Route
+
+from signalbook.access.base import Action
+from signalbook.access.decisions import Access
+from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.requests import HTTPRequest
+from signalbook.api.kernel.responses import Response
+from signalbook.api.kernel.routing import Kernel
+from signalbook.api.ui.attributes import Shown, moment
+from signalbook.api.ui.charts import Chart, Column, number, stacked
+from signalbook.api.ui.pages import PATH, Crumb, FormPage, Page, Pages
+from signalbook.errors import RegistryError
+from signalbook.pipeline_reports import BatchReport, PipelineReports, ReportedViolation
+from signalbook.storage.reports import ReportingPipeline, StoredReport
+from signalbook.values import JSONObject, format_timestamp
+from signalbook.xid import Kind, Xid, XidError, check_id
+
+PIPELINES: Final = "/-/pipelines"
+_PAGE: Final = 50
+_BATCHES: Final = 100
+_SIZE: Final = 8 * 1024 * 1024
+"""Characters of reports that a page is made of."""
+_SEARCHED: Final = 100
+"""Pipelines whose newest reports are looked at for one definition."""
+_VIOLATIONS: Final = 20
+_DEFINITIONS: Final = 50
+_TEXT: Final = 300
+_LAST: Final = 2**63 - 1
+_ENDS: Final = (("landed", "landed"), ("dead", "dead letters"), ("dropped", "dropped"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineLine:
+    """A pipeline by its newest batch; with a definition asked for, what of that landed and was rejected in it."""
+
+    name: str
+    href: str
+    when: Shown
+    landed: str
+    rejected: str
+    dropped: str
+    share: str
+    lag: str
+    well: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelinesContent:
+    """Pipelines by name; ``of`` is the definition that is asked for, ``looked`` how many were looked at for it."""
+
+    lines: tuple[PipelineLine, ...]
+    of: str
+    looked: int
+    next: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionLine:
+    """Whether a definition is obeyed; ``href`` is its page if it is there."""
+
+    xid: str
+    href: str
+    landed: str
+    rejected: str
+    share: str
+    reasons: str
+    well: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViolationLine:
+    """What was wrong with how many messages, with the newest example."""
+
+    definition: str
+    path: str
+    rule: str
+    messages: str
+    message: str
+    excerpt: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLine:
+    """One batch; ``href`` is its report."""
+
+    batch: str
+    when: Shown
+    href: str
+    landed: str
+    dead: str
+    dropped: str
+    lag: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineContent:
+    """A pipeline: its batches in charts and a table, the newest first; what was wrong; which definition is obeyed."""
+
+    name: str
+    batches: tuple[BatchLine, ...]
+    charts: tuple[Chart, ...]
+    violations: tuple[ViolationLine, ...]
+    definitions: tuple[DefinitionLine, ...]
+    more_definitions: int
+    facts: tuple[tuple[str, str], ...]
+    json: str
+    older: str
+
+
+class PipelinePages:
+    """``/ui/-/pipelines`` and the page of each; for who may see reports, as at ``/pipelines``."""
+
+    def __init__(self, kernel: Kernel, pages: Pages, stored: PipelineReports) -> None:
+        self._kernel = kernel
+        self._pages = pages
+        self._stored = stored
+
+    def routes(self) -> list[Route]:
+        """The paths and their handlers."""
+        table = {f"{PATH}{PIPELINES}": self._list, f"{PATH}{PIPELINES}/{{name}}": self._show}
+        return [
+            Route(path, FormPage({"GET": handler}, self._kernel, self._pages, needs=Action.REPORT))
+            for path, handler in table.items()
+        ]
+
+    async def _list(self, request: HTTPRequest) -> Response:
+        of, after = request.query.get("of", "")[:_TEXT], request.query.get("after", "")
+        make = partial(self._those_of, request.access, of) if of else partial(self._all, request.access, after)
+        content = await self._kernel.workers.read(make)
+        way = (*_WAY, Crumb(text="pipelines"))
+        page = Page(template="pipelines.html", title="Pipelines", content=content, crumbs=way)
+        return self._pages.response(page, request.root, NO_STORE)
+
+    def _all(self, access: Access, after: str) -> PipelinesContent:
+        found = self._stored.pipelines(_checked(after), _PAGE + 1)
+        lines = tuple(_line(each) for each in found[:_PAGE] if _may_see(access, each.name))
+        more = f"{PIPELINES}?{urlencode({'after': found[_PAGE - 1].name})}" if len(found) > _PAGE else ""
+        return PipelinesContent(lines=lines, of="", looked=len(lines), next=more)
+
+    def _those_of(self, access: Access, of: str) -> PipelinesContent:
+        """The pipelines whose newest batch had messages of one definition."""
+        found = [each for each in self._stored.pipelines("", _SEARCHED) if _may_see(access, each.name)]
+        lines, left, looked = [], _SIZE, 0
+        for each in found:
+            report = next(iter(self._stored.reports(each.name, _LAST, 1, _SIZE)), None)
+            if report is None:
+                continue
+            left -= len(report.value)
+            looked += 1
+            line = _line_of(each, _read(report), of)
+            lines += [line] if line is not None else []
+            if left <= 0:
+                break
+        return PipelinesContent(lines=tuple(lines), of=of, looked=looked, next="")
+
+    async def _show(self, request: HTTPRequest) -> Response:
+        name = _name(request)
+        before = request.number("before") or _LAST
+        content = await self._kernel.workers.read(partial(self._content, request, name, before))
+        way = (*_WAY, Crumb(text="pipelines", href=PIPELINES), Crumb(text=name))
+        page = Page(template="pipeline.html", title=name, content=content, crumbs=way)
+        return self._pages.response(page, request.root, NO_STORE)
+
+    def _content(self, request: HTTPRequest, name: str, before: int) -> PipelineContent:
+        if self._stored.pipeline(name) is None:
+            raise RegistryError("not_found", subject=request.path)
+        stored = self._stored.reports(name, before, _BATCHES, _SIZE)
+        older = stored and self._stored.reports(name, stored[-1].number, 1, 1)
+        batches = [(each, _read(each)) for each in stored]
+        reports = [report for _, report in batches]
+        definitions = _definitions(reports)
+        shown = definitions[:_DEFINITIONS]
+        there = self._there([line.xid for line in shown], request.access)
+        return PipelineContent(
+            name=name,
+            batches=tuple(_batch(name, *each) for each in batches),
+            charts=_charts(batches[::-1]),
+            violations=_violations(reports),
+            definitions=tuple(replace(line, href=line.xid) if line.xid in there else line for line in shown),
+            more_definitions=len(definitions) - len(shown),
+            facts=_facts(batches),
+            json=f"/pipelines/{name}/reports",
+            older=f"{PIPELINES}/{name}?before={stored[-1].number}" if older else "",
+        )
+
+    def _there(self, names: Sequence[str], access: Access) -> set[str]:
+        """Those of ``names`` that are readable entities."""
+        with self._kernel.engine.reading(access) as view:
+            return {str(xid) for xid in view.reader.get_many(_xids(names))}
+
+
+_WAY: Final = (Crumb(text="Registry", href=""),)
+
+
+def _xids(names: Iterable[str]) -> Collection[Xid]:
+    found = set()
+    for name in names:
+        try:
+            xid = Xid.parse(name)
+        except XidError:
+            continue
+        if xid.kind in (Kind.RESOURCE, Kind.VERSION):
+            found.add(xid)
+    return found
+
+
+def _checked(after: str) -> str:
+    """The name behind which a page begins. Raises ``bad_request``."""
+    try:
+        return check_id(after) if after else ""
+    except XidError as error:
+        raise RegistryError("bad_request", subject=PIPELINES, error_detail=str(error)) from None
+
+
+def _name(request: HTTPRequest) -> str:
+    """The pipeline in the path. Raises ``not_found`` and ``Forbidden``."""
+    try:
+        name = check_id(request.params["name"])
+    except XidError:
+        raise RegistryError("not_found", subject=request.path) from None
+    request.access.require(Action.REPORT, Xid(("pipelines", name)))
+    return name
+
+
+def _may_see(access: Access, name: str) -> bool:
+    return access.may(Action.REPORT, Xid(("pipelines", name)))
+
+
+def _read(stored: StoredReport) -> BatchReport:
+    return msgspec.json.decode(stored.value, type=BatchReport)
+
+
+def _line(pipeline: ReportingPipeline) -> PipelineLine:
+    gist: JSONObject = pipeline.gist
+    dead, read = int(gist.get("dead_lettered", 0)), int(gist.get("read", 0))
+    return PipelineLine(
+        name=pipeline.name,
+        href=f"{PIPELINES}/{pipeline.name}",
+        when=_when(str(gist.get("finished", "")), pipeline),
+        landed=number(int(gist.get("landed", 0))),
+        rejected=number(dead),
+        dropped=number(int(gist.get("dropped", 0))),
+        share=_share(dead, read),
+        lag=_duration((gist.get("lag") or {}).get("seconds")),
+        well=dead == 0,
+    )
+
+
+def _line_of(pipeline: ReportingPipeline, report: BatchReport, of: str) -> PipelineLine | None:
+    counts = report.by_message.get(of)
+    if counts is None:
+        return None
+    return PipelineLine(
+        name=pipeline.name,
+        href=f"{PIPELINES}/{pipeline.name}",
+        when=_when(report.finished, pipeline),
+        landed=number(counts.landed),
+        rejected=number(counts.rejected),
+        dropped="",
+        share=_share(counts.rejected, counts.landed + counts.rejected),
+        lag=_duration(report.lag.seconds if report.lag else None),
+        well=counts.rejected == 0,
+    )
+
+
+def _when(finished: str, stored: ReportingPipeline | StoredReport) -> Shown:
+    """When a batch ended; where the report does not say, when that came."""
+    return moment(finished or format_timestamp(stored.time))
+
+
+def _share(part: int, whole: int) -> str:
+    """A share in percent; what is little does not become nothing."""
+    if not part or not whole:
+        return "0 %"
+    percent = 100 * part / whole
+    return f"{percent:.1f} %" if percent >= 0.1 else "< 0.1 %"
+
+
+def _duration(seconds: float | None) -> str:
+    """Seconds in the largest unit that there is more than one of."""
+    if seconds is None:
+        return ""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:,.0f} s"
+
+
+def _batch(name: str, stored: StoredReport, report: BatchReport) -> BatchLine:
+    return BatchLine(
+        batch=report.batch[:_TEXT],
+        when=_when(report.finished, stored),
+        href=f"/pipelines/{name}/reports/{stored.number}",
+        landed=number(report.landed),
+        dead=number(report.dead_lettered),
+        dropped=number(report.dropped),
+        lag=_duration(report.lag.seconds if report.lag else None),
+        note=report.note[:_TEXT],
+    )
+
+
+def _charts(batches: Sequence[tuple[StoredReport, BatchReport]]) -> tuple[Chart, ...]:
+    """What became of the messages; what did not land, on a scale of its own; how far the tables lag."""
+    labels = [_when(report.finished, stored).text for stored, report in batches]
+    reports = [report for _, report in batches]
+
+    def columns(*names: str) -> list[Column]:
+        values = [tuple(float(getattr(report, name)) for name in names) for report in reports]
+        return [Column(label=label, values=each) for label, each in zip(labels, values, strict=True)]
+
+    lags = [Column(label=label, values=(_lag(report),)) for label, report in zip(labels, reports, strict=True)]
+    charts = [stacked("Messages of each batch", _ENDS, columns("landed", "dead_lettered", "dropped"))]
+    if any(report.dead_lettered or report.dropped for report in reports):
+        charts.append(stacked("What did not land", _ENDS[1:], columns("dead_lettered", "dropped")))
+    if any(report.lag is not None for report in reports):
+        charts.append(stacked("Lag behind the newest event", (("lag", "behind"),), lags, " s"))
+    return tuple(charts)
+
+
+def _lag(report: BatchReport) -> float:
+    return (report.lag.seconds or 0.0) if report.lag else 0.0
+
+
+def _definitions(reports: Sequence[BatchReport]) -> list[DefinitionLine]:
+    """Each definition over all batches: those that are disobeyed most come first."""
+    landed, rejected = Counter[str](), Counter[str]()
+    reasons: dict[str, Counter[str]] = {}
+    for report in reports:
+        for xid, counts in report.by_message.items():
+            landed[xid] += counts.landed
+            rejected[xid] += counts.rejected
+            reasons.setdefault(xid, Counter()).update(counts.reasons)
+    order = sorted(landed, key=lambda xid: (-rejected[xid], -landed[xid], xid))
+    return [
+        DefinitionLine(
+            xid=xid[:_TEXT],
+            href="",
+            landed=number(landed[xid]),
+            rejected=number(rejected[xid]),
+            share=_share(rejected[xid], landed[xid] + rejected[xid]),
+            reasons=", ".join(f"{reason[:60]} {number(count)}" for reason, count in reasons[xid].most_common(3)),
+            well=rejected[xid] == 0,
+        )
+        for xid in order
+    ]
+
+
+def _violations(reports: Sequence[BatchReport]) -> tuple[ViolationLine, ...]:
+    """Those met most over all batches, which are the newest first, with the newest example of each."""
+    count: Counter[tuple[str, str, str]] = Counter()
+    newest: dict[tuple[str, str, str], ReportedViolation] = {}
+    for report in reports:
+        for each in report.violations:
+            key = (each.definition, each.path, each.rule)
+            count[key] += each.messages
+            newest.setdefault(key, each)
+    return tuple(
+        ViolationLine(
+            definition=definition[:_TEXT],
+            path=path[:_TEXT],
+            rule=rule[:_TEXT],
+            messages=number(messages),
+            message=newest[key].example.message[:_TEXT],
+            excerpt=newest[key].example.excerpt[:_TEXT],
+            place=f"{newest[key].example.source[:_TEXT]}, position {newest[key].example.position}",
+        )
+        for key, messages in count.most_common(_VIOLATIONS)
+        for definition, path, rule in (key,)
+    )
+
+
+def _facts(batches: Sequence[tuple[StoredReport, BatchReport]]) -> tuple[tuple[str, str], ...]:
+    """The batches of the page in sum."""
+    reports = [report for _, report in batches]
+    sums = {name: sum(getattr(report, name) for report in reports) for name in ("read", "landed", "dead_lettered")}
+    newest = reports[0] if reports else None
+    facts = [
+        ("batches", number(len(reports))),
+        ("read", number(sums["read"])),
+        ("landed", number(sums["landed"])),
+        ("dead letters", f"{number(sums['dead_lettered'])} ({_share(sums['dead_lettered'], sums['read'])})"),
+        ("dropped", number(sum(report.dropped for report in reports))),
+    ]
+    if newest is not None and newest.lag is not None and newest.lag.seconds is not None:
+        facts.append(("lag", _duration(newest.lag.seconds)))
+    return tuple(facts)

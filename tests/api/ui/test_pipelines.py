@@ -1,0 +1,165 @@
+"""Pipelines for people: batches over time, violations, which definitions are obeyed; to who may see reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.storage.store import Store
+
+from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
+from ..test_pipelines import XID, report
+from .conftest import show
+from .test_pages import HOSTILE, harmless
+
+SVG = "{http://www.w3.org/2000/svg}"
+PLACED = "/messagegroups/shop/messages/placed"
+
+
+def put_reports(client: Client, *reports: dict[str, Any], name: str = "orders") -> None:
+    for each in reports:
+        answer = client.send("POST", f"/pipelines/{name}/reports", json=each)
+        assert answer.is_success, answer.text
+
+
+def large(batch: str, definition: str, landed: int, rejected: int) -> dict[str, Any]:
+    """A report of that many messages of one definition."""
+    return report(
+        batch,
+        read=landed + rejected,
+        landed=landed,
+        dead_lettered=rejected,
+        reasons={"schema_violation": rejected},
+        by_message={definition: {"landed": landed, "rejected": rejected, "reasons": {"schema_violation": rejected}}},
+    )
+
+
+def test_they_come_by_name_with_their_newest_batch(explorer: Client) -> None:
+    put_reports(explorer, large("b", PLACED, 12_000, 3), name="billing")
+    page = show(explorer, "/-/pipelines")
+    words = page.words("table")
+    assert "billing 12,000 3 < 0.1 % 0 5 s 2026-01-02 03:04" in words
+    assert "orders 2 1 33.3 % 0 5 s" in words
+    assert page.links()["billing"] == "/ui/-/pipelines/billing"
+    assert page.links()["Pipelines"] == "/ui/-/pipelines"
+
+
+def test_many_of_them_come_in_pages(explorer: Client) -> None:
+    for number in range(60):
+        put_reports(explorer, report(), name=f"p{number:02}")
+    first = show(explorer, "/-/pipelines")
+    second = show(explorer, first.links()["next"].removeprefix("/ui"))
+    assert "p48" in first.links()
+    assert "p59" in second.links()
+    assert "next" not in second.links()
+
+
+def test_a_report_shows_at_once(explorer: Client) -> None:
+    """Reports are no part of the registry: what is kept until something is committed must not be a page of these."""
+    show(explorer, "/-/pipelines/orders")
+    put_reports(explorer, large("new", PLACED, 5, 0))
+    page = show(explorer, "/-/pipelines/orders")
+    assert "3 batches as a table" in page.words("main")
+    assert page.headers["cache-control"] == "no-store"
+
+
+def test_batches_are_bars_and_rows(explorer: Client) -> None:
+    put_reports(explorer, large("b3", PLACED, 8, 2))
+    page = show(explorer, "/-/pipelines/orders")
+    bars = [each.get("class") for each in page.all(f"{SVG}rect")]
+    assert (bars.count("landed"), bars.count("dead"), bars.count("lag")) == (3, 6, 3)
+    labels = [each.get("aria-label") or "" for each in page.all(f"{SVG}svg")]
+    assert labels[0] == "Messages of each batch, from 2026-01-02 03:04 to 2026-01-02 03:04, up to 10"
+    assert page.words("tbody").count("2026-01-02") == 3
+    assert explorer.get(page.links()["b3"]).json()["report"]["landed"] == 8
+
+
+def test_definitions_are_obeyed_or_not(explorer: Client) -> None:
+    put_reports(explorer, large("b3", PLACED, 8, 0))
+    page = show(explorer, "/-/pipelines/orders")
+    words = page.words("main")
+    assert f"{XID} 4 2 33.3 % no_match 2" in words
+    assert f"{PLACED} 8 0 obeyed" in words
+    assert page.links()[PLACED] == f"/ui{PLACED}"
+    assert XID not in page.links(), "there is no such definition here"
+
+
+def test_violations_are_added_up_with_an_example(explorer: Client) -> None:
+    words = show(explorer, "/-/pipelines/orders").words("main")
+    assert "2 /a type no" in words
+    assert "for example f, position 0" in words
+
+
+def test_a_definition_has_its_pipelines(explorer: Client) -> None:
+    put_reports(explorer, large("b", PLACED, 90, 10), name="billing")
+    link = show(explorer, PLACED).links()["Which pipelines land it, and is it obeyed?"]
+    page = show(explorer, link.removeprefix("/ui"))
+    assert "billing 90 10 10.0 %" in page.words("table")
+    assert "orders" not in page.links()
+    assert "2 pipelines were looked at" in show(explorer, "/-/pipelines?of=/none").words("main")
+
+
+def test_older_batches_are_on_pages_of_their_own(explorer: Client) -> None:
+    for number in range(101):
+        put_reports(explorer, report(f"more{number}"))
+    first = show(explorer, "/-/pipelines/orders")
+    assert len(first.text.encode()) < 200_000
+    assert "3 batches as a table" in show(explorer, first.links()["Older batches"].removeprefix("/ui")).words("main")
+
+
+def test_what_is_not_there_is_a_page_that_says_so(explorer: Client) -> None:
+    for path, status in (
+        ("/-/pipelines/none", 404),
+        ("/-/pipelines/a%20b", 404),
+        ("/-/pipelines?after=a%20b", 400),
+        ("/-/pipelines/orders?before=x", 400),
+    ):
+        page = show(explorer, path)
+        assert page.status == status, path
+        harmless(page)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_reports_are_text(explorer: Client, text: str) -> None:
+    bad = report(text, reasons={text: 1}, note=text)
+    bad["by_message"] = {text: {"landed": 2, "rejected": 1, "reasons": {text: 1}}}
+    bad["violations"][0] |= {"definition": text, "path": text, "rule": text}
+    bad["violations"][0]["example"] |= {"source": text, "message": text, "excerpt": text}
+    put_reports(explorer, bad)
+    page = show(explorer, "/-/pipelines/orders")
+    assert page.status == 200
+    harmless(page)
+    harmless(show(explorer, "/-/pipelines", params={"of": text}))
+
+
+def test_large_reports_make_small_pages(explorer: Client) -> None:
+    many = {f"/messagegroups/g/messages/{'m' * 100}{n}": {"landed": 0, "rejected": 0} for n in range(5000)}
+    one = {**report()["violations"][0], "path": "<" * 500}
+    violations = [{**one, "rule": f"r{n}"} for n in range(500)]
+    for number in range(4):
+        put_reports(
+            explorer,
+            report(f"l{number}", landed=0, read=1, by_message=many, violations=violations, note="&" * 500),
+        )
+    page = show(explorer, "/-/pipelines/orders")
+    assert page.status == 200
+    assert len(page.text.encode()) < 200_000
+    assert "4951 more are not shown" in page.words("main")
+
+
+def test_only_who_may_see_reports_does(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    for name in ("mine", "theirs"):
+        client.send("POST", f"/pipelines/{name}/reports", json=report(), headers=ADMINISTRATOR)
+    put_policy(
+        store,
+        {"who": ["subject:ann"], "allow": ["report"], "on": ["/pipelines/mine"]},
+        {"who": ["subject:bob"], "role": "reader", "on": ["/messagegroups/*"]},
+    )
+    ann, bob = {"X-User": "ann"}, {"X-User": "bob"}
+    assert "theirs" not in show(client, "/-/pipelines", headers=ann).text
+    assert "theirs" not in show(client, "/-/pipelines", params={"of": XID}, headers=ann).text
+    assert show(client, "/-/pipelines/mine", headers=ann).status == 200
+    assert show(client, "/-/pipelines/theirs", headers=ann).status == 403
+    assert show(client, "/-/pipelines", headers=bob).status == 403
