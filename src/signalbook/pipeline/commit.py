@@ -2,8 +2,8 @@
 
 1. The tasks stage files, and the totals are checked. Killed here, the batch was never begun: staged files are swept.
 2. Each file is assigned to a table (``assign_tables``), and the batch is entered in the journal as *prepared*.
-3. The tables commit, one after the other, and the entry becomes *committed*. Killed here, ``complete_unfinished`` does
-   all of this step again: a table that has the batch already takes nothing twice.
+3. The tables commit, one after the other, in a store several at once, and the entry becomes *committed*. Killed here,
+   ``complete_unfinished`` does all of this step again: a table that has the batch already takes nothing twice.
 
 The assignment is made once, in step 2, and not when a commit is repeated: meanwhile a definition may have changed, and
 the same file must not go to two tables.
@@ -16,8 +16,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from itertools import groupby
-from typing import Final
+from itertools import chain, groupby
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,7 +27,7 @@ from signalbook.pipeline.errors import PipelineError, disk_failure
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, TableFormat
 from signalbook.pipeline.landing.tasks import Attempt
-from signalbook.pipeline.places import Place, Where, place_of
+from signalbook.pipeline.places import Place, Where, in_parallel, place_of
 from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.catalogs import agree
 from signalbook.pipeline.tables.evolution import Incompatible
@@ -36,17 +36,27 @@ from signalbook.pipeline.tables.reading import open_tables
 from signalbook.tracing import span
 from signalbook.values import now
 
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
+
 
 def assign_tables(tables: Tables, output: Where, batch: JournalEntry) -> JournalEntry:
     """``batch`` with each staged file assigned to a table that accepts its columns, and to a folder there.
 
     Raises ``PipelineError`` if someone else changed a table.
     """
-    files: list[DataFile] = []
     # So that each table is looked at once, and not for each of thousands of files.
-    for table, group in groupby(sorted(batch.files, key=_table), key=_table):
-        files += _assigned(tables, place_of(output), batch, table, list(group))
-    return replace(batch, files=tuple(files))
+    groups = [(table, list(files)) for table, files in groupby(sorted(batch.files, key=_table), key=_table)]
+    for table in {table.group: table for table, _ in groups}.values():
+        tables.versions(table)  # one listing for all of a group, before several ask for it at once
+    place = place_of(output)
+    assigned = _each(tables, place, lambda pair: _assigned(tables, place, batch, *pair), groups)
+    return replace(batch, files=tuple(chain.from_iterable(assigned)))
+
+
+def _each(tables: Tables, output: Place, work: Callable[[_Item], _Found], items: Sequence[_Item]) -> Iterator[_Found]:
+    """What ``work`` makes of each of ``items``, of several tables at once where those are requests to a store."""
+    return in_parallel(output, work, items) if tables.concurrent else map(work, items)
 
 
 def _table(file: DataFile) -> TableName:
@@ -151,10 +161,15 @@ def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProg
     # can be withdrawn; once one table has it, the others must follow
     names = sorted(losing) + sorted({file.table for file in batch.files} - losing)
     parts = _by_table(batch)
-    for number, table in enumerate(names):
-        show(Progress(stage="committing", done=number, total=len(names)))
-        with _withdrawn(journal, batch, hopeless=number == 0 and table in losing):
+    # The first table that loses files alone can have the batch withdrawn, and is to have done so before others begin.
+    first, rest = (names[:1], names[1:]) if losing else ([], names)
+    for table in first:
+        show(Progress(stage="committing", done=0, total=len(names)))
+        with _withdrawn(journal, batch):
             tables.commit(parts[table], table)
+    done = _each(tables, journal.output, lambda table: tables.commit(parts[table], table), rest)
+    for number, _ in enumerate(chain([None], done), len(first)):
+        show(Progress(stage="committing", done=number, total=len(names)))
     # only when all tables have it: until then every run starts by doing the above again
     committed = replace(batch, seconds=batch.seconds + time.monotonic() - started, finished=now())
     journal.commit(committed)
@@ -211,14 +226,15 @@ class Withdrawn(PipelineError):
 
 
 @contextmanager
-def _withdrawn(journal: Journal, batch: JournalEntry, *, hopeless: bool) -> Iterator[None]:
-    """Take back a ``hopeless`` batch that is outdated, and raise ``Withdrawn``: it would block the folder for ever."""
+def _withdrawn(journal: Journal, batch: JournalEntry) -> Iterator[None]:
+    """Take back a batch that is outdated, and raise ``Withdrawn``: it would block the folder for ever.
+
+    Of the first table alone: once one has its part, the batch can only go forward, for taking it back would lose or
+    double rows there.
+    """
     try:
         yield
     except Outdated as error:
-        # Once one table has its part, the batch can only go forward: taking it back would lose or double rows there.
-        if not hopeless:
-            raise
         journal.withdraw(batch)
         raise Withdrawn(f"{error}; nothing was done: run it again") from error
 

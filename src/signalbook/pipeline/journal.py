@@ -184,17 +184,23 @@ class Journal:
         Of tables that are ``wanted``: each is a folder to list.
         """
         found: dict[TableName, dict[str, DataFile]] = {}
-        removed: set[tuple[TableName, str]] = set()
+        # Those that a compaction or replay replaced, as long as what it replaces was not read: what is kept is little
+        # more than the files there are, and not all there ever were.
+        early: set[tuple[TableName, str]] = set()
         homes: dict[TableName, Place] = {}
         for entry in self._entries():
-            removed.update((file.table, file.name) for file in entry.removed)
+            for file in entry.removed:
+                if wanted(file.table) and found.get(file.table, {}).pop(file.name, None) is None:
+                    early.add((file.table, file.name))
             for file in entry.files:
-                found.setdefault(file.table, {})[file.name] = file
+                if not wanted(file.table):
+                    continue
                 homes[file.table] = self.output / home(file.table, entry.table_format)
-        # By a compaction or replay of ours, which may be read before what it replaces.
-        for table, name in removed:
-            found.get(table, {}).pop(name, None)
-        left = sorted(table for table, files in found.items() if files and wanted(table))
+                if (file.table, file.name) in early:
+                    early.remove((file.table, file.name))
+                else:
+                    found.setdefault(file.table, {})[file.name] = file
+        left = sorted(table for table, files in found.items() if files)
         # Or taken away by somebody else: either way readers have it no more.
         there = in_parallel(self.output, lambda table: _names(homes[table]), left)
         standing = {

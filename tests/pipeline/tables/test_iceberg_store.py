@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from tests.pipeline.lake import Lake
 
+from signalbook.pipeline.commit import commit
+from signalbook.pipeline.journal import JournalEntry
 from signalbook.pipeline.places import StorePlace, place_of
 from signalbook.pipeline.places.base import TOGETHER
+from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.iceberg_store import StoreCatalog
+from signalbook.pipeline.tables.naming import TableName
 
 
 def test_tables_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,3 +33,39 @@ def test_tables_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StorePlace, "folders", folders)
     found = StoreCatalog("lake", place_of("s3://lake/tables")).list_tables("shop")
     assert found == [("shop", name) for name in names if name != "t03"]
+
+
+def test_tables_of_a_group_are_listed_at_once(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are, and also if one of them has no metadata yet."""
+    lake = Lake.of("iceberg-s3proxy", tmp_path, request)
+    with lake.journal.alone():
+        for number in range(3):
+            lake.put([{"a": 1}], {"a": pa.int32()}, TableName("shop", f"t{number}"))
+        (lake.place / "tables/shop/t9/f.parquet").write(b"")
+        asked, folders = list[str](), StorePlace.folders
+        monkeypatch.setattr(StorePlace, "folders", lambda place: (asked.append(str(place)), folders(place))[1])
+        lake.prepared([{"a": 2}], {"a": pa.int32()}, TableName("shop", "t0"))
+        assert asked == [str(lake.place / "tables/shop")]
+        assert lake.tables.versions(TableName("shop", "t9")) == []
+
+
+def test_tables_are_committed_together(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """In a store each waits for requests most of the time."""
+    meeting = threading.Barrier(2)
+
+    class Meeting(IcebergTables):
+        def commit(self, batch: JournalEntry, table: TableName) -> None:
+            meeting.wait(60)
+            super().commit(batch, table)
+
+    lake = Lake.of("iceberg-s3proxy", tmp_path, request)
+    one, other = TableName("shop", "one"), TableName("shop", "other")
+    with lake.journal.alone():
+        batches = [
+            lake.prepared([{"a": number}], {"a": pa.int32()}, table) for number, table in enumerate((one, other))
+        ]
+        both = replace(batches[0], files=tuple(file for batch in batches for file in batch.files))
+        commit(lake.journal, Meeting(lake.place), both, lambda _: None)
+    assert (lake.rows(one), lake.rows(other)) == ([{"a": 0}], [{"a": 1}])

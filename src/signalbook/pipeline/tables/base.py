@@ -20,6 +20,11 @@ DAY_OF_INSTANT: Final = f"date_from_unix_date(CAST(unix_micros({quoted(LANDED_AT
 class Tables(Protocol):
     """The tables of one output folder. Methods raise ``PipelineError`` where a table is not as it was left."""
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether different tables may be looked at and committed by several threads at once."""
+        return False
+
     def versions(self, table: TableName) -> list[TableName]:
         """The tables there are of the definition that ``table`` is the first of, oldest first."""
         ...

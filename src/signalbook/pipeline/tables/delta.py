@@ -62,6 +62,11 @@ class DeltaTables(Tables):
         self._loaded: dict[TableName, DeltaTable] = {}
         self._options = delta_options(self.output)
 
+    @property
+    def concurrent(self) -> bool:
+        """Each has a log of its own."""
+        return True
+
     def versions(self, table: TableName) -> list[TableName]:
         """The folders that have a log."""
         group = self._home(table).parent

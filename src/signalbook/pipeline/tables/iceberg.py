@@ -37,6 +37,7 @@ from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divide
 from signalbook.pipeline.tables.evolution import merge, plain, promote
 from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect
 from signalbook.pipeline.tables.iceberg_metadata import data_file, shared
+from signalbook.pipeline.tables.iceberg_store import StoreCatalog
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, quoted
 from signalbook.values import digest
 
@@ -80,7 +81,13 @@ class IcebergTables(Tables):
 
     def versions(self, table: TableName) -> list[TableName]:
         """The tables in the catalog."""
-        return versions_of(table, self._in(table.group))
+        found = versions_of(table, self._in(table.group))
+        # Of a store folders are listed. Which of them are tables need not be asked of all: these are looked at anyway.
+        return [each for each in found if self._find(each) is not None] if self._by_folders else found
+
+    @property
+    def _by_folders(self) -> bool:
+        return isinstance(self.catalog, StoreCatalog)
 
     def columns(self, table: TableName) -> pa.Schema:
         """The columns that the current schema of a table has."""
@@ -122,6 +129,11 @@ class IcebergTables(Tables):
     def day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - divided or not
         """By Iceberg's own function, which it knows for the transform of partitions, and prunes files by."""
         return f"{quoted(catalog or self.catalog.name)}.system.days({quoted(LANDED_AT)})"
+
+    @property
+    def concurrent(self) -> bool:
+        """Where the store is the catalog: others have one connection."""
+        return self._by_folders
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Add the files to the table in one snapshot, making it or widening its schema where need be."""
@@ -207,11 +219,15 @@ class IcebergTables(Tables):
         if group not in self._names and group not in self._missing:
             with self._plainly(f"the catalog of {self.output}"):
                 try:
-                    found = self.catalog.list_tables(self._namespace(group))
-                    self._names[group] = {identifier[-1] for identifier in found}
+                    self._names[group] = self._listed(self._namespace(group))
                 except NoSuchNamespaceError:
                     self._missing.add(group)
         return self._names.get(group, set())
+
+    def _listed(self, namespace: tuple[str, ...]) -> set[str]:
+        if isinstance(self.catalog, StoreCatalog):
+            return self.catalog.names(namespace)
+        return {identifier[-1] for identifier in self.catalog.list_tables(namespace)}
 
     def _find(self, table: TableName) -> Table | None:
         """A table as it was when first asked for: from the decision to the commit is no long time."""

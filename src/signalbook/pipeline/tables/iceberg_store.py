@@ -172,6 +172,10 @@ class StoreCatalog(MetastoreCatalog):
         (folder / HINT).write(str(version + 1).encode())
         return _response(remember(content, staged.metadata), str(place))
 
+    def names(self, namespace: str | Identifier) -> set[str]:
+        """Names that tables of a namespace may have, by one request; a folder without metadata is no table yet."""
+        return set((self._tables / ".".join(self.identifier_to_tuple(namespace))).folders())
+
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """Those that have metadata."""
         levels = self.identifier_to_tuple(namespace)

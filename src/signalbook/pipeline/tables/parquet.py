@@ -37,6 +37,11 @@ class ParquetTables(Tables):
         self._known: dict[TableName, tuple[bytes, pa.Schema]] = {}
         self._coming: dict[TableName, pa.Schema] = {}
 
+    @property
+    def concurrent(self) -> bool:
+        """Folders know nothing of each other."""
+        return True
+
     def versions(self, table: TableName) -> list[TableName]:
         """The folders there are."""
         group = self._home(table).parent
