@@ -160,6 +160,8 @@ class _Finder:
         """What matches by key, each in the first of the tiers in which it does; no more than ``MOST``."""
         found: dict[int, tuple[int, Candidate]] = {}
         for tier, parts in _TIERS if self._wanted.query.wanted else _TIERS[-1:]:
+            if not self.complete:  # whatever comes now is behind what is there
+                break
             every = within(self._wanted.query.wanted, parts)
             if every is not None:
                 for candidate in self._matching(every):
