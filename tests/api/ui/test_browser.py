@@ -94,7 +94,7 @@ def test_the_keyboard_leads_everywhere(browser: Browser, url: str) -> None:
         page.keyboard.press("/")
         assert page.evaluate("document.activeElement.type") == "search"
         page.keyboard.type("/")
-        assert page.input_value("input[name=q]") == "/", "in a box it is a character like any other"
+        assert page.input_value("main input[name=q]") == "/", "in a box it is a character like any other"
 
 
 def test_the_filter_answers_while_one_types(browser: Browser, url: str) -> None:
