@@ -133,7 +133,7 @@ def create_app(
         *AuditAPI(kernel).routes(),
         *Notifications(kernel, following).routes(),
         *TokensAPI(kernel).routes(),
-        *ui.routes(kernel, reports),
+        *ui.routes(kernel, reports, subscriptions, following.status),
     ]
     return Application(others, registry, kernel.admission, settings, lifespan)
 

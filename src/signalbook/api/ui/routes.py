@@ -11,25 +11,41 @@ from typing import Final
 from starlette.routing import Route
 
 from signalbook.api.kernel.routing import Kernel
-from signalbook.api.ui import assets, comparison, entities, home, listing, messages, pipelines, searching
+from signalbook.api.ui import (
+    assets,
+    changes,
+    comparison,
+    entities,
+    home,
+    listing,
+    messages,
+    pipelines,
+    searching,
+    subscriptions,
+)
 from signalbook.api.ui.definitions import is_message
 from signalbook.api.ui.pages import PATH, Page, PageFunction, Pages, ReadPage, UIRequest
 from signalbook.api.ui.trying import Trying
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
+from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.pipeline_reports import PipelineReports
 from signalbook.settings import SettingError
+from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid
 
 OTHERS: Final[dict[str, PageFunction]] = {
     f"{PATH}{comparison.PATH}": comparison.page,
+    changes.CHANGES: changes.page,
     searching.SEARCH: searching.page,
 }
 """Pages that read the registry and are none of one entity, by their paths."""
 
 
-def routes(kernel: Kernel, reports: PipelineReports) -> list[Route]:
+def routes(
+    kernel: Kernel, reports: PipelineReports, stored: SubscriptionStore, replication: Callable[[], JSONObject]
+) -> list[Route]:
     """All of them; none if the setting ``ui`` is off. Raises ``SettingError`` for a value that it does not have."""
     if kernel.settings.ui not in ("on", "off"):
         raise SettingError(f"ui is on or off, not {kernel.settings.ui!r}")
@@ -42,6 +58,7 @@ def routes(kernel: Kernel, reports: PipelineReports) -> list[Route]:
         *(Route(path, ReadPage(kernel, pages, page)) for path, page in OTHERS.items()),
         *Trying(kernel, pages).routes(),
         *pipelines.PipelinePages(kernel, pages, reports).routes(),
+        *subscriptions.SubscriptionPages(kernel, pages, stored, replication).routes(),
         Route(PATH, entity),
         Route(f"{PATH}/{{path:any}}", entity),
     ]

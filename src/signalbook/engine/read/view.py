@@ -43,6 +43,7 @@ from signalbook.xid import ROOT, Kind, Xid
 
 UNLIMITED: Final = 1 << 62
 _FETCHED_AT_ONCE: Final = 1000
+_LOOKED_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +126,33 @@ class View:
         """The newest committed changes that ``access`` shows, the newest first; of the last ``among`` at most."""
         records = self._outbox.records(max(0, self._outbox.position() - among), among)
         return [record for record in reversed(records) if is_shown(record, self.access)][:most]
+
+    def position(self) -> int:
+        """The position of the last change: a stream of those behind it begins there."""
+        return self._outbox.position()
+
+    def changes(
+        self, most: int, *, beneath: Xid = ROOT, before: int = 0, among: int = 5000
+    ) -> tuple[list[Record], int]:
+        """The newest changes that ``access`` shows of an entity and what is beneath it, at positions below ``before``.
+
+        About ``among`` positions are looked at. With them comes the position to go on from, 0 if there is no more.
+        """
+        found: list[Record] = []
+        top = before or self._outbox.position() + 1
+        least = max(self._outbox.pruned() + 1, 1)
+        for _ in range(among // _LOOKED_AT_ONCE):
+            start = max(top - _LOOKED_AT_ONCE, least)
+            records = self._outbox.records(start - 1, _LOOKED_AT_ONCE)
+            for record in reversed(records):
+                if record.position < top and _is_beneath(record, beneath) and is_shown(record, self.access):
+                    found.append(record)
+                    if len(found) == most:
+                        return found, record.position if record.position > least else 0
+            top = start
+            if top <= least:
+                return found, 0
+        return found, top
 
     def audited(self, xid: Xid, most: int, *, among: int = 20_000) -> list[AuditEntry]:
         """The newest entries of the audit about a Resource and what it has, of the last ``among`` at most.
@@ -436,6 +464,12 @@ class View:
         return Renderer(
             self.model, options.base_url, doc=options.doc, binary=options.binary, details=details, short=short
         )
+
+
+def _is_beneath(record: Record, xid: Xid) -> bool:
+    """Whether a change is one of the entity or of something in it."""
+    changed = tuple(record.change["xid"].casefold().split("/")[1:])
+    return changed[: len(xid.parts)] == tuple(part.casefold() for part in xid.parts)
 
 
 def _by_type(nodes: Iterable[EntityNode]) -> list[list[EntityNode]]:

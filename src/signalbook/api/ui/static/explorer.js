@@ -47,5 +47,45 @@ document.addEventListener("change", async (event) => {
   }
 });
 
+// Changes as they happen, above those that the page came with.
+const when = (text) => {
+  const time = document.createElement("time");
+  time.dateTime = text;
+  time.textContent = text.slice(0, 16).replace("T", " ");
+  return time;
+};
+
+const part = (tag, style, text) => {
+  const made = document.createElement(tag);
+  made.className = style;
+  made.textContent = text;
+  return made;
+};
+
+const change = (event, ui) => {
+  const [entity, action] = event.type.split(".").slice(-2);
+  const line = document.createElement("li");
+  const link = part(action === "deleted" ? "span" : "a", "", event.subject);
+  if (action !== "deleted") link.href = ui + encodeURI(event.subject);
+  line.append(when(event.time), " ", part("span", `verb ${action}`, action), " ", link, " ", part("span", "type", entity));
+  return line;
+};
+
+const watch = (list) => {
+  const { live, of, ui } = list.dataset;
+  const stream = new EventSource(live);
+  stream.onopen = () => { document.getElementById("live").hidden = false; };
+  stream.onmessage = (message) => {
+    if (!message.data) return;
+    const event = JSON.parse(message.data);
+    if (of && event.subject !== of && !event.subject.startsWith(`${of}/`)) return;
+    list.querySelector("li.empty")?.remove();
+    list.prepend(change(event, ui));
+    while (list.children.length > 500) list.lastElementChild.remove();
+  };
+  window.addEventListener("pagehide", () => stream.close());
+};
+
+for (const list of document.querySelectorAll("ol[data-live]")) watch(list);
 prepare(document);
 document.addEventListener("htmx:afterSwap", (event) => prepare(event.target));
