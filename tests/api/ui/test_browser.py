@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, FilePayload, Page, expect, sync_playwright
 from tests.serving import serving
 
 from ..test_pipelines import report
@@ -125,6 +125,7 @@ def test_a_message_is_tried_in_place(browser: Browser, url: str) -> None:
         page.fill("#message", "{}")
         page.get_by_role("button", name="Try it").click()
         expect(page.locator("#outcome h2")).to_contain_text("rejected", timeout=_PATIENT)
-        page.set_input_files("#file", files=[{"name": "a", "mimeType": "", "buffer": b"\xff\x00"}])
+        file: FilePayload = {"name": "a", "mimeType": "", "buffer": b"\xff\x00"}
+        page.set_input_files("#file", files=file)
         expect(page.locator("#message")).to_have_value("/wA=", timeout=_PATIENT)
         assert page.is_checked("input[name=base64]")

@@ -73,7 +73,7 @@ def test_properties_say_what_is_required_fixed_templated_and_inherited(explorer:
         "time": {"type": "timestamp", "required": True},
     }
     put(explorer, BASE, {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata})
-    kafka = {"protocol": "KAFKA", "protocoloptions": {"topic": "paid", "key": "{shop}"}}
+    kafka: dict[str, Any] = {"protocol": "KAFKA", "protocoloptions": {"topic": "paid", "key": "{shop}"}}
     put(explorer, MESSAGE, definition(basemessage=BASE, **kafka))
     page = show(explorer, MESSAGE)
     found = rows(page)

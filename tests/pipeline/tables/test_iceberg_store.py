@@ -45,7 +45,12 @@ def test_tables_of_a_group_are_listed_at_once(
             lake.put([{"a": 1}], {"a": pa.int32()}, TableName("shop", f"t{number}"))
         (lake.place / "tables/shop/t9/f.parquet").write(b"")
         asked, folders = list[str](), StorePlace.folders
-        monkeypatch.setattr(StorePlace, "folders", lambda place: (asked.append(str(place)), folders(place))[1])
+
+        def counted(place: StorePlace) -> list[str]:
+            asked.append(str(place))
+            return folders(place)
+
+        monkeypatch.setattr(StorePlace, "folders", counted)
         lake.prepared([{"a": 2}], {"a": pa.int32()}, TableName("shop", "t0"))
         assert asked == [str(lake.place / "tables/shop")]
         assert lake.tables.versions(TableName("shop", "t9")) == []

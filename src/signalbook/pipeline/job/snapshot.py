@@ -470,9 +470,9 @@ class Snapshot:
         """
         key = self.fingerprint, policy
         if key not in _checked:
-            found = self._check(policy)
+            result = self._check(policy)
             _checked.clear()  # one, as of contracts
-            _checked[key] = found
+            _checked[key] = result
         outlines, left_out, doubts = _checked[key]
         found = replace(self, outlines=outlines, left_out=left_out, doubts=(*self.doubts, *doubts))
         # What takes long to find out of thousands of definitions is the same of both.
