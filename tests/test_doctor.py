@@ -25,6 +25,7 @@ from signalbook.access.policy import read_policy
 from signalbook.access.tokens import TokenRequest
 from signalbook.doctor import Check, examine
 from signalbook.engine.engine import Engine
+from signalbook.engine.search.indexing import INDEX
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.server import check_settings
@@ -212,6 +213,20 @@ def test_what_is_odd_about_the_policy(settings: Settings, tmp_path: Path) -> Non
         assert transaction.settings.get("access_file") is None
     file.write_text("rules: 1")
     assert only(replace(settings, access_file=str(file)), "access").state == "error"
+
+
+def test_an_index_that_lacks_something_stays_as_it_is(settings: Settings) -> None:
+    with closing(open_store(settings.db)) as store:
+        Engine(store, settings=settings)
+        with store.write() as transaction:
+            transaction.index.put_state(made=INDEX, position=0)
+    check = only(settings, "search")
+    assert (check.state, "signalbook migrate" in check.advice) == ("warning", True)
+    with closing(open_store(settings.db)) as store:
+        with store.read() as transaction:
+            assert transaction.index.state() == {"made": INDEX, "position": 0}
+        Engine(store, settings=settings)
+    assert only(settings, "search").state == "ok"
 
 
 def test_access_is_said_where_it_matters(settings: Settings) -> None:

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal
@@ -27,6 +27,7 @@ from signalbook.access.review import warnings
 from signalbook.api.kernel.origins import is_loopback
 from signalbook.client import Unreachable
 from signalbook.engine.engine import Engine
+from signalbook.engine.search.indexing import is_complete
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.deliveries import sink_policy
 from signalbook.events.sinks.base import SinkPolicy, find_sink
@@ -217,13 +218,22 @@ def _check_keys(settings: Settings) -> Iterator[Check]:
 def _check_registry(store: Store, settings: Settings) -> Iterator[Check]:
     with store.read() as transaction:
         founded = transaction.entities.get(ROOT) is not None
+        indexed = is_complete(transaction.index.state())
     yield _check_access(store, settings)
     if founded:
-        # Capabilities would be put in force.
-        engine = Engine(store, settings=replace(settings, capabilities=""))
+        yield _check_index(indexed=indexed)
+        engine = Engine(store, settings=settings, prepare=False)
         yield from _check_policy(engine, settings)
         subscriptions = list(SubscriptionStore.of(engine, settings).all().values())
         yield from _check_sinks(subscriptions, sink_policy(settings))
+
+
+def _check_index(*, indexed: bool) -> Check:
+    if indexed:
+        return Check(subject="search", state=OK, found="everything is in the index")
+    advice = "signalbook migrate does it before, and shows how far it is"
+    found = "not everything is in the index: the next start completes it, and serves no request before"
+    return Check(subject="search", state=WARNING, found=found, advice=advice)
 
 
 def _check_access(store: Store | None, settings: Settings) -> Check:

@@ -113,11 +113,12 @@ class Engine:
 
     A new store gets the Registry entity with ``settings.registry_id`` and the model ``settings.model``.
     ``settings.capabilities`` are put in force, whatever those in force allow: the operator's way back from
-    capabilities that are switched off and no longer mutable.
+    capabilities that are switched off and no longer mutable. What the index of search lacks is added to it.
+    With ``prepare=False`` nothing of all that is done: a store that is there is opened as it is.
     Raises ``SettingError`` or ``RegistryError`` when that id, that model or those capabilities cannot be used.
     """
 
-    def __init__(self, store: Store, *, settings: Settings) -> None:
+    def __init__(self, store: Store, *, settings: Settings, prepare: bool = True) -> None:
         check_choices(settings)
         self._store = store
         self._settings = settings
@@ -125,13 +126,17 @@ class Engine:
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._notify_access: Callable[[], None] = lambda: None
         self._notify_audit: Callable[[Sequence[AuditEntry]], None] = lambda _: None
-        with store.read() as transaction:
+        if prepare:
+            self._prepare()
+
+    def _prepare(self) -> None:
+        with self._store.read() as transaction:
             fresh = transaction.entities.get(ROOT) is None
         if fresh:
-            self._found(settings)
-        complete_index(store, root=settings.base_url)
-        if settings.capabilities:
-            self._switch(settings.capabilities)
+            self._found(self._settings)
+        complete_index(self._store, root=self._settings.base_url)
+        if self._settings.capabilities:
+            self._switch(self._settings.capabilities)
 
     @contextmanager
     def reading(self, access: Access = UNRESTRICTED) -> Iterator[View]:

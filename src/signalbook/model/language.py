@@ -134,8 +134,8 @@ VERSION_MODES: Final = ("manual", "createdat", "modifiedat", "semver")
 # Paths of the API itself and of APIs to come: a Group type of such a name could not be reached.
 _RESERVED_GROUPS: Final = frozenset(
     {
-        *("capabilitiesoffered", "check", "compat", "events", "export", "health", "metrics", "pipelines"),
-        *("subscriptions", "ui"),
+        *("capabilitiesoffered", "check", "compat", "events", "export", "health", "impact", "metrics", "pipelines"),
+        *("search", "subscriptions", "ui"),
     }
 )
 _MAX_SHORT_NAME: Final = 57
