@@ -108,6 +108,8 @@ def test_hostile_content_is_text(store: Store, serve: Serve) -> None:
             *("/messagegroups/g/messages/m/meta", "/messagegroups/g/messages/m/versions/1", "/schemagroups/g"),
             *("/schemagroups/g/schemas/s", "/schemagroups/g/schemas/s/versions/1", "/endpoints/g"),
             *("/-/try/messagegroups/g/messages/m", "/-/search?q=label"),
+            *("/-/edit/messagegroups/g", "/-/edit/messagegroups/g/messages/m/versions"),
+            *("/-/edit/schemagroups/g/schemas/s/meta", "/-/edit/schemagroups/g/schemas/s/versions"),
         ):
             page = show(client, path)
             assert page.status == 200

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from signalbook.access.base import Action
 from signalbook.api.ui.attributes import AttributeValues, Member, Shown, moment
 from signalbook.api.ui.documents import ShownDocument, shown_document
 from signalbook.api.ui.listing import MOST_SORTED, Label, Listing, first_members, labels
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
+from signalbook.engine.config.capabilities import is_mutable
 from signalbook.engine.read.inlining import NOTHING, Inline
 from signalbook.engine.read.paging import parse_sort
 from signalbook.engine.read.paths import collections_of
@@ -42,6 +44,14 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A form for who may fill it in; ``href`` is below ``/ui``."""
+
+    text: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
     """What an entity is: the head of its page. ``deprecated`` has the details of that, if it is."""
 
@@ -53,6 +63,7 @@ class Heading:
     labels: tuple[Label, ...]
     deprecated: tuple[Member, ...] | None
     facts: tuple[Fact, ...]
+    edits: tuple[Edit, ...]
     json: str
 
 
@@ -121,6 +132,7 @@ def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject)
         labels=labels({**meta.get("labels", {}), **shown.get("labels", {})}, collection, _LABELS),
         deprecated=None if deprecated is None else values.members(deprecated, {}, ()),
         facts=tuple(_facts(xid, shown, meta)),
+        edits=tuple(_edits(view, xid, meta)),
         json=_json_path(view.model, xid),
     )
 
@@ -147,6 +159,19 @@ def _facts(xid: Xid, shown: JSONObject, meta: JSONObject) -> Iterator[Fact]:
         yield Fact(name="epoch", value=Shown(kind="text", text=str(shown["epoch"])))
 
 
+def _edits(view: View, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
+    """The forms of an entity, if whoever looks may write it; ``meta`` is that of a Resource."""
+    mutable = is_mutable(view.capabilities, "entities") and not (meta.get("readonly") or meta.get("xref"))
+    if not mutable or not view.access.may(Action.UPDATE, xid.resource):
+        return
+    if xid.kind is Kind.RESOURCE:
+        yield Edit(text="Edit", href=f"/-/edit{xid}/versions/{meta['defaultversionid']}")
+        yield Edit(text="New version", href=f"/-/edit{xid}/versions")
+        yield Edit(text="Default version and deprecation", href=f"/-/edit{xid}/meta")
+    else:
+        yield Edit(text="Edit", href=f"/-/edit{xid}")
+
+
 def _json_path(model: Model, xid: Xid) -> str:
     """Where the entity is as JSON, below the root of the registry."""
     kind = model.resource_type(xid)
@@ -157,11 +182,11 @@ def _json_path(model: Model, xid: Xid) -> str:
 def _attributes(
     model: Model, values: AttributeValues, xid: Xid, shown: JSONObject, leave_out: frozenset[str]
 ) -> tuple[Member, ...]:
-    known = _known(model, xid)
+    known = known_attributes(model, xid)
     return values.members(shown, known.active(shown), _left_out(model, xid) | leave_out)
 
 
-def _known(model: Model, xid: Xid) -> AttributeSet:
+def known_attributes(model: Model, xid: Xid) -> AttributeSet:
     """What the model says about the attributes of an entity."""
     kind = model.resource_type(xid)
     if kind is None:

@@ -54,6 +54,9 @@ _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-"
     "\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )
+_CODE_POINT: Final = re.compile("⟨U\\+([0-9A-F]{4,6})⟩", re.ASCII)
+_LAST: Final = 0x10FFFF
+_SURROGATES: Final = range(0xD800, 0xE000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,17 @@ def shown_text(value: object) -> object:
     if isinstance(value, str) and not isinstance(value, Markup):
         return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", value)
     return value
+
+
+def written_text(text: str) -> str:
+    """What ``shown_text`` made of a text, turned back: fields of forms show it, too."""
+    return _CODE_POINT.sub(_written, text)
+
+
+def _written(found: re.Match[str]) -> str:
+    number = int(found[1], 16)
+    character = chr(number) if number <= _LAST and not _SURROGATES.start <= number < _SURROGATES.stop else ""
+    return character if character and _HIDDEN.fullmatch(character) else found[0]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from signalbook.api.ui import (
     subscriptions,
 )
 from signalbook.api.ui.definitions import is_message
+from signalbook.api.ui.editing import Editing
 from signalbook.api.ui.pages import PATH, Page, PageFunction, Pages, ReadPage, UIRequest
 from signalbook.api.ui.trying import Trying
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
@@ -57,6 +58,7 @@ def routes(
         *assets.routes(kernel),
         *(Route(path, ReadPage(kernel, pages, page)) for path, page in OTHERS.items()),
         *Trying(kernel, pages).routes(),
+        *Editing(kernel, pages).routes(),
         *pipelines.PipelinePages(kernel, pages, reports).routes(),
         *subscriptions.SubscriptionPages(kernel, pages, stored, replication).routes(),
         Route(PATH, entity),

@@ -1,0 +1,307 @@
+"""Forms that write: the fields of an entity or of a new Version, and the command that what was entered makes.
+
+A form says what it was made from. It is read again in the transaction of the write: if something else is stored by
+then, nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+from urllib.parse import parse_qs
+
+import msgspec
+from markupsafe import escape
+
+from signalbook.access.base import Action
+from signalbook.access.decisions import Access
+from signalbook.api.kernel.requests import HTTPRequest, json_body
+from signalbook.api.ui.comparison import choice
+from signalbook.api.ui.entities import known_attributes
+from signalbook.api.ui.pages import shown_text, written_text
+from signalbook.engine.engine import Session
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.apply import WriteResult
+from signalbook.engine.write.commands import Command, DocumentBody, Method
+from signalbook.errors import RegistryError
+from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.xid import Kind, Xid
+
+_FIELDS: Final = 40
+_LINE: Final = 15_000
+_CODE: Final = 60_000
+"""Bytes of what a form begins with, so that its page stays small; what is longer is not edited here."""
+_LINES: Final = {"name": "Name", "documentation": "Documentation, a URL"}
+_DEPRECATED: Final = {
+    "effective": "Deprecated from, a time such as 2030-01-31T00:00:00Z",
+    "removal": "Removed from, a time not before that",
+    "alternative": "What to use instead, a URL",
+    "documentation": "More about it, a URL",
+}
+_MANAGED: Final = frozenset(
+    {"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "isdefault", "versionid", "ancestorid"}
+)
+_TOO_LONG: Final = "It is too long, or no text, and is not shown here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field. ``kind`` is line, text, code, mark or choice; ``stored`` is what is there now where that differs."""
+
+    name: str
+    label: str
+    value: str
+    kind: str = "line"
+    hint: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    stored: str | None = None
+    wrong: bool = False
+
+    @property
+    def id(self) -> str:
+        """It in the document."""
+        return f"field-{self.name.replace('.', '-')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entered:
+    """What somebody sent: the texts of the fields, and what the form was made from."""
+
+    values: Mapping[str, str]
+    made_from: str
+    token: str
+    checks: bool
+
+    @classmethod
+    def read(cls, body: bytes, request: HTTPRequest) -> Entered:
+        """The form in a body. Raises ``bad_request``."""
+        try:
+            given = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
+        except ValueError:
+            raise request.wrong("the body is not the form of this page") from None
+        # Browsers end lines with CR LF, whatever was there.
+        values = {name: texts[0].replace("\r\n", "\n") for name, texts in given.items()}
+        made_from, token = values.pop("made-from", ""), values.pop("token", "")
+        return cls(values=values, made_from=made_from, token=token, checks=values.pop("do", "") != "save")
+
+    def text(self, field: Field) -> str:
+        """What it has for a field. A mark that is not set is not sent."""
+        return self.values.get(field.name, "" if field.kind == "mark" else field.value)
+
+
+class Form(Protocol):
+    """What can be edited of one thing: its fields, and the command for what was entered, None for no change."""
+
+    @property
+    def made_from(self) -> str:
+        """What is stored, in a word that changes with it."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """As it is stored."""
+
+    def command(self, view: View, posted: Posted) -> Command | None:
+        """Raises ``RegistryError`` for what is wrong by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributesForm:
+    """Of the attributes of a Group, a meta or a Version that people write, as far as the model has them."""
+
+    xid: Xid
+    stored: JSONObject
+    fields: tuple[Field, ...]
+
+    @classmethod
+    def of(cls, view: View, xid: Xid) -> AttributesForm:
+        """The form. Raises ``not_found``."""
+        stored = view.entity(xid, ViewOptions())
+        names = known_attributes(view.model, xid).active(stored)
+        fields = [*_described(stored), *_deprecation(stored)]
+        if xid.kind is Kind.META:
+            fields.append(_default_version(view, xid, stored))
+        kept = tuple(each for each in fields if each.name.partition(".")[0] in names and _fits(each.value, _LINE))
+        return cls(xid=xid, stored=stored, fields=kept)
+
+    @property
+    def made_from(self) -> str:
+        """Its epoch; one that was deleted and made anew is another."""
+        return f"{self.stored['epoch']} {self.stored['createdat']}"
+
+    def command(self, view: View, posted: Posted) -> Command | None:  # noqa: ARG002
+        """A merge of what differs from what is stored."""
+        given = {each.name: posted.entered.text(each) for each in self.fields}
+        changed = {each.name for each in self.fields if given[each.name] != each.value}
+        body: JSONObject = {
+            name: written_text(given[name]) or None for name in changed & {"name", "description", "documentation"}
+        }
+        if "labels" in changed:
+            body["labels"] = self._labels(given["labels"]) or None
+        if any(name.startswith("deprecated") for name in changed):
+            body["deprecated"] = self._deprecated(given)
+        if "defaultversionid" in changed:
+            wanted = given["defaultversionid"].strip()
+            body |= {"defaultversionid": wanted or None, "defaultversionsticky": bool(wanted)}
+        return Command(method=Method.PATCH, target=self.xid, body=body, base_url=posted.root) if body else None
+
+    def _labels(self, text: str) -> JSONObject:
+        pairs = [line.partition("=") for line in text.split("\n") if line.strip()]
+        names = [name.strip() for name, _, _ in pairs]
+        if len(set(names)) < len(names):
+            raise self._wrong("labels", "a label is there twice")
+        return {name: written_text(value.strip()) for name, (_, _, value) in zip(names, pairs, strict=True)}
+
+    def _deprecated(self, given: Mapping[str, str]) -> JSONObject | None:
+        details = {name: given.get(f"deprecated.{name}", "").strip() for name in _DEPRECATED}
+        was = self.stored.get("deprecated")
+        if not given["deprecated"]:
+            if was is None and any(details.values()):
+                raise self._wrong("deprecated", "details of a deprecation are given: mark it as deprecated, too")
+            return None
+        # What the form does not show is kept.
+        kept = {name: value for name, value in (was or {}).items() if f"deprecated.{name}" not in given}
+        return kept | {name: written_text(text) for name, text in details.items() if text}
+
+    def _wrong(self, name: str, detail: str) -> RegistryError:
+        return RegistryError("invalid_attribute", subject=str(self.xid), name=name, error_detail=detail)
+
+
+def _described(stored: JSONObject) -> Iterator[Field]:
+    for name, label in _LINES.items():
+        yield Field(name=name, label=label, value=shown_field(stored.get(name, "")))
+    yield Field(name="description", label="Description", value=shown_field(stored.get("description", "")), kind="text")
+    labels = stored.get("labels", {})
+    # A value of several lines, or with spaces around it, would not be the same when it is read back.
+    if all("\n" not in each and each == each.strip() for each in labels.values()):
+        lines = shown_field("\n".join(f"{name}={value}" for name, value in labels.items()))
+        yield Field(name="labels", label="Labels", value=lines, kind="text", hint="One in each line, as name=value.")
+
+
+def _deprecation(stored: JSONObject) -> Iterator[Field]:
+    said = stored.get("deprecated")
+    yield Field(name="deprecated", label="It is deprecated", value="" if said is None else "yes", kind="mark")
+    for name, label in _DEPRECATED.items():
+        yield Field(name=f"deprecated.{name}", label=label, value=shown_field((said or {}).get(name, "")))
+
+
+def _default_version(view: View, xid: Xid, stored: JSONObject) -> Field:
+    value = str(stored["defaultversionid"]) if stored.get("defaultversionsticky") else ""
+    label, ids = "Default version", choice(view, xid.resource).ids
+    if not ids:
+        return Field(name="defaultversionid", label=label, value=value, hint="Its id; nothing for the newest one.")
+    choices = (("", "the newest, whichever that is"), *((each, f"{each}, whatever is newer") for each in ids))
+    return Field(name="defaultversionid", label=label, value=value, kind="choice", choices=choices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewVersionForm:
+    """Of a new Version, filled in with what the default one is."""
+
+    resource: Xid
+    made_from: str
+    documented: bool
+    fields: tuple[Field, ...]
+
+    @classmethod
+    def of(cls, view: View, xid: Xid) -> NewVersionForm:
+        """The form for a collection of Versions. Raises ``not_found``."""
+        default = str(view.entity(xid.resource, ViewOptions())["versionid"])
+        stored = view.entity(xid / default, ViewOptions())
+        kind = view.model.resource_type(xid)
+        assert kind is not None, "the path was checked"
+        own = {f"{kind.singular}{suffix}" for suffix in ("", "id", "url", "base64", "proxyurl")}
+        apart = {"format", "contenttype"} if kind.hasdocument else set()
+        known = known_attributes(view.model, xid / default).active(stored)
+        managed = {name for name, each in known.items() if each.definition.get("readonly")}
+        others = {name: value for name, value in stored.items() if name not in _MANAGED | managed | own | apart}
+        text = msgspec.json.format(dump_json(others), indent=2).decode()
+        fields = [
+            Field(name="versionid", label="Id of the new version", value="", hint="Nothing for the next number."),
+            *((_document(view, xid / default, stored)) if kind.hasdocument else ()),
+            _code("attributes", "Other attributes, as JSON" if kind.hasdocument else "Attributes, as JSON", text),
+        ]
+        made_from = f"{default} {stored['epoch']} {stored['createdat']}"
+        return cls(resource=xid.resource, made_from=made_from, documented=kind.hasdocument, fields=tuple(fields))
+
+    def command(self, view: View, posted: Posted) -> Command | None:
+        """A new Version, as a document or as attributes."""
+        given = {each.name: written_text(posted.entered.text(each)) for each in self.fields}
+        body = self._attributes(given["attributes"], posted.max_depth)
+        body |= {name: given[name].strip() for name in ("versionid", "format") if given.get(name, "").strip()}
+        wanted = body.get("versionid")
+        # Sent as it is, it would be an update of that one.
+        if isinstance(wanted, str) and view.exists(self.resource / "versions" / wanted):
+            raise self._wrong("versionid", "there is a version of this id already")
+        if not self.documented:
+            return Command(method=Method.POST, target=self.resource, body=body, base_url=posted.root)
+        if not given["document"]:
+            raise self._wrong("document", "it is empty: enter the document of the new version")
+        content, contenttype = given["document"].encode("utf-8"), given["contenttype"].strip() or None
+        document = DocumentBody(content=content, contenttype=contenttype, attributes=body)
+        return Command(method=Method.POST, target=self.resource, document=document, base_url=posted.root)
+
+    def _attributes(self, text: str, max_depth: int) -> JSONObject:
+        try:
+            value: JSON = json_body(text.encode("utf-8"), str(self.resource), max_depth=max_depth)
+        except RegistryError as error:
+            raise self._wrong("attributes", str(error)) from None
+        if not isinstance(value, dict):
+            raise self._wrong("attributes", "they need to be a JSON object")
+        return value
+
+    def _wrong(self, name: str, detail: str) -> RegistryError:
+        return RegistryError("invalid_attribute", subject=str(self.resource), name=name, error_detail=detail)
+
+
+def _document(view: View, xid: Xid, stored: JSONObject) -> Iterator[Field]:
+    found = view.document(xid, ViewOptions())
+    yield Field(name="format", label="Format", value=shown_field(stored.get("format", "")))
+    yield Field(name="contenttype", label="Content type", value=shown_field(found.contenttype or ""))
+    try:
+        text = found.content.decode("utf-8").replace("\r\n", "\n") if found.url is None else ""
+    except UnicodeDecodeError:
+        text = "\0" * _CODE
+    yield _code("document", "Document", text)
+
+
+def _code(name: str, label: str, text: str) -> Field:
+    shown = shown_field(text)
+    if _fits(shown, _CODE):
+        return Field(name=name, label=label, value=shown, kind="code")
+    return Field(name=name, label=label, value="", kind="code", hint=f"{_TOO_LONG}: enter all of the new one.")
+
+
+def shown_field(text: object) -> str:
+    """A text as a form shows it, which ``written_text`` reads back."""
+    return str(shown_text(str(text)))
+
+
+def _fits(text: str, most: int) -> bool:
+    return len(text) <= most and len(escape(text).encode("utf-8", "replace")) <= most
+
+
+def form_of(view: View, xid: Xid) -> Form:
+    """The form for an entity, or for a new one in a collection of Versions. Raises ``not_found``."""
+    return NewVersionForm.of(view, xid) if xid.kind is Kind.VERSIONS else AttributesForm.of(view, xid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """A form that was sent for ``xid``; ``max_depth`` is how deep its JSON may be."""
+
+    xid: Xid
+    entered: Entered
+    root: str
+    access: Access
+    max_depth: int
+
+    def execute(self, session: Session) -> WriteResult:
+        """Do what it says. Raises ``RegistryError`` and ``Forbidden``."""
+        self.access.require(Action.UPDATE, self.xid.resource)
+        form = form_of(session.view, self.xid)
+        if self.entered.made_from != form.made_from:
+            given, stored = self.entered.made_from, form.made_from
+            raise RegistryError("mismatched_epoch", subject=str(self.xid), bad_epoch=given, epoch=stored)
+        command = form.command(session.view, self)
+        return WriteResult(target=self.xid) if command is None else session.execute(command)

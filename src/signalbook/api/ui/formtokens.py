@@ -1,0 +1,87 @@
+"""Tokens of forms that write: signed double submit, so that only a form of this server's own pages is taken.
+
+A browser has a random value in a cookie, a form the HMAC of that value, of who asks and of the form's path. A page of
+another site can neither read nor set the cookie, nor make the HMAC. There are no sessions: servers over one database
+share the key, which is stored there, beside the registry.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.requests import cookie_parser
+
+from signalbook.api.kernel.requests import HTTPRequest
+from signalbook.api.kernel.responses import Header
+from signalbook.api.kernel.routing import Kernel
+from signalbook.api.ui.pages import PATH
+from signalbook.engine.engine import Session
+
+COOKIE: Final = "signalbook-form"
+_KEY: Final = "ui/forms"
+_BYTES: Final = 32
+_VALUE: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormToken:
+    """What a form and its page need: ``text`` for its field, ``headers`` that set the cookie where there is none."""
+
+    text: str
+    headers: tuple[Header, ...]
+
+
+class FormTokens:
+    """Makes tokens, and knows its own."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._known: bytes | None = None
+
+    async def token(self, request: HTTPRequest, path: str) -> FormToken:
+        """One for the form at ``path``, for this browser and whoever asks."""
+        value = _cookie(request)
+        headers: tuple[Header, ...] = ()
+        if not value:
+            value = secrets.token_urlsafe(_BYTES)
+            headers = (_set_cookie(value, request.root),)
+        return FormToken(text=await self._signed(value, request, path), headers=headers)
+
+    async def knows(self, text: str, request: HTTPRequest, path: str) -> bool:
+        """Whether ``text`` is the token of the form at ``path`` for this browser and whoever asks."""
+        value = _cookie(request)
+        known = await self._signed(value, request, path)
+        return hmac.compare_digest(known.encode(), text.encode()) and bool(value)
+
+    async def _signed(self, value: str, request: HTTPRequest, path: str) -> str:
+        if self._known is None:
+            self._known = bytes.fromhex(await self._kernel.write(_stored_key))
+        # Neither a name nor a path makes one text of two: both are quoted.
+        bound = repr((value, request.access.identity.name, path))
+        return hmac.digest(self._known, bound.encode("utf-8", "backslashreplace"), "sha256").hex()
+
+
+def _stored_key(session: Session) -> str:
+    """The key in the store, made when it is first asked for."""
+    known: str | None = session.transaction.settings.get(_KEY)
+    if known is None:
+        known = secrets.token_hex(_BYTES)
+        session.transaction.settings.put(_KEY, known)
+    return known
+
+
+def _cookie(request: HTTPRequest) -> str:
+    """The value that this browser has, empty if it has none."""
+    value = cookie_parser(request.headers.get("cookie", "")).get(COOKIE, "")
+    return value if _VALUE.fullmatch(value) else ""
+
+
+def _set_cookie(value: str, root: str) -> Header:
+    url = urlsplit(root)
+    secure = "; Secure" if url.scheme == "https" else ""
+    return "Set-Cookie", f"{COOKIE}={value}; HttpOnly; SameSite=Strict; Path={url.path}{PATH}{secure}"

@@ -1,0 +1,265 @@
+"""Editing: forms that save what is entered, or say why not; tokens; conflicts; who may."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from signalbook.api.ui.pages import shown_text, written_text
+from signalbook.storage.store import Store
+
+from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
+from .conftest import Document, parse, show
+from .test_pages import HOSTILE, harmless
+
+GROUP = "/messagegroups/shop"
+SCHEMA = "/schemagroups/shop/schemas/order"
+MESSAGE = "/messagegroups/shop/messages/placed"
+
+
+def fields(page: Document) -> dict[str, str]:
+    """What a browser would send of the form that writes."""
+    form = next(each for each in page.all("form") if each.get("class") == "edit")
+    found = {str(each.get("name")): each.get("value", "") for each in form.iter("input") if each.get("name")}
+    for mark in (each for each in form.iter("input") if each.get("type") == "checkbox"):
+        if "checked" not in mark.attrib:
+            del found[str(mark.get("name"))]
+    for box in form.iter("textarea"):
+        found[str(box.get("name"))] = "".join(box.itertext()).replace("\n", "\r\n")
+    for choice in form.iter("select"):
+        chosen = [each for each in choice.iter("option") if "selected" in each.attrib]
+        found[str(choice.get("name"))] = chosen[0].get("value", "") if chosen else ""
+    return found
+
+
+def opened(client: Client, path: str, **sent: Any) -> dict[str, str]:
+    page = show(client, f"/-/edit{path}", **sent)
+    assert page.status == 200, page.text
+    harmless(page)
+    return fields(page)
+
+
+def post(client: Client, path: str, form: dict[str, str], do: str = "save", **sent: Any) -> httpx.Response:
+    return client.send("POST", f"/ui/-/edit{path}", data={**form, "do": do}, **sent)
+
+
+def refused(client: Client, path: str, form: dict[str, str], status: int, do: str = "save") -> Document:
+    """The page of a form that was not saved: nothing is written."""
+    before = client.get("/export").text
+    answer = post(client, path, form, do)
+    assert answer.status_code == status, answer.text
+    assert client.get("/export").text == before
+    page = Document(answer.status_code, answer.headers, answer.text, parse(answer.text))
+    harmless(page)
+    return page
+
+
+def test_attributes_are_saved_and_nothing_else(explorer: Client) -> None:
+    before = explorer.get(GROUP).json()
+    form = opened(explorer, GROUP)
+    assert form["labels"] == "team=checkout"
+    form |= {
+        "description": "All\r\nof them",
+        "labels": "team=payment\r\nnew=",
+        "deprecated.removal": "2031-01-01T00:00:00Z",
+    }
+    answer = post(explorer, GROUP, form)
+    assert (answer.status_code, answer.headers["location"]) == (303, f"http://r.example/ui{GROUP}")
+    after = explorer.get(GROUP).json()
+    assert after.pop("description") == "All\nof them"
+    assert after.pop("labels") == {"team": "payment", "new": ""}
+    assert after.pop("deprecated") == {**before.pop("deprecated"), "removal": "2031-01-01T00:00:00Z"}
+    changes = {"epoch", "modifiedat"}
+    assert {name: value for name, value in before.items() if name not in {"labels", *changes}} == {
+        name: value for name, value in after.items() if name not in changes
+    }
+
+
+def test_a_form_as_it_came_writes_nothing(explorer: Client) -> None:
+    explorer.send("PATCH", GROUP, json={"description": "a\r\nb \u202ec", "labels": {"a": "b\u200b"}})
+    for path in (GROUP, f"{MESSAGE}/versions/1", f"{MESSAGE}/meta"):
+        before = explorer.get("/export").text
+        assert post(explorer, path, opened(explorer, path)).status_code == 303
+        assert explorer.get("/export").text == before
+
+
+def test_deprecation_is_taken_back_and_needs_its_mark(explorer: Client) -> None:
+    form = opened(explorer, GROUP)
+    del form["deprecated"]
+    assert post(explorer, GROUP, form).status_code == 303
+    assert "deprecated" not in explorer.get(GROUP).json()
+    form = opened(explorer, GROUP) | {"deprecated.removal": "2031-01-01T00:00:00Z"}
+    assert "mark it as deprecated, too" in refused(explorer, GROUP, form, 400).words("main")
+
+
+def test_the_default_version_is_chosen(explorer: Client) -> None:
+    path = f"{SCHEMA}/meta"
+    assert post(explorer, path, opened(explorer, path) | {"defaultversionid": "1"}).status_code == 303
+    meta = explorer.get(path).json()
+    assert (meta["defaultversionid"], meta["defaultversionsticky"]) == ("1", True)
+    assert post(explorer, path, opened(explorer, path) | {"defaultversionid": ""}).status_code == 303
+    assert explorer.get(path).json()["defaultversionid"] == "2"
+    page = refused(explorer, path, opened(explorer, path) | {"defaultversionid": "9"}, 400)
+    assert "cannot be found" in page.words("main")
+
+
+def test_a_check_stores_nothing(explorer: Client) -> None:
+    page = refused(explorer, GROUP, opened(explorer, GROUP) | {"name": "Another"}, 200, "check")
+    assert "It can be saved" in page.words("main")
+    assert f"updated {GROUP}" in page.words("main")
+    assert fields(page)["name"] == "Another"
+    assert post(explorer, GROUP, fields(page)).status_code == 303
+    assert explorer.get(GROUP).json()["name"] == "Another"
+
+
+def test_what_changed_meanwhile_is_shown_and_not_overwritten(explorer: Client) -> None:
+    form = opened(explorer, GROUP) | {"name": "Mine"}
+    explorer.send("PATCH", GROUP, json={"name": "Theirs"})
+    page = refused(explorer, GROUP, form, 409)
+    assert "changed meanwhile" in page.words("main")
+    assert "Stored now: Theirs" in page.words("main")
+    assert "epoch" not in page.words("main"), "a word for machines"
+    assert fields(page)["name"] == "Mine"
+    assert post(explorer, GROUP, fields(page)).status_code == 303
+    assert explorer.get(GROUP).json()["name"] == "Mine"
+
+
+def test_a_new_version_is_not_made_from_an_old_one(explorer: Client) -> None:
+    path = f"{SCHEMA}/versions"
+    form = opened(explorer, path)
+    explorer.send("PATCH", f"{SCHEMA}/versions/2$details", json={"name": "Theirs"})
+    refused(explorer, path, form, 409)
+
+
+def test_without_the_right_token_nothing_is_written(explorer: Client, store: Store, serve: Serve) -> None:
+    form = opened(explorer, GROUP) | {"name": "Mine"}
+    other = serve(store, model="default")
+    foreign = opened(other, GROUP)["token"]
+    elsewhere = opened(explorer, f"{SCHEMA}/meta")["token"]
+    for token in ("", "x", "é", foreign, elsewhere):
+        page = refused(explorer, GROUP, form | {"token": token}, 403)
+        assert "Nothing was written" in page.words("main")
+    assert post(other, GROUP, form).status_code == 403, "another browser's"
+    sent = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+    assert post(explorer, GROUP, form, headers=sent).status_code == 403
+    assert post(explorer, GROUP, form).status_code == 303
+
+
+def test_the_cookie_is_out_of_reach(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", base_url="https://example.com/r", allow_hosts=("r.example",))
+    client.put("/messagegroups/g", {})
+    cookie = show(client, "/-/edit/messagegroups/g").headers["set-cookie"]
+    assert re.fullmatch(r"signalbook-form=[\w-]{43}; HttpOnly; SameSite=Strict; Path=/r/ui; Secure", cookie)
+
+
+def test_only_who_may_write_sees_a_form(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    client.put("/messagegroups/g", {"messages": {"m": {}}})
+    reads = {"who": ["subject:ann", "subject:bob"], "role": "reader"}
+    put_policy(store, reads, {"who": ["subject:bob"], "role": "writer", "on": ["/messagegroups/g/messages/m"]})
+    ann, bob = {"X-User": "ann"}, {"X-User": "bob"}
+    message = "/messagegroups/g/messages/m"
+    assert "Edit" not in show(client, message, headers=ann).links()
+    assert show(client, message, headers=bob).links()["Edit"] == f"/ui/-/edit{message}/versions/1"
+    assert show(client, f"/-/edit{message}/meta", headers=ann).status == 403
+    assert show(client, "/-/edit/messagegroups/g", headers=bob).status == 403
+    assert show(client, f"/-/edit{message}/meta").status == 401
+    form = opened(client, f"{message}/versions/1", headers=bob) | {"name": "Bob's"}
+    assert post(client, f"{message}/versions/1", form, headers=ADMINISTRATOR).status_code == 403, "it is bob's form"
+    assert post(client, f"{message}/versions/1", form, headers=bob).status_code == 303
+    assert client.get(f"{message}/versions/1", headers=ann).json()["name"] == "Bob's"
+    put_policy(store, reads)
+    assert post(client, f"{message}/versions/1", form, headers=bob).status_code == 403
+
+
+def test_what_is_wrong_is_told_at_its_field_and_kept(explorer: Client) -> None:
+    form = opened(explorer, GROUP) | {"documentation": "no url <b>", "name": "kept"}
+    page = refused(explorer, GROUP, form, 400)
+    assert fields(page)["documentation"] == "no url <b>"
+    assert fields(page)["name"] == "kept"
+    (wrong,) = [each for each in page.all("input") if each.get("aria-invalid")]
+    assert wrong.get("name") == "documentation"
+    assert f"#{wrong.get('id')}" in page.links().values()
+    assert "twice" in refused(explorer, GROUP, opened(explorer, GROUP) | {"labels": "a=1\na=2"}, 400).words("main")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_content_is_echoed_as_text(explorer: Client, text: str) -> None:
+    form = opened(explorer, GROUP) | {"description": text, "documentation": text, "labels": text}
+    page = refused(explorer, GROUP, form, 200, "check")
+    assert fields(page)["description"] == shown_text(text)
+    assert post(explorer, GROUP, opened(explorer, GROUP) | {"description": fields(page)["description"]}).is_redirect
+    assert explorer.get(GROUP).json()["description"] == text
+
+
+def test_hidden_characters_survive_a_form() -> None:
+    for text in ("a\u202eb\x00\U000e0001", "⟨U+0041⟩ ⟨U+FFFFFF⟩ ⟨U+D800⟩"):
+        assert written_text(str(shown_text(text))) == text
+
+
+def test_a_document_becomes_a_new_version(explorer: Client) -> None:
+    path = f"{SCHEMA}/versions"
+    form = opened(explorer, path)
+    assert '"title": "A better one"' in form["document"].replace('":"', '": "')
+    assert form["format"] == "JsonSchema/draft-07"
+    assert form["attributes"] == "{}", "what the registry itself says is not sent back"
+    form |= {"document": '{"type": "object", "title": "The best"}', "versionid": "best"}
+    checked = refused(explorer, path, form, 200, "check")
+    assert f"created {SCHEMA}/versions/best" in checked.words("main")
+    answer = post(explorer, path, fields(checked))
+    assert answer.headers["location"] == f"http://r.example/ui{SCHEMA}/versions/best"
+    assert explorer.get(f"{SCHEMA}/versions/best").json()["title"] == "The best"
+    assert explorer.get(f"{SCHEMA}/versions/best$details").json()["format"] == "JsonSchema/draft-07"
+
+
+def test_an_incompatible_document_is_explained(explorer: Client) -> None:
+    explorer.send("PATCH", f"{SCHEMA}/meta", json={"compatibility": "backward"})
+    path = f"{SCHEMA}/versions"
+    form = opened(explorer, path) | {"document": '{"type": "object", "required": ["id"]}'}
+    for do, status in (("check", 200), ("save", 400)):
+        page = refused(explorer, path, form, status, do)
+        assert "compatibility" in page.words("main")
+        assert "required" in page.words("main")
+        assert "#field-document" in page.links().values()
+
+
+def test_a_version_that_is_there_is_not_replaced(explorer: Client) -> None:
+    path = f"{SCHEMA}/versions"
+    for wrong in ({"versionid": "1"}, {"attributes": '{"versionid": "1"}'}):
+        assert "already" in refused(explorer, path, opened(explorer, path) | wrong, 400).words("main")
+    for wrong in ({"document": ""}, {"attributes": "[]"}, {"attributes": "{"}, {"format": "Avro/1.11"}):
+        refused(explorer, path, opened(explorer, path) | wrong, 400)
+
+
+def test_attributes_become_a_new_version_of_a_message(explorer: Client) -> None:
+    path = f"{MESSAGE}/versions"
+    form = opened(explorer, path)
+    form["attributes"] = form["attributes"].replace("shop.placed", "shop.placed.v2")
+    assert post(explorer, path, form).headers["location"] == f"http://r.example/ui{MESSAGE}/versions/2"
+    found = explorer.get(f"{MESSAGE}/versions/2").json()
+    assert found["envelopemetadata"]["type"]["value"] == "shop.placed.v2"
+    assert found["labels"] == {"pii": "yes", "empty": ""}
+
+
+def test_what_cannot_be_edited_has_no_form(explorer: Client) -> None:
+    for path in ("/messagegroups", "/messagegroups/gone", SCHEMA, f"{SCHEMA}/versions/9", "/model", "/x", "/~1"):
+        assert show(explorer, f"/-/edit{path}").status == 404, path
+    assert post(explorer, GROUP, {"name": "x" * (1 << 20)}).status_code == 400
+    assert explorer.send("POST", f"/ui/-/edit{GROUP}", content=b"\xff").status_code == 400
+
+
+def test_what_is_long_is_not_shown_and_stays(explorer: Client) -> None:
+    long = "<" * 4_000
+    assert explorer.send("PATCH", GROUP, json={"description": long}).is_success
+    form = opened(explorer, GROUP)
+    assert "description" not in form
+    assert post(explorer, GROUP, form | {"name": "short"}).status_code == 303
+    assert explorer.get(GROUP).json()["description"] == long
+    schema = {"type": "object", "title": "<" * 20_000}
+    assert explorer.put(f"{SCHEMA}/versions/3$details", {"format": "JsonSchema/draft-07", "schema": schema}).is_success
+    page = show(explorer, f"/-/edit{SCHEMA}/versions")
+    assert len(page.text.encode()) < 200_000
+    assert "enter all of the new one" in page.words("main")
