@@ -9,8 +9,9 @@ use crate::payloads::{Column, Kind, Map, Object};
 
 /// Bytes of the longest key; what is said of a longer one would hardly be asked again.
 const LONGEST: usize = 1024;
-/// Ends every part of a key. No JSON text has it.
+/// Ends every part of a key. No JSON text has it, nor what is before every step of a path: a slash may be in a name.
 const END: u8 = 0;
+const STEP: u8 = 1;
 const MISSING: u8 = b'!';
 const UNKNOWN: u8 = b'+';
 
@@ -150,7 +151,7 @@ impl<'a> Search<'a, '_> {
 
     fn below(&mut self, name: &[u8], column: &Column, depth: usize) -> Scanned<()> {
         let length = self.path.len();
-        self.path.push(b'/');
+        self.path.push(STEP);
         self.path.extend_from_slice(name);
         self.value(column, depth)?;
         self.path.truncate(length);

@@ -116,6 +116,19 @@ def test_rules_about_more_than_one_value_have_no_keys(more: dict[str, Any]) -> N
     assert validate.call_count == 4
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a/b": {"type": "integer"}, "a": {"properties": {"b": {"type": "integer"}}, "type": "object"}}},
+        {"additionalProperties": {"type": "object", "additionalProperties": {"type": "integer"}}},
+    ],
+)
+def test_a_slash_in_a_name_is_no_step_of_a_path(schema: dict[str, Any]) -> None:
+    found = Reasons(parse({"type": "object", **schema}))
+    payloads = [b'{"a/b":"x"}', b'{"a":{"b":"x"}}', b'{"a/b":{"c":"x"}}', b'{"a":{"b/c":"x"}}']
+    assert said(found, payloads) == [expected(found._schema, payload) for payload in payloads]
+
+
 def test_odd_payloads_have_no_answer() -> None:
     odd = [
         b"",
