@@ -72,3 +72,28 @@ def test_who_writes_one_subject(client: Client, store: Store) -> None:
     assert client.send("DELETE", f"{API}/subjects/open", headers=ANN).json() == [1, 2]
     assert refused(client, "POST", "/subjects/secret/versions", {"schema": ONE}, **ANN) == (403, 403)
     assert client.get(f"{API}/subjects", headers=ADMINISTRATOR).json() == ["secret"]
+
+
+def test_modes_of_subjects_are_taken_away_by_who_may_write_them(client: Client, store: Store) -> None:
+    """DELETE /mode with recursive takes nothing away from who may not set it."""
+    for scope in ("open", "secret", ":.dev:t"):
+        assert client.send("PUT", f"{API}/mode/{scope}", json={"mode": "READONLY"}, headers=ADMINISTRATOR).is_success
+    put_policy(
+        store,
+        rule("read", "update", on="/"),
+        {"who": ["subject:ann"], "deny": ["update"], "on": [f"{SCHEMAS}/secret"]},
+    )
+    assert refused(client, "DELETE", "/mode?recursive=true", **ANN) == (403, 403)
+    for scope in ("open", "secret", ":.dev:t"):
+        assert client.get(f"{API}/mode/{scope}", headers=ADMINISTRATOR).json() == {"mode": "READONLY"}
+    put_policy(store, rule("read", "update", on="/"))
+    assert client.send("DELETE", f"{API}/mode?recursive=true", headers=ANN).is_success
+    assert refused(client, "GET", "/mode/secret", **ANN) == (404, 40409)
+
+
+def test_who_may_not_write_a_context_leaves_what_is_set_for_it(client: Client, store: Store) -> None:
+    """DELETE /contexts of one without subjects, which is no more than its settings."""
+    assert client.send("PUT", f"{API}/mode/:.dev:", json={"mode": "READONLY"}, headers=ADMINISTRATOR).is_success
+    put_policy(store, rule("read", on="/"))
+    assert refused(client, "DELETE", "/contexts/.dev", **ANN) == (403, 403)
+    assert client.get(f"{API}/mode/:.dev:", headers=ADMINISTRATOR).json() == {"mode": "READONLY"}

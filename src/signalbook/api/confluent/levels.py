@@ -17,7 +17,7 @@ from signalbook.confluent.errors import (
     not_permitted,
     subject_not_found,
 )
-from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, is_subject
+from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, is_subject, parse_subject
 from signalbook.confluent.settings import (
     CONFIG_FIELDS,
     DEFAULT_LEVEL,
@@ -121,6 +121,7 @@ def delete_mode(session: Session, request: ConfluentRequest) -> Response:
     if request.flag("recursive") and not place.name:
         ids, beginning = session.transaction.schemaids, scope_of(place)
         for scope in [each for each in _scopes(session, "mode") if each.startswith(beginning)]:
+            check_rights(session.view, request, parse_subject(scope))
             ids.put_setting("mode", scope, None)
     if before is None and place.name:
         raise mode_not_found(place)

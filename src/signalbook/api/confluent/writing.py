@@ -479,13 +479,15 @@ def delete_context(session: Session, request: ConfluentRequest) -> Response:
     subjects = subjects_of(session.view, request)
     context = request.names[0].strip(":")
     context = context if context.startswith(".") else f".{context}"
-    if subjects.group(context) is None:
+    group = subjects.group(context)
+    if group is None:
         raise invalid_subject(f":{context}:")
+    # What is set for a context is there without its group.
+    request.access.require(Action.DELETE, group)
     subjects.check_empty(context)
     ids = session.transaction.schemaids
     ids.put_setting("config", f":{context}:", None)
     ids.put_setting("mode", f":{context}:", None)
-    group = subjects.group(context)
-    if context != DEFAULT_CONTEXT and group is not None and session.view.exists(group):
+    if context != DEFAULT_CONTEXT and session.view.exists(group):
         session.execute(Command(method=Method.DELETE, target=group))
     return Response(status=204)
