@@ -100,6 +100,9 @@ def test_tags_are_what_the_compiler_reads() -> None:
         ('int32 a = 1 [(confluent.field_meta).tags = \'A\', (confluent.field_meta).tags = "B" "C"];', ("A", "BC")),
         ('int32 a = 1 [(.confluent.field_meta) = { doc: "tags: \\"no\\"" tags: "A" tags: "B" }];', ("A", "B")),
         ('int32 a = 1 [(confluent.field_meta) = { params { key: "tags" value: "x" }, tags: ["A"], }];', ("A",)),
+        ('int32 a = 1 [(confluent.field_meta) . tags = "A"];', ("A",)),
+        (r"int32 a = 1 [(confluent.field_meta).tags = '\303\251\x41\"'];", ('éA"',)),
+        (r"int32 a = 1 [(confluent.field_meta).tags = '\u4e2d\ud83d\ude00'];", ("中😀",)),
         ('int32 a = 1 [(confluent.field_meta).doc = "x"];', ()),
     ],
 )

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from google.protobuf.text_encoding import CUnescape
+
 from signalbook.values import dump_json
 
 META: Final = "confluent/meta.proto"
@@ -274,15 +276,19 @@ def _listed(tokens: Tokens) -> list[Tokens]:
 
 def _is_meta(option: Tokens, name: str) -> bool:
     """Whether an option has tags, or could have some; the word ``option`` is not one of its tokens."""
-    words = "".join(token.text for token in option[: next((n for n, t in enumerate(option) if t.text == "="), 0)])
-    return words.replace("(.", "(") in (f"(confluent.{name})", f"(confluent.{name}).tags")
+    return _option_name(option).replace("(.", "(") in (f"(confluent.{name})", f"(confluent.{name}).tags")
+
+
+def _option_name(option: Tokens) -> str:
+    """What is before the equals sign, without the space there may be between its parts."""
+    return "".join(token.text for token in option[: next((n for n, t in enumerate(option) if t.text == "="), 0)])
 
 
 def _tag_values(option: Tokens) -> Iterator[Tokens]:
     """What of an option says tags: its value, or the members with tags of a message."""
     equal = next((number for number, token in enumerate(option) if token.text == "="), len(option))
     value = option[equal + 1 :]
-    if option[equal - 1].text == ".tags":
+    if _option_name(option).endswith(").tags"):
         yield value
         return
     depth = number = 0
@@ -314,7 +320,12 @@ def _strings(tokens: Tokens) -> Iterator[str]:
 
 def _unquoted(text: str) -> str:
     try:
-        return str(ast.literal_eval(text))
+        # Escapes are of bytes, of UTF-8 in texts, but for those of characters.
+        if "\\u" in text or "\\U" in text:
+            found = str(ast.literal_eval(text))
+            # A character beyond the first 65536 may be two escapes, and one of these alone is none.
+            return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return CUnescape(text[1:-1]).decode("utf-8")
     except (ValueError, SyntaxError):
         return text[1:-1]
 
