@@ -8,7 +8,7 @@ What a word is and how it is written was decided before: words here are letters 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -26,6 +26,10 @@ BREAK: Final = "\ue000"
 """Stands between texts that are not one phrase."""
 _POSITIONS: Final = 16_383
 """PostgreSQL's last position of a word."""
+_PLACES: Final = 256
+"""Positions that it keeps of a word."""
+_LARGEST: Final = 1_000_000
+"""Bytes of words and positions, of which a tsvector has at most 1,048,575."""
 _LETTERS: Final[Mapping[Part, str]] = {"names": "n", "fields": "f", "members": "m", "prose": "p", "facets": "x"}
 # Each part has words of its own: a GIN index knows no weights, and would have to look at every row to tell them apart.
 _PLACED: Final = ("names", "fields", "prose")
@@ -144,10 +148,10 @@ class PostgresWords:
 
     @staticmethod
     def row(key: int, words: Mapping[Part, Sequence[str]]) -> Mapping[str, Any]:
-        """Parameters of ``put``."""
+        """Parameters of ``put``. What an entity is filtered by comes first, and has room."""
         placed: dict[str, list[int]] = defaultdict(list)
         position = 0
-        for part, found in words.items():
+        for part, found in sorted(words.items(), key=lambda each: each[0] != "facets"):
             letter = _LETTERS[part]
             if part not in _PLACED:
                 for word in found:
@@ -159,13 +163,23 @@ class PostgresWords:
                     places = placed[letter + word]
                     if position <= _POSITIONS:
                         places.append(position)
-        texts = (f"'{word}':{','.join(map(str, at))}" if at else f"'{word}'" for word, at in placed.items())
+        texts = (f"'{word}':{','.join(map(str, at))}" if at else f"'{word}'" for word, at in _with_room(placed))
         return {"key": key, "words": " ".join(texts)}
 
     @staticmethod
     def match(query: WordQuery) -> str:
         """PostgreSQL's query."""
         return " & ".join([*map(_tsquery, query.every), *(f"!{_tsquery(each)}" for each in query.none)])
+
+
+def _with_room(placed: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
+    """The first of the words, as many as a tsvector takes: some characters are many when they are folded."""
+    left = _LARGEST
+    for word, at in placed.items():
+        left -= 4 + (len(word) if word.isascii() else len(word.encode())) + 2 * min(len(at), _PLACES)
+        if left < 0:
+            return
+        yield word, at
 
 
 def _tsquery(condition: Condition) -> str:

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from signalbook.engine.engine import Engine
+from signalbook.engine.search.finding import Search
 from signalbook.engine.search.indexing import complete_index
+from signalbook.engine.search.query import parse_query
 from signalbook.engine.write.commands import Command, Method
+from signalbook.formats.imports import ROOT_LABEL
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.backup import back_up, restore
@@ -138,3 +141,34 @@ def test_a_restored_registry_is_searched_as_before(store_url: str, tmp_path: Pat
         assert not any(content(store).values())
         Engine(store, settings=Settings())
         assert content(store) == before
+
+
+# U+FDFA is one character, and fifteen when it is folded.
+LONG = [f"\ufdfa{chr(0x20000 + 2 * at)}-\ufdfa{chr(0x20001 + 2 * at)} " for at in range(16_000)]
+WIDE = "".join(map(chr, range(4096, 4396)))
+UNUSUAL: list[tuple[str, JSON]] = [
+    ("/schemagroups/g/schemas/a", {"format": "Own\0/1", "schema": {}}),
+    ("/schemagroups/g/schemas/b", {"format": "Own/1", "schema": '"a/b/c/d\0.proto", "/a/b/c\0"'}),
+    ("/schemagroups/g/schemas/c", {"format": "Own/1", "schema": f'"a/b/c/{WIDE}.proto"'}),
+    ("/messagegroups/g/messages/d", {"protocol": "HTTP\0/1.1", "envelope": "Own\0/1", "description": "\0"}),
+    ("/schemagroups/h", {"labels": {f"k{at}": "".join(LONG[at : at + 300]) for at in range(0, 16_000, 300)}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "body"), UNUSUAL, ids=[path for path, _ in UNUSUAL])
+def test_no_write_fails_because_it_is_indexed(store: Store, path: str, body: JSON) -> None:
+    engine = Engine(store, settings=Settings())
+    write(engine, "PUT", path, body)
+    with engine.reading() as view:
+        page = view.search(Search(query=parse_query(path.rpartition("/")[2])))
+        assert [str(hit.xid) for hit in page.hits] == [path]
+        assert view.impact(Xid.parse(path)).complete
+
+
+def test_impact_takes_what_no_database_can_look_for(store: Store) -> None:
+    engine = Engine(store, settings=Settings())
+    write(engine, "PUT", "/schemagroups/g", {"labels": {ROOT_LABEL: "a\0"}})
+    schema = {"format": "Protobuf/3", "schema": 'syntax = "proto3"; message A {}', "name": "a\0.proto"}
+    write(engine, "PUT", "/schemagroups/g/schemas/a.proto", schema)
+    with engine.reading() as view:
+        assert view.impact(Xid.parse("/schemagroups/g/schemas/a.proto")).dependents == ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.access.decisions import Access
-from signalbook.engine.search.links import IMPORT, PINNED
+from signalbook.engine.search.links import IMPORT, PINNED, can_be_kept
 from signalbook.engine.write.imports import import_root, importable
 from signalbook.errors import RegistryError
 from signalbook.storage.base import Reader, Row
@@ -131,7 +131,7 @@ def _targets(node: Xid, rows: dict[Xid, Row]) -> Iterator[str]:
     group = rows.get(node.resource.owner)
     if shown is not None and group is not None:
         for file in importable(node.resource, shown.attributes, import_root(group.attributes)):
-            yield from file.paths()
+            yield from filter(can_be_kept, file.paths())
 
 
 def _counts(referrer: Referrer, on: Xid) -> bool:

@@ -64,11 +64,17 @@ def _links(row: Row, mentioned: Iterable[str], root: str) -> Iterator[Link]:
         yield from _to("references", version)
     for text in mentioned:
         if text.endswith(".proto"):
-            yield Link(IMPORT, text)
+            if can_be_kept(text):
+                yield Link(IMPORT, text)
             for name in by_xid(text):
                 yield from _to("schema", named(name, root))
         else:
             yield from _to("schema", named(text, root))
+
+
+def can_be_kept(path: str) -> bool:
+    """Whether every database takes it, and has room for it in the key of an index; no file that is found has others."""
+    return len(path) <= _LONGEST_TARGET and path.isascii() and "\0" not in path
 
 
 def _to(kind: str, target: Xid | None) -> Iterator[Link]:

@@ -141,7 +141,8 @@ def entry_of(
 
 def _text(attributes: JSONObject, name: str) -> str | None:
     value = attributes.get(name)
-    return value[:_LONGEST] if isinstance(value, str) and value else None
+    # PostgreSQL has no NUL in texts.
+    return value[:_LONGEST].replace("\0", "\ufffd") if isinstance(value, str) and value else None
 
 
 def _facets(xid: Xid, named: Mapping[str, str | None]) -> list[str]:
