@@ -81,3 +81,13 @@ def test_the_registry_tells_what_it_has_and_what_changed(explorer: Client) -> No
     assert "1 messagegroups" in words
     assert "deleted /endpoints/orders" in words
     assert "/endpoints/orders" not in show(explorer, "").links()
+
+
+def test_groups_have_attributes_whose_names_only_resources_give_a_meaning(explorer: Client) -> None:
+    model = explorer.get("/model").json()
+    names = {"meta": "string", "xref": "integer", "versionid": "boolean"}
+    dirs = {"singular": "dir", "attributes": {name: {"type": of} for name, of in names.items()}}
+    assert explorer.send("PUT", "/modelsource", json={"groups": {**model["groups"], "dirs": dirs}}).is_success
+    assert explorer.put("/dirs/d", {"meta": "of a group", "xref": 5, "versionid": True}).is_success
+    assert "meta string of a group xref integer 5 versionid boolean true" in show(explorer, "/dirs/d").words("main")
+    assert "d" in show(explorer, "/dirs").words("main")

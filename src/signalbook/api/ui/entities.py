@@ -28,11 +28,17 @@ _TEXT: Final = 4000
 _HEAD: Final = frozenset(
     {
         *("self", "shortself", "xid", "epoch", "name", "description", "documentation", "labels", "icon", "deprecated"),
-        *("createdat", "modifiedat", "isdefault", "versionid", "meta", "metaurl", "defaultversionid"),
-        *("defaultversionurl", "defaultversionsticky", "readonly", "xref", "ancestorid"),
+        *("createdat", "modifiedat"),
     }
 )
 """Attributes that are shown in the head of the page, beside it, or by its sections."""
+_OF_RESOURCES: Final = frozenset(
+    {
+        *("isdefault", "versionid", "meta", "metaurl", "defaultversionid", "defaultversionurl", "defaultversionsticky"),
+        *("readonly", "xref", "ancestorid"),
+    }
+)
+"""The same of Resources and Versions alone: a model may have attributes of Groups with these names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +123,7 @@ def _read(view: View, request: UIRequest, xid: Xid) -> JSONObject:
 
 def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject) -> Heading:
     """The head of an entity's page; ``shown`` is it as JSON, a Resource with its meta."""
-    meta = shown.get("meta", {})
+    meta = shown.get("meta", {}) if xid.kind is Kind.RESOURCE else {}
     deprecated = shown.get("deprecated", meta.get("deprecated"))
     documentation = str(shown.get("documentation", ""))
     kind = view.model.resource_type(xid) or view.model.group_type(xid)
@@ -150,7 +156,8 @@ def _facts(xid: Xid, shown: JSONObject, meta: JSONObject) -> Iterator[Fact]:
         yield Fact(name="ancestor", value=Shown(kind="link", text=ancestor, href=f"{xid.parent}/{ancestor}"))
         default = "yes" if shown.get("isdefault") else "no"
         yield Fact(name="default version", value=Shown(kind="text", text=default))
-    if (target := shown.get("xref", meta.get("xref"))) is not None:
+    target = shown.get("xref") if xid.kind is Kind.META else meta.get("xref")
+    if target is not None:
         yield Fact(name="refers to", value=Shown(kind="link", text=str(target), href=str(target)))
     for name, text in (("createdat", "created"), ("modifiedat", "changed")):
         if name in shown:
@@ -200,15 +207,15 @@ def _left_out(model: Model, xid: Xid) -> set[str]:
     names = collections_of(model, xid.parts[0::2]) if xid.kind in (Kind.GROUP, Kind.RESOURCE) else ()
     derived = {f"{name}{suffix}" for name in names for suffix in ("", "url", "count")}
     ids = {f"{kind.singular}id"} if kind is not None else {f"{model.groups[xid.group_type].singular}id"}
-    return {*_HEAD, *derived, *ids}
+    return {*_HEAD, *derived, *ids, *(() if kind is None else _OF_RESOURCES)}
 
 
 def _meta(model: Model, values: AttributeValues, xid: Xid, shown: JSONObject) -> tuple[Member, ...]:
     kind = model.resource_type(xid)
-    meta = shown.get("meta")
+    meta = shown.get("meta") if xid.kind is Kind.RESOURCE else None
     if kind is None or meta is None:
         return ()
-    return values.members(meta, kind.metaattributes.active(meta), {*_HEAD, f"{kind.singular}id"})
+    return values.members(meta, kind.metaattributes.active(meta), {*_HEAD, *_OF_RESOURCES, f"{kind.singular}id"})
 
 
 def document_of(view: View, xid: Xid) -> ShownDocument | None:

@@ -231,7 +231,7 @@ def _id_name(model: Model, collection: Xid) -> str:
 
 def _row(xid: Xid, found: JSONObject, columns: Iterable[str], kind: GroupType | ResourceType) -> Row:
     own = str(found.get("versionid" if xid.kind is Kind.VERSIONS else f"{kind.singular}id", ""))
-    meta = found.get("meta", {})
+    meta = found.get("meta", {}) if xid.kind is Kind.RESOURCES else {}
     counts = ((name.removesuffix("count"), number) for name, number in found.items() if name.endswith("count"))
     ancestor = str(found.get("ancestorid", own)) if xid.kind is Kind.VERSIONS else own
     return Row(
