@@ -7,11 +7,12 @@ from functools import lru_cache
 from typing import Final
 
 import msgspec
+import pygments
 from markupsafe import Markup, escape
-from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
+from pygments.token import Error, _TokenType
 
 from signalbook.api.ui.pages import shown_text
 
@@ -19,6 +20,7 @@ _HIGHLIGHTED: Final = 16_000
 _SHOWN: Final = 60_000
 _MARKUP: Final = 110_000
 _LEXERS: Final = {"json": "json", "avro": "json", "jsonschema": "json", "jsonstructure": "json", "protobuf": "protobuf"}
+_MOST_WRONG: Final = 50
 _FORMATTER: Final = HtmlFormatter(nowrap=True)
 
 
@@ -38,15 +40,31 @@ class ShownDocument:
     away: str = ""
 
 
-def highlighted(text: str, language: str) -> Markup:
-    """``text`` as HTML; ``language`` is json, xml or protobuf, anything else leaves it plain."""
+def highlighted(text: str, language: str) -> tuple[Markup, bool]:
+    """``text`` as HTML, and whether that is not all of it; ``language`` is json, xml, protobuf, or empty."""
     shown = str(shown_text(text))
-    if language and len(shown) <= _HIGHLIGHTED:
-        return Markup(highlight(shown, _lexer(language), _FORMATTER).rstrip("\n"))  # noqa: S704  it escapes
+    tokens = _tokens(shown, language) if language and len(shown) <= _HIGHLIGHTED else None
+    if tokens is not None:
+        return Markup(pygments.format(tokens, _FORMATTER).rstrip("\n")), False  # noqa: S704  it escapes
     kept = shown[:_SHOWN]
     while len(markup := escape(kept)) > _MARKUP:
         kept = kept[: len(kept) // 2]
-    return markup
+    return markup, len(kept) < len(shown)
+
+
+def _tokens(text: str, language: str) -> list[tuple[_TokenType, str]] | None:
+    """The tokens of a text; None if much of it is not in the language.
+
+    After each character that begins nothing pygments looks through the rest for the end of what might have begun.
+    """
+    found = []
+    wrong = 0
+    for kind, token in _lexer(language).get_tokens(text):
+        wrong += kind is Error
+        if wrong > _MOST_WRONG:
+            return None
+        found.append((kind, token))
+    return found
 
 
 @lru_cache(maxsize=8)
@@ -63,16 +81,8 @@ def shown_document(content: bytes, *, contenttype: str, format: str) -> ShownDoc
     language = language_of(content, contenttype, format)
     if language == "json" and len(text) <= _SHOWN and "\n" not in text.strip():
         text = laid_out(text)
-    markup = highlighted(text, language)
-    cut = _is_cut(text, language)
+    markup, cut = highlighted(text, language)
     return ShownDocument(markup=markup, contenttype=contenttype, format=format, size=len(content), cut=cut)
-
-
-def _is_cut(text: str, language: str) -> bool:
-    shown = str(shown_text(text))
-    if language and len(shown) <= _HIGHLIGHTED:
-        return False
-    return len(shown) > _SHOWN or len(escape(shown[:_SHOWN])) > _MARKUP
 
 
 def laid_out(text: str) -> str:

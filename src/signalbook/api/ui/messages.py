@@ -215,7 +215,7 @@ def _payload(
     if inline is not None:
         text = inline if isinstance(inline, str) else _laid_out(inline)
         kept = text if len(text) <= _INLINE else f"{text[:_INLINE]}…"
-        shown = highlighted(kept, "json" if not isinstance(inline, str) else "")
+        shown, _ = highlighted(kept, "json" if not isinstance(inline, str) else "")
     return PayloadContent(
         format=str(definition.get("dataschemaformat") or (use.schema.format if use.schema else "")),
         contenttype=contenttype,

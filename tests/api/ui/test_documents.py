@@ -1,0 +1,41 @@
+"""Documents as HTML: whatever is in one, making its page stays cheap."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+
+from signalbook.api.ui.documents import highlighted
+
+BEGUN = {
+    "protobuf": ("/* ", "/\\\n* "),
+    "xml": ("<!--", "<?", "<![CDATA[", "&", "<a b:b:b:"),
+    "json": ("@ ", "'"),
+}
+
+
+def words(markup: str) -> str:
+    found: list[str] = []
+    parser = HTMLParser()
+    parser.handle_data = found.append  # type: ignore[method-assign]
+    parser.feed(markup)
+    parser.close()
+    return "".join(found)
+
+
+@pytest.mark.parametrize(("language", "begun"), [(name, each) for name, some in BEGUN.items() for each in some])
+def test_what_is_begun_again_and_again_is_plain_text(language: str, begun: str) -> None:
+    # Each is looked for to the end of the text: a second for 16 KB.
+    text = begun * (15_000 // len(begun))
+    markup, cut = highlighted(text, language)
+    assert (words(markup), cut) == (text, False)
+    assert "<span" not in markup
+
+
+def test_a_document_with_a_few_mistakes_is_highlighted() -> None:
+    text = '{"a": 1, b: @, "c": "</script><script>"}'
+    markup, cut = highlighted(text, "json")
+    assert "<span" in markup
+    assert "<script" not in markup
+    assert (words(markup), cut) == (text, False)
