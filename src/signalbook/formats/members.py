@@ -83,7 +83,7 @@ def _avro_type(node: JSON, path: tuple[str, ...]) -> Iterator[Member]:
         return
     for field in node["fields"] if isinstance(node.get("fields"), list) else ():
         if isinstance(field, dict) and isinstance(field.get("name"), str):
-            inner = (*path, field["name"])
+            inner = (*path, field["name"][:_LONGEST])
             yield _member(inner, field.get("doc"))
             yield from _avro_type(field.get("type"), inner)
     for key in ("type", "items", "values"):
@@ -113,11 +113,12 @@ def _json_type(node: JSON, path: tuple[str, ...]) -> Iterator[Member]:
         return
     for keyword in _NAMED:
         for name, schema in _mapping(node.get(keyword)):
-            yield _member((*path, name), schema.get("description") if isinstance(schema, dict) else "")
-            yield from _json_type(schema, (*path, name))
+            inner_path = (*path, name[:_LONGEST])
+            yield _member(inner_path, schema.get("description") if isinstance(schema, dict) else "")
+            yield from _json_type(schema, inner_path)
     for keyword in _TYPES:
         for name, schema in _mapping(node.get(keyword)):
-            yield from _json_definition(schema, name)
+            yield from _json_definition(schema, name[:_LONGEST])
     for keyword in _INNER:
         inner = node.get(keyword)
         if keyword in ("patternProperties", "dependentSchemas"):
@@ -147,10 +148,10 @@ def _xsd_parts(parent: Any, path: tuple[str, ...]) -> Iterator[Member]:
     for part in parent:
         name, inner = part.get("name"), path
         if name and part.tag in (f"{XS}element", f"{XS}attribute"):
-            inner = (*path, name)
+            inner = (*path, name[:_LONGEST])
             yield _member(inner, _documentation(part))
         elif name and part.tag in (f"{XS}complexType", f"{XS}group", f"{XS}attributeGroup"):
-            inner = (name,)
+            inner = (name[:_LONGEST],)
         yield from _xsd_parts(part, inner)
 
 
@@ -205,7 +206,9 @@ def _protobuf(document: bytes) -> Iterator[Member]:
         if kind == "type":
             word = token["type"].split(None, 1)[0].partition("{")[0]
             kinds.append(word)
-            path.append(path[-1] if word in _BARE else (*path[-1], token["name"]) if word == "message" else ())
+            path.append(
+                path[-1] if word in _BARE else (*path[-1], token["name"][:_LONGEST]) if word == "message" else ()
+            )
         elif kind == "open":
             kinds.append("")
             path.append(path[-1])
