@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -63,6 +64,9 @@ from signalbook.xid import ROOT, Xid, XidError, check_id
 
 PRUNED_AT_ONCE: Final = 1000
 """Changes removed in one transaction: writers wait for its end."""
+_LOG: Final = logging.getLogger("signalbook.engine")
+_TOLD_EVERY: Final = 5_000
+"""Entities, of those that are indexed when a server starts."""
 _STRICTNESS: Final = ("off", "warn", "reject")
 _CHOICES: Final = {
     "domain_rules": _STRICTNESS,
@@ -108,6 +112,12 @@ def prune(store: Store, *, before: datetime, upto: int) -> int:
     return len(gone)
 
 
+def _tell_indexed(done: int) -> None:
+    """Whoever waits for a server to start hears why."""
+    if done and done % _TOLD_EVERY == 0:
+        _LOG.info("indexing what is stored, for search: %d entities are done; the server starts after that", done)
+
+
 class Engine:
     """One registry in one store. Synchronous, and safe to use from several threads.
 
@@ -134,7 +144,7 @@ class Engine:
             fresh = transaction.entities.get(ROOT) is None
         if fresh:
             self._found(self._settings)
-        complete_index(self._store, root=self._settings.base_url)
+        complete_index(self._store, _tell_indexed, root=self._settings.base_url)
         if self._settings.capabilities:
             self._switch(self._settings.capabilities)
 

@@ -18,7 +18,7 @@ BEGUN = {
 def words(markup: str) -> str:
     found: list[str] = []
     parser = HTMLParser()
-    parser.handle_data = found.append  # type: ignore[method-assign]
+    parser.handle_data = found.append  # type: ignore[method-assign, assignment]
     parser.feed(markup)
     parser.close()
     return "".join(found)

@@ -80,6 +80,30 @@ def test_the_index_is_what_it_would_be_if_it_were_made_anew(store: Store) -> Non
         assert content(store) == before, (method, path)
 
 
+def test_members_that_had_no_room_are_found_when_there_is_some(store: Store) -> None:
+    engine = Engine(store, settings=Settings())
+    long = {f"k{at}": "long words " * 180 for at in range(51)}
+    write(engine, "PUT", ORDER, avro(SCHEMA, labels=long))
+    write(engine, "PATCH", ORDER, {"labels": {}})
+    before = content(store)
+    complete_index(store, anew=True)
+    assert content(store) == before
+    with engine.reading() as view:
+        assert view.search(Search(query=parse_query("field:customer_id"))).count == 1
+
+
+def test_a_server_tells_that_it_starts_late_because_it_indexes(
+    store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(store)
+    with store.write() as transaction:
+        transaction.index.clear()
+    monkeypatch.setattr("signalbook.engine.engine._TOLD_EVERY", 1)
+    caplog.set_level("INFO")
+    Engine(store, settings=Settings())
+    assert "indexing what is stored, for search" in caplog.text
+
+
 def test_writes_in_one_transaction_leave_the_same(store: Store) -> None:
     engine = Engine(store, settings=Settings())
     with engine.batch() as batch:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from signalbook import work
-from signalbook.engine.search.links import IMPORT, links_of, mentions
-from signalbook.engine.search.text import INLINE, entry_of
+from signalbook.engine.search.links import IMPORT, MAX_LINKS, links_of, mentions
+from signalbook.engine.search.text import INLINE, MAX_TEXT, MOST_OF_A_TEXT, entry_of
 from signalbook.engine.write.context import Documents, batches, schema_text
 from signalbook.engine.write.workingcopies import VersionCopy, WorkingTree
 from signalbook.formats.members import MAX_BYTES, Member, members
 from signalbook.storage.base import Row
 from signalbook.storage.store import Store, WriteTransaction
-from signalbook.storage.words import CURRENT, DEPRECATED, IndexEntry
+from signalbook.storage.words import CURRENT, DEPRECATED, IndexEntry, Text
 from signalbook.values import JSONObject, digest, dump_json
 from signalbook.xid import Kind, Xid
 
@@ -127,14 +128,23 @@ def _known(versions: Iterable[Row], tree: WorkingTree, transaction: WriteTransac
     same = {row.key: row.xid for row in versions if (before := _before(row, tree)) and _same_document(row, before)}
     if not same:
         return {}
+    texts = {key: some for key, some in transaction.index.texts(same).items() if _has_all(some)}
     mentioned: dict[int, list[str]] = {}
-    for key, link in transaction.index.links(same):
+    counts: Counter[int] = Counter()
+    for key, link in transaction.index.links(texts):
+        counts[key] += 1
         if link.kind in ("schema", IMPORT):
             mentioned.setdefault(key, []).append(link.target)
     return {
-        same[key]: Described([Member(each.path, each.text) for each in texts if each.member], mentioned.get(key, ()))
-        for key, texts in transaction.index.texts(same).items()
+        same[key]: Described([Member(each.path, each.text) for each in some if each.member], mentioned.get(key, ()))
+        for key, some in texts.items()
+        if counts[key] < MAX_LINKS
     }
+
+
+def _has_all(texts: Sequence[Text]) -> bool:
+    """Whether nothing was left out for want of room."""
+    return sum(len(each.path) + len(each.text) for each in texts) <= MAX_TEXT - MOST_OF_A_TEXT
 
 
 def _same_document(row: Row, before: Row) -> bool:

@@ -24,6 +24,8 @@ from signalbook.xid import Kind, Xid
 MAX_TEXT: Final = 100_000
 """Characters of all texts of an entity; what comes behind is not found."""
 _LONGEST: Final = 2_000
+MOST_OF_A_TEXT: Final = 2 * _LONGEST
+"""Characters of one text and its path."""
 _LONGEST_WORD: Final = 64
 _DEPTH: Final = 12
 _RUN: Final = re.compile(r"[\w.~@-]+")
