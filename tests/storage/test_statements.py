@@ -32,18 +32,24 @@ HOT = (
     "places",
     "highest",
     "gone_of_group",
-    "gone_of_schema",
+    "gone_of_schemas",
     "gone_with_id",
     "setting",
     "settings",
     "in_force",
+    "identified",
+    "texts",
+    "candidates",
+    "referrers",
+    "links",
 )
 WRITES = ("update", "drop_members", "delete", "sweep")
 PARAMETERS: dict[str, Any] = dict.fromkeys(
     ("xid", "xref", "name", "key", "limit", "epoch", "createdat", "modifiedat", "attributes", "defaultversionid",
      "defaultversionsticky", "versioncounter", "ancestorid", "document", "settled", "rank", "uri", "schemaid", "after",
-     "last", "first", "group", "id", "schema", "kind", "scope"), 0
-) | dict.fromkeys(("xids", "xrefs", "parents", "keys", "digests", "contents", "scopes"), "[1]")  # fmt: skip
+     "last", "first", "group", "id", "schema", "kind", "scope", "folded", "flags", "want"), 0
+) | dict.fromkeys(("xids", "xrefs", "parents", "keys", "digests", "contents", "scopes", "schemas",
+                   "targets"), "[1]")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +67,7 @@ def plan(connection: DriverConnection, sql: str, parameters: dict[str, Any]) -> 
 
 
 def _sql(statements: Statements, name: str) -> str:
-    parts = (statements.entities, statements.schemaids, statements.settings)
+    parts = (statements.entities, statements.schemaids, statements.settings, statements.index)
     return str(next(getattr(part, name) for part in parts if hasattr(part, name)))
 
 
@@ -69,7 +75,8 @@ def _sql(statements: Statements, name: str) -> str:
 def test_no_statement_walks_through_a_table(explained: tuple[Statements, DriverConnection], name: str) -> None:
     statements, connection = explained
     steps = plan(connection, _sql(statements, name), PARAMETERS)
-    assert not [table for table in ("entities", "documents", "schema_ids", "soft_deleted") if f"SCAN {table}" in steps]
+    tables = ("entities", "documents", "schema_ids", "soft_deleted", "index_entries", "index_links")
+    assert not [table for table in tables if f"SCAN {table}" in steps]
 
 
 @pytest.mark.parametrize("parents", [(1,), (1, 2)])
