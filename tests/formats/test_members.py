@@ -111,3 +111,9 @@ def test_there_are_no_more_than_anybody_reads() -> None:
 @pytest.mark.parametrize("format", ["Nothing/1", "", "/", "Thrift"])
 def test_other_formats_have_none(format: str) -> None:
     assert members(b'{"properties":{"a":{}}}', format) == ()
+
+
+def test_what_is_said_of_all_members_is_bounded() -> None:
+    schema = {"properties": {f"a{number}": {"description": "x" * 1_000} for number in range(500)}}
+    found = members(json.dumps(schema).encode(), "JsonSchema/draft-07")
+    assert 98 < len(found) < 100

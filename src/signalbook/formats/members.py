@@ -21,6 +21,8 @@ from signalbook.values import JSON, JSONError
 MAX_MEMBERS: Final = 2_000
 MAX_BYTES: Final = 4 * 1024 * 1024
 """Of a document that is looked at."""
+MAX_TEXT: Final = 100_000
+"""Characters of all paths and descriptions of a document."""
 MAX_PROTO_BYTES: Final = 1024 * 1024
 _MAX_DEPTH: Final = 64
 _LONGEST: Final = 1_000
@@ -50,14 +52,26 @@ class Listing(Protocol):
 
 
 def members(document: bytes, format: str) -> tuple[Member, ...]:
-    """The first ``MAX_MEMBERS`` members that a document of a ``format`` declares; none if it cannot be read."""
+    """The first members that a document of a ``format`` declares; none if it cannot be read.
+
+    They are ``MAX_MEMBERS`` at most, with ``MAX_TEXT`` characters: many documents are looked at together.
+    """
     if len(document) > MAX_BYTES:
         return ()
     listed = _LISTED.get(family(format)) or _offered(format)
     try:
-        return tuple(islice(listed(document), MAX_MEMBERS)) if listed else ()
+        return tuple(_bounded(listed(document))) if listed else ()
     except (JSONError, limits.XMLError, RecursionError):
         return ()
+
+
+def _bounded(found: Iterator[Member]) -> Iterator[Member]:
+    left = MAX_TEXT
+    for member in islice(found, MAX_MEMBERS):
+        left -= len(member.path) + len(member.description)
+        if left < 0:
+            return
+        yield member
 
 
 def _offered(format: str) -> Callable[[bytes], Iterator[Member]] | None:
