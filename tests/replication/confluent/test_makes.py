@@ -28,22 +28,24 @@ def plain(value: Any, *names: str) -> Any:
 
 
 def confluent_7(path: str, status: int, value: Any) -> tuple[int, Any]:
-    """Lists do not say what is deleted."""
+    """Lists do not say what is deleted, and nothing is associated."""
+    if path.startswith("/associations"):
+        return 404, NOT_FOUND
     if path == "/v1/metadata/version":
         return 200, {"version": "7.9.0", "commitId": "0"}
     return status, plain(value, "deleted", "guid")
 
 
 def confluent_5(path: str, status: int, value: Any) -> tuple[int, Any]:
-    """There are no lists of schemas, and no pages."""
-    if path.startswith(("/schemas?", "/v1/", "/contexts")):
+    """There are no lists of schemas, no pages, and no associations."""
+    if path.startswith(("/schemas?", "/v1/", "/contexts", "/associations")):
         return 404, NOT_FOUND
     return status, plain(value, "deleted", "guid")
 
 
 def karapace(path: str, status: int, value: Any) -> tuple[int, Any]:
     """As of 2026: ``deleted`` of the list of schemas means the contrary, all subjects have the mode of the registry."""
-    if path.startswith(("/v1/", "/contexts")):
+    if path.startswith(("/v1/", "/contexts", "/associations")):
         return 404, "Not Found"
     if path.startswith("/schemas?"):
         return 200, [each for each in plain(value, "guid") if not each.get("deleted")]
@@ -55,7 +57,9 @@ def karapace(path: str, status: int, value: Any) -> tuple[int, Any]:
 def apicurio(path: str, status: int, value: Any) -> tuple[int, Any]:
     """As 3.3.3: a list of schemas without versions, subjects with config of the registry, what is gone is hidden."""
     mount = "/apis/ccompat/v7"
-    if not path.startswith(mount) or path.startswith((f"{mount}/v1/", f"{mount}/mode")):
+    if not path.startswith(mount) or path.startswith(
+        tuple(f"{mount}/{other}" for other in ("v1/", "mode", "associations"))
+    ):
         return 404, NOT_FOUND
     if path.startswith(f"{mount}/schemas?"):
         return 200, [{"schema": each["schema"]} for each in value]
