@@ -24,10 +24,10 @@ from signalbook.api.confluent import routes as confluent
 from signalbook.api.confluent.comparing import check_levels
 from signalbook.api.feed import Feed
 from signalbook.api.impact import ImpactAPI
-from signalbook.api.kernel.admission import Admission
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.large_requests import LargeRequests
 from signalbook.api.kernel.origins import READS, Origins
+from signalbook.api.kernel.repeats import Repeats
 from signalbook.api.kernel.requests import HTTPRequest, base_url
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
@@ -135,7 +135,7 @@ def create_app(
         *TokensAPI(kernel).routes(),
         *ui.routes(kernel, reports, subscriptions, following.status),
     ]
-    return Application(others, registry, kernel.admission, settings, lifespan)
+    return Application(others, registry, kernel, lifespan)
 
 
 def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list[Route]:
@@ -183,15 +183,16 @@ class Application(Starlette):
         self,
         others: list[Route],
         registry: ASGIApp,
-        admission: Admission,
-        settings: Settings,
+        kernel: Kernel,
         lifespan: Lifespan[Starlette],
     ) -> None:
         super().__init__(routes=others, lifespan=lifespan)
-        self._admission = admission
+        self.repeats = Repeats(kernel) if kernel.direct else None
+        """For connections to ask first."""
+        self._admission = kernel.admission
         self._registry = registry
-        self._settings = settings
-        self._origins = Origins(settings)
+        self._settings = kernel.settings
+        self._origins = Origins(kernel.settings)
         self._paths = _Paths()
         for route in others:
             self._paths.add(route)
@@ -240,6 +241,8 @@ class Application(Starlette):
             await send(message)
 
         await self.find(scope)(scope, receive, complete)
+        if self.repeats is not None and "response" in scope:
+            self.repeats.keep(scope, scope["response"], added)
 
     def _is_confluent(self, scope: Scope) -> bool:
         """Whether a request came by the port that is for that API alone."""

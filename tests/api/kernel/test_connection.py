@@ -9,15 +9,17 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 import uvicorn
+from starlette.applications import Starlette
 
 from signalbook.api.kernel import connection
 from signalbook.api.kernel.connection import HEAD_BYTES, HTTPConnection
+from signalbook.api.waiting import Waiting
 from signalbook.server import build
 from signalbook.settings import Settings
 
@@ -27,25 +29,29 @@ LIVE = b"GET /health/live" + END
 OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
 
 
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    """A whole registry behind such connections."""
-    config = uvicorn.Config(
-        build(Settings(db="sqlite://", allow_hosts=("r.example",))),
-        port=0,
-        http=HTTPConnection,
-        ws="none",
-        log_config=None,
+@contextmanager
+def listening(app: Starlette | Waiting) -> Iterator[int]:
+    """The port at which such connections lead to an application."""
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=0, http=HTTPConnection, ws="none", log_config=None, proxy_headers=False)
     )
-    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
         assert thread.is_alive()
         time.sleep(0.01)
-    yield server.servers[0].sockets[0].getsockname()[1]
-    server.should_exit = True
-    thread.join()
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """A whole registry behind such connections."""
+    with listening(build(Settings(db="sqlite://", allow_hosts=("r.example",)))) as port:
+        yield port
 
 
 def exchange(port: int, *parts: bytes) -> bytes:

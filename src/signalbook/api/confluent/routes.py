@@ -180,6 +180,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         generation = await kernel.freshness.now() if kernel.generation is None else kernel.generation()
         found = kernel.cache.get(key, generation)
         if found is not None:
+            scope["repeatable"] = generation, body
             return found
         large = len(body) > LARGE
         request = await self.prepare(self.request(scope, body), large=large)

@@ -59,7 +59,7 @@ def allowed_methods(access: Access, xid: Xid, methods: Iterable[str]) -> list[st
     ]
 
 
-class _Admitted(NamedTuple):
+class Admitted(NamedTuple):
     """What somebody may do, and who they are for the limits: None is held to none."""
 
     access: Access
@@ -87,7 +87,7 @@ class _Moment:
     generation: Hashable = None
     tick: int = -1
     policy: Policy | None = None
-    admitted: dict[Hashable, _Admitted] = field(default_factory=dict)
+    admitted: dict[Hashable, Admitted] = field(default_factory=dict)
 
 
 class Admission:
@@ -141,6 +141,17 @@ class Admission:
     async def access(self, scope: Scope) -> Access:
         """What whoever makes a request may do now. Raises as ``admit``."""
         return (await self._admitted(scope)).access
+
+    def admitted(self, scope: Scope) -> Admitted | None:
+        """What is known of whoever makes a request at this moment; None if ``admit`` has to find it out.
+
+        Nothing is counted. Raises what asking the store raises.
+        """
+        moment = self._moment
+        now = int(time.time() / _RECENT) == moment.tick
+        if not now or (self._generation is not None and self._generation() != moment.generation):
+            return None
+        return moment.admitted.get(self._identified(scope))
 
     async def turn(self, scope: Scope) -> asyncio.Semaphore | None:
         """A turn to read what takes its time, if there are any. Raises ``TooManyRequests``."""
@@ -208,17 +219,21 @@ class Admission:
         """Ask again at once: this process changed something itself."""
         self._moment = _Moment()
 
-    async def _admitted(self, scope: Scope) -> _Admitted:
+    async def _admitted(self, scope: Scope) -> Admitted:
         moment, tick = self._moment, int(time.time() / _RECENT)
         generation = moment.generation
         if self._generation is not None:
             generation = self._generation()
         if tick != moment.tick or generation != moment.generation:
             moment = await self._look(tick, generation)
+        key = self._identified(scope)
+        return moment.admitted.get(key) or await self._admit(scope, moment, key)
+
+    def _identified(self, scope: Scope) -> Hashable:
+        """All that tells who makes a request."""
         client = scope.get("client")
         identifying = [header for header in scope["headers"] if header[0] in self._identifying]
-        key = (client and client[0], scope.get("certificate"), *identifying)
-        return moment.admitted.get(key) or await self._admit(scope, moment, key)
+        return (client and client[0], scope.get("certificate"), *identifying)
 
     async def _look(self, tick: int, generation: Hashable) -> _Moment:
         """What is known as of now."""
@@ -236,7 +251,7 @@ class Admission:
             self._moment = moment
         return moment
 
-    async def _admit(self, scope: Scope, moment: _Moment, key: Hashable) -> _Admitted:
+    async def _admit(self, scope: Scope, moment: _Moment, key: Hashable) -> Admitted:
         """What whoever makes a request may do, by all that tells it, which is ``key``."""
         access, known = UNRESTRICTED, True
         if moment.policy is not None:
@@ -248,7 +263,7 @@ class Admission:
                 raise CredentialsNeeded
         elif self._exposed and not self._control.open:  # it would not have started so: the policy is gone since
             raise CredentialsNeeded("nobody has said who may do what here")
-        found = _Admitted(access, self._limits.caller(access, self._origin(scope).address), {})
+        found = Admitted(access, self._limits.caller(access, self._origin(scope).address), {})
         if known:
             moment.admitted[key] = found
         return found

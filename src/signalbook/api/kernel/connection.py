@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import httptools
-from uvicorn._types import ASGI3Application, ASGISendEvent
+from uvicorn._types import ASGI3Application, ASGISendEvent, HTTPScope
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from signalbook.access.base import Identity
 from signalbook.api.kernel.errors import error_response
+from signalbook.api.kernel.repeats import Repeats
 from signalbook.api.kernel.streaming import STOPPING
 from signalbook.api.kernel.tls import certificate_identity
 from signalbook.errors import RegistryError
@@ -23,6 +26,9 @@ _TOO_LARGE: Final = f"the request line and headers are larger than {HEAD_BYTES} 
 _UNREADABLE: Final = (
     "this is no HTTP/1.1 request; in a URL, spaces, control characters and what is not ASCII have to be percent-encoded"
 )
+_MOST_ANSWERED: Final = 1 << 18
+"""Bytes of answers from which on requests that came at once wait like all others, until somebody reads."""
+_REPEATABLE: Final = frozenset({b"GET", b"POST"})
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -42,11 +48,17 @@ class HTTPConnection(HttpToolsProtocol):
 
     _certificate: Identity | None = None
     """Who the client's certificate is from; TLS has verified it."""
+    _repeats: Repeats | None = None
+    _body: bytearray | None = None
+    """Of a request that may be a repeated one: nothing else is done with it before its body is there."""
+    _answers: list[bytes]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for a request."""
         super().connection_made(transport)  # type: ignore[arg-type]  # narrower there than in asyncio
         self._certificate = certificate_identity(transport.get_extra_info("peercert"))
+        self._repeats = getattr(self.app, "repeats", None)
+        self._answers = []
         self._expect_more()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -65,6 +77,8 @@ class HTTPConnection(HttpToolsProtocol):
         except httptools.HttpParserError:
             self.send_400_response(_UNREADABLE)
             return
+        if self._body is not None:  # the rest may take its time, which the handler counts
+            self._begin()
         if self._waiting > HEAD_BYTES:
             self.send_400_response(_TOO_LARGE)
         elif self._waiting:
@@ -85,18 +99,30 @@ class HTTPConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Answer the request."""
         self._progress()
-        if not self._resuming:
+        if self._resuming:
+            return
+        if self._may_repeat():
+            self.scope["target"] = self.url  # type: ignore[typeddict-unknown-key]
+            self._body = bytearray()
+        else:
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Keep it for who reads it."""
         self._waiting = 0
-        super().on_body(body)
+        if self._body is not None:
+            self._body += body
+        else:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Note that the request is complete."""
         self._progress()
-        if not (self.parser.should_upgrade() and self._framing()):
+        if self._body is not None and self._repeated(self._body):
+            self._body = None
+        elif not (self.parser.should_upgrade() and self._framing()):
+            if self._body is not None:
+                self._begin()
             super().on_message_complete()
         # Its answer was there before all of it was: now the next request is waited for.
         if self.cycle.response_complete:
@@ -108,8 +134,13 @@ class HTTPConnection(HttpToolsProtocol):
         if self.cycle.more_body:
             self._expect_more()
 
+    def eof_received(self) -> None:
+        """Send what there is: the connection is closed behind it."""
+        self._send_answers()
+
     def send_400_response(self, msg: str) -> None:
         """Refuse a request that cannot be read, and close the connection behind the response."""
+        self._send_answers()
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             if not cycle.more_body:
@@ -126,6 +157,7 @@ class HTTPConnection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Let the request under way be the last; streams of events, which have no end, end now."""
+        self._send_answers()
         super().shutdown()
         self.app_state[STOPPING].set()
 
@@ -147,6 +179,54 @@ class HTTPConnection(HttpToolsProtocol):
             self._resuming = False
         if rest:
             self.data_received(rest)
+
+    def _may_repeat(self) -> bool:
+        """Whether a request could have an answer already, which nothing before it has to wait for."""
+        parser = self.parser
+        return (
+            self._repeats is not None
+            and parser.get_method() in _REPEATABLE
+            and parser.get_http_version() == "1.1"
+            and parser.should_keep_alive()
+            and not parser.should_upgrade()
+            and not self.expect_100_continue
+            and (self.cycle is None or self.cycle.response_complete)
+            and not self.flow.write_paused
+            and sum(map(len, self._answers)) < _MOST_ANSWERED
+        )
+
+    def _repeated(self, body: bytearray) -> bool:
+        """Answer a request as before, if it can be."""
+        assert self._repeats is not None, "nothing else may repeat"
+        method = self.parser.get_method().decode("ascii")
+        scope = cast("dict[str, Any]", self.scope)
+        response = self._repeats.answer(scope, self.url, method, bytes(body))
+        if response is None or self.transport.is_closing():
+            return False
+        head = _completed(response.head, self.server_state.default_headers, stays=True)
+        if not self._answers:
+            self.loop.call_soon(self._send_answers)
+        self._answers += (head, response.body)
+        self.server_state.total_requests += 1
+        self.cycle = _ANSWERED
+        return True
+
+    def _send_answers(self) -> None:
+        """Send the answers to repeated requests.
+
+        Those of all connections go out together at the end of a turn of the event loop, so that a client which the
+        first one wakes is awake for the others: waking costs a third of all that such a request does.
+        """
+        answers, self._answers = self._answers, []
+        if answers and not self.transport.is_closing():
+            self.transport.write(b"".join(answers))
+
+    def _begin(self) -> None:
+        """Have the application answer a request that is no repeated one."""
+        body, self._body = self._body, None
+        super().on_headers_complete()
+        if body:
+            super().on_body(bytes(body))
 
     def _framing(self) -> list[tuple[bytes, bytes]]:
         return [header for header in self.headers if header[0] in _FRAMING]
@@ -198,6 +278,28 @@ class _Exchange(RequestResponseCycle):
             self.expected_content_length -= len(body)
             message = {"type": "http.response.body", "body": b"", "more_body": False}
         await super().send(message)
+
+
+def _answered() -> RequestResponseCycle:
+    """What stands for a request that had its answer at once."""
+    cycle = RequestResponseCycle(
+        scope=cast("HTTPScope", {}),
+        transport=cast("asyncio.Transport", None),
+        flow=cast("FlowControl", None),
+        logger=logging.getLogger(__name__),
+        access_logger=logging.getLogger(__name__),
+        access_log=False,
+        default_headers=[],
+        message_event=asyncio.Event(),
+        expect_100_continue=False,
+        keep_alive=True,
+        on_response=lambda: None,
+    )
+    cycle.response_complete, cycle.more_body = True, False
+    return cycle
+
+
+_ANSWERED: Final = _answered()
 
 
 def _completed(head: bytes, more: Iterable[tuple[bytes, bytes]], *, stays: bool) -> bytes:

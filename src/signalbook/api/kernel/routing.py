@@ -221,6 +221,8 @@ class Endpoint(ABC):
             response = laid_out(response, scope["headers"])
             if name := coding(response, scope["headers"]):
                 response = await self._encoded(response, name)
+            if "repeatable" in scope and "target" in scope:
+                scope["response"] = response
         await response.send(scope, receive, send)
 
     async def _responded(self, scope: Scope, receive: Receive) -> Sendable:
@@ -454,6 +456,7 @@ class EntityAPI(Endpoint, Generic[R]):
         response = kernel.cache.get(key, generation)
         if response is not None:
             HTTP.hits += 1
+            scope["repeatable"] = generation, b""
         else:
             HTTP.misses += 1
             made = await self._loaded(scope)

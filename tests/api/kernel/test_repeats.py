@@ -1,0 +1,220 @@
+"""Requests that come again: the same answers as ever, and none that no longer holds."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.api.conftest import ADMINISTRATOR, PROXIED
+from tests.api.kernel.test_connection import END, PATIENCE, exchange, last, listening, statuses
+
+from signalbook.api.app import Application
+from signalbook.api.kernel import admission, repeats
+from signalbook.metrics import HTTP
+from signalbook.server import build
+from signalbook.settings import Settings
+
+LIVE_LAST = last(b"")
+GROUP = b"GET /schemagroups/g" + END
+SUBJECT = b"/compat/confluent/subjects/s/versions"
+DATE = re.compile(rb"\r\ndate: [^\r]+")
+
+
+@pytest.fixture(autouse=True)
+def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who was admitted stays so: all happens at one time."""
+    monkeypatch.setattr(admission, "_RECENT", 1e12)
+
+
+@pytest.fixture
+def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The targets of the requests that were answered at once."""
+    found: list[bytes] = []
+    real = repeats.Repeats.answer
+
+    def answer(self: repeats.Repeats, scope: object, target: bytes, method: str, body: bytes = b"") -> object:
+        response = real(self, scope, target, method, body)  # type: ignore[arg-type]
+        if response is not None:
+            found.append(target)
+        return response
+
+    monkeypatch.setattr(repeats.Repeats, "answer", answer)
+    return found
+
+
+@contextmanager
+def registry(folder: Path, **settings: object) -> Iterator[int]:
+    given = {"db": f"sqlite:///{folder}/r.db", "allow_hosts": ("r.example",), **settings}
+    app = build(Settings(**given))  # type: ignore[arg-type]
+    assert isinstance(app, Application)
+    with listening(app) as port:
+        yield port
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    with registry(tmp_path) as port:
+        yield port
+
+
+class Client:
+    """One connection, and a response read from it at a time: without its date, its headers in order."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self.received = b""
+
+    def send(self, request: bytes) -> bytes:
+        self.socket.sendall(request)
+        return self.read()
+
+    def read(self) -> bytes:
+        while b"\r\n\r\n" not in self.received:
+            self._more()
+        head, _, _ = self.received.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head)
+        end = len(head) + 4 + (int(length[1]) if length else 0)
+        while len(self.received) < end:
+            self._more()
+        first, *lines = DATE.sub(b"", head).split(b"\r\n")
+        body, self.received = self.received[len(head) + 4 : end], self.received[end:]
+        return b"\r\n".join((first, *sorted(lines), b"", body))
+
+    def _more(self) -> None:
+        part = self.socket.recv(1 << 16)
+        assert part, "the server closed the connection"
+        self.received += part
+
+
+@pytest.fixture
+def client(port: int) -> Iterator[Client]:
+    client = Client(port)
+    with closing(client.socket):
+        yield client
+
+
+def put(client: Client, path: bytes, body: bytes, method: bytes = b"PUT", headers: bytes = b"") -> bytes:
+    head = b"%s %s HTTP/1.1\r\nHost: r.example\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return client.send(head % (method, path, headers, len(body)) + body)
+
+
+def test_a_request_that_comes_again_has_the_same_answer_until_something_is_written(
+    client: Client, repeated: list[bytes]
+) -> None:
+    put(client, b"/schemagroups/g", b'{"name":"one"}')
+    first, *others = [client.send(GROUP) for _ in range(5)]
+    assert others == [first] * 4
+    assert b'"name":"one"' in first
+    assert repeated == [b"/schemagroups/g"] * 3
+    put(client, b"/schemagroups/g", b'{"name":"two"}')
+    assert b'"name":"two"' in client.send(GROUP)
+    assert len(repeated) == 3
+
+
+def test_what_differs_in_a_header_is_another_request(client: Client, repeated: list[bytes]) -> None:
+    put(client, b"/schemagroups/g", json.dumps({"name": "one", "description": "d" * 2000}).encode())
+    for _ in range(4):
+        plain = client.send(GROUP)
+    tag = re.search(rb"etag: ([^\r]+)", plain)
+    assert tag
+    for header, marks in [
+        (b"Accept-Encoding: gzip", b"content-encoding: gzip"),
+        (b"If-None-Match: " + tag[1], b"HTTP/1.1 304 "),
+        (b"Accept: application/json; indent=2", b'{\n  "'),
+    ]:
+        answers = {client.send(GROUP.replace(b"\r\n\r\n", b"\r\n" + header + b"\r\n\r\n")) for _ in range(4)}
+        assert len(answers) == 1
+        assert marks in answers.pop()
+    assert statuses(client.send(GROUP.replace(b"r.example", b"evil.example"))) == [421]
+    assert client.send(GROUP) == plain
+    assert len(repeated) == 2 + 3 + 3 + 1  # a 304 is not kept
+
+
+def test_a_head_has_no_body(client: Client) -> None:
+    put(client, b"/schemagroups/g", b"{}")
+    for _ in range(4):
+        client.send(GROUP)
+    client.socket.sendall(GROUP.replace(b"GET", b"HEAD") * 3 + LIVE_LAST)
+    rest = b"".join(iter(lambda: client.socket.recv(1 << 16), b""))
+    assert statuses(rest) == [200] * 4
+    assert b'"schemagroupid"' not in rest
+
+
+def test_a_registration_that_comes_again(client: Client, repeated: list[bytes]) -> None:
+    """K-27: with its body, whole or in pieces, and another one behind it."""
+    body = json.dumps({"schema": '{"type":"string"}'}).encode()
+    answers = [put(client, SUBJECT, body, b"POST") for _ in range(5)]
+    assert [json.loads(each.partition(b"\r\n\r\n")[2])["id"] for each in answers] == [1] * 5
+    assert repeated.count(SUBJECT) == 2
+    head = b"POST %s HTTP/1.1\r\nHost: r.example\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    head %= SUBJECT, len(body)
+    client.socket.sendall(head + body[:7])
+    assert client.send(body[7:]) == answers[-1]
+    client.socket.sendall((head + body) * 2 + GROUP + head + body)
+    assert [statuses(client.read()) for _ in range(4)] == [[200], [200], [404], [200]]
+    other = body.replace(b"string", b"double")
+    assert b'"error_code":40901' in put(client, SUBJECT, other, b"POST")
+
+
+def test_answers_come_in_the_order_of_the_requests(client: Client, port: int, repeated: list[bytes]) -> None:
+    for number in range(4):
+        put(client, b"/schemagroups/g%d" % number, b'{"name":"n%d"}' % number)
+    known = [b"GET /schemagroups/g%d" % number + END for number in range(2)]
+    for _ in range(4):
+        for each in known:
+            client.send(each)
+    random = Random(7)
+    for _ in range(20):
+        numbers = [random.randrange(4) for _ in range(12)]
+        received = exchange(port, last(b"".join(b"GET /schemagroups/g%d" % each + END for each in numbers)))
+        assert [int(each) for each in re.findall(rb'"name":"n(\d)"', received)] == numbers
+    assert len(repeated) > 40
+    # What cannot be read behind one is refused behind its answer.
+    assert statuses(exchange(port, known[0] + b"\x00")) == [200, 400]
+
+
+def test_who_does_not_read_is_waited_for(client: Client, port: int, repeated: list[bytes]) -> None:
+    put(client, b"/schemagroups/g", json.dumps({"description": "d" * 60_000}).encode())
+    for _ in range(4):
+        client.send(GROUP)
+    del repeated[:]
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) as other:
+        other.sendall(GROUP * 2000)
+        assert statuses(exchange(port, LIVE_LAST)) == [200]
+        assert len(repeated) < 1000
+
+
+def test_rights_and_limits_are_looked_at_each_time(tmp_path: Path, repeated: list[bytes]) -> None:
+    """Who may no longer read is refused, and requests that were answered at once count like all others."""
+    ann = b"GET /schemagroups/g HTTP/1.1\r\nHost: r.example\r\nX-User: ann\r\n\r\n"
+    root = b"".join(f"{name}: {value}\r\n".encode() for name, value in ADMINISTRATOR.items())
+    with registry(tmp_path, limit_requests=5, **PROXIED) as port:
+        client = Client(port)
+        with closing(client.socket):
+            rules = {"rules": [{"who": ["subject:root"], "role": "administrator"}]}
+            readers = {"rules": [*rules["rules"], {"who": ["subject:ann"], "role": "reader"}]}
+            assert statuses(put(client, b"/access", json.dumps(readers).encode(), headers=root)) == [201]
+            assert statuses(put(client, b"/schemagroups/g", b"{}", headers=root)) == [201]
+            assert [statuses(client.send(ann)) for _ in range(4)] == [[200]] * 4
+            assert len(repeated) == 2
+            assert statuses(client.send(ann.replace(b"ann", b"bob"))) == [404]
+            assert statuses(put(client, b"/access", json.dumps(rules).encode(), headers=root)) == [200]
+            assert statuses(client.send(ann)) == [404]
+            assert statuses(put(client, b"/access", json.dumps(readers).encode(), headers=root)) == [200]
+            told = [statuses(client.send(ann))[0] for _ in range(80)]
+            assert told.count(429) >= 20
+            assert told.count(200) >= 30
+
+
+def test_they_are_counted(client: Client, repeated: list[bytes]) -> None:
+    put(client, b"/schemagroups/g", b"{}")
+    HTTP.flush()
+    for _ in range(10):
+        client.send(GROUP)
+    assert (len(repeated), HTTP.hits, HTTP.misses) == (8, 9, 1)
