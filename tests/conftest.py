@@ -22,6 +22,7 @@ from tests.postgres import FORGETFUL, Postgres, new_database
 from signalbook.storage import open_store
 from signalbook.storage.schema import TABLES
 from signalbook.storage.store import Store
+from signalbook.storage.words import WORD_TABLES
 
 pytest_plugins = ["tests.brokers.fixtures"]
 
@@ -196,7 +197,7 @@ def _empty(url: str) -> None:
 
     Rows are deleted one by one unless there are many: to truncate is to make all files anew, which takes longer.
     """
-    names = [*(name for name in TABLES.tables if name != "counters"), "index_words"]
+    names = [*(name for name in TABLES.tables if name != "counters"), *WORD_TABLES]
     emptied = "; ".join(f"DELETE FROM {name}" for name in names)
     with psycopg.connect(url, autocommit=True) as connection:
         sizes = ", ".join(f"pg_relation_size('{name}')" for name in names)

@@ -10,14 +10,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import httpx
+import psycopg
 
 import signalbook
 
@@ -86,9 +88,13 @@ def serving(command: list[str], port: int, environment: dict[str, str] | None = 
 def registry(db: str) -> Iterator[Server]:
     """Our server over a database."""
     port = free_port()
-    command = [sys.executable, "-m", "signalbook", "serve", "--db", db, "--port", str(port)]
-    with serving(command, port) as server:
+    with serving(registry_command(db, port), port) as server:
         yield server
+
+
+def registry_command(db: str, port: int) -> list[str]:
+    """What starts our server."""
+    return [sys.executable, "-m", "signalbook", "serve", "--db", db, "--port", str(port)]
 
 
 @contextmanager
@@ -126,6 +132,63 @@ def wrk(server: Server, path: str, seconds: int, *, script: str = "", connection
         p99=percentiles["99"],
         errors=int(bad[0]) if bad else 0,
     )
+
+
+def requests(
+    server: Server,
+    db: str,
+    paths: Mapping[str, Sequence[str]],
+    *,
+    rounds: int,
+    headers: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Each path by itself, so many times in turns: what it takes by kind, in milliseconds.
+
+    ``ms`` passes until the answer is there; ``CPU`` is what the server and PostgreSQL worked for it. A path is asked
+    once before, and has to be answered by 200.
+    """
+    taken: dict[str, list[tuple[float, float]]] = {kind: [] for kind in paths}
+    with ExitStack() as stack:
+        http = stack.enter_context(httpx.Client(base_url=server.url, timeout=120, headers=headers))
+        busy = _Busy(server, stack.enter_context(psycopg.connect(db)) if db.startswith("postgresql") else None)
+        for turn in range(rounds + 1):
+            for kind, path in ((kind, path) for kind, some in paths.items() for path in some):
+                before, started = busy.ms(), time.perf_counter()
+                # Another parameter each time, so that no page comes from memory.
+                answer = http.get(path.replace("TURN", str(turn)))
+                passed = (time.perf_counter() - started) * 1000
+                if answer.status_code != HTTPStatus.OK:
+                    raise SystemExit(f"{path}: {answer.status_code} {answer.text[:500]}")
+                if turn:
+                    taken[kind].append((passed, busy.ms() - before))
+    return {kind: _percentiles(each) for kind, each in taken.items()}
+
+
+def _percentiles(taken: list[tuple[float, float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, values in zip(("ms", "CPU ms"), zip(*taken, strict=True), strict=True):
+        ordered = sorted(values)
+        found |= {f"p{p} {name}": round(ordered[(len(ordered) - 1) * p // 100], 1) for p in (50, 95)}
+    return found
+
+
+class _Busy:
+    """What a server and the PostgreSQL behind it have worked, to the microsecond."""
+
+    def __init__(self, server: Server, connection: psycopg.Connection | None) -> None:
+        family = subprocess.run(["pgrep", "-P", str(server.pid)], capture_output=True, text=True).stdout.split()
+        self._pids = {str(server.pid), *family}
+        self._connection = connection
+
+    def ms(self) -> float:
+        """Milliseconds of CPU so far."""
+        pids = set(self._pids)
+        if self._connection is not None:
+            asked = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            pids |= {str(pid) for (pid,) in self._connection.execute(asked)}
+            self._connection.rollback()
+        tasks = (task for pid in pids for task in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e6
 
 
 def summary(loads: list[Load]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from signalbook.storage.base import Row, StorageError
 from signalbook.storage.schema import REVISION, TABLES
 from signalbook.storage.store import MIGRATIONS, Store, WriteTransaction
 from signalbook.storage.subscriptions import RETRYING, DeliveryState, StoredConsent
+from signalbook.storage.words import CURRENT, Condition, Phrase, WordQuery
 from signalbook.storage.writing import GroupUsage
 from signalbook.values import JSON
 from signalbook.xid import ROOT, Xid
@@ -341,6 +342,18 @@ def at_revision(revision: str, url: str, *rows: str) -> None:
         command.upgrade(config, revision)
     engine.dispose()
     run(url, *rows)
+
+
+def test_words_of_versions_that_are_not_the_default_move(store_url: str) -> None:
+    words = "'nold'" if store_url.startswith("postgresql") else "'old', '', '', '', ''"
+    rows = (f"({key}, '/{name}', '{name}', {key}, NULL, NULL, NULL, '[]')" for key, name in ((1, "a"), (2, "b")))
+    entries = f"INSERT INTO index_entries VALUES {', '.join(rows)}"
+    columns = "key, words" if store_url.startswith("postgresql") else "rowid, names, fields, members, prose, facets"
+    at_revision("0014", store_url, entries, f"INSERT INTO index_words ({columns}) VALUES (1, {words}), (2, {words})")
+    with closing(open_store(store_url)) as store, store.read() as reading:
+        query = WordQuery((Condition((Phrase(("old",)),), ("names",)),))
+        found = [reading.index.matching(query, flags=CURRENT, want=CURRENT), reading.index.matching(query)]
+        assert [[each.xid for each in some] for some in found] == [["/a"], ["/a", "/b"]]
 
 
 @pytest.mark.parametrize("revision", ["9999", "none of ours"])

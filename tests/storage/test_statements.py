@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from signalbook.storage import open_store
 from signalbook.storage.dialect import DriverConnection
 from signalbook.storage.entities import ChildrenQuery
+from signalbook.storage.postgres import Postgres
 from signalbook.storage.sqlite import SQLite
 from signalbook.storage.store import Statements
+from signalbook.storage.words import PostgresWords
 
 HOT = (
     "get",
@@ -38,6 +43,7 @@ HOT = (
     "settings",
     "in_force",
     "identified",
+    "groups",
     "texts",
     "candidates",
     "referrers",
@@ -47,7 +53,8 @@ WRITES = ("update", "drop_members", "delete", "sweep")
 PARAMETERS: dict[str, Any] = dict.fromkeys(
     ("xid", "xref", "name", "key", "limit", "epoch", "createdat", "modifiedat", "attributes", "defaultversionid",
      "defaultversionsticky", "versioncounter", "ancestorid", "document", "settled", "rank", "uri", "schemaid", "after",
-     "last", "first", "group", "id", "schema", "kind", "scope", "folded", "flags", "want"), 0
+     "last", "first", "group", "id", "schema", "kind", "scope", "folded", "flags", "want",
+     "root"), 0
 ) | dict.fromkeys(("xids", "xrefs", "parents", "keys", "digests", "contents", "scopes", "schemas",
                    "targets"), "[1]")  # fmt: skip
 
@@ -77,6 +84,30 @@ def test_no_statement_walks_through_a_table(explained: tuple[Statements, DriverC
     steps = plan(connection, _sql(statements, name), PARAMETERS)
     tables = ("entities", "documents", "schema_ids", "soft_deleted", "index_entries", "index_links")
     assert not [table for table in tables if f"SCAN {table}" in steps]
+
+
+@pytest.mark.parametrize("name", ["current", "matching", "first_current", "first"])
+def test_a_search_goes_from_words_to_entries(explained: tuple[Statements, DriverConnection], name: str) -> None:
+    statements, connection = explained
+    given = {**PARAMETERS, "match": "order"}
+    steps = plan(connection, getattr(statements.index, name), given).splitlines()
+    searched = [step for step in steps if step.startswith(("SCAN", "SEARCH"))]
+    one = ["SCAN index_words VIRTUAL TABLE INDEX 0:M5", "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"]
+    past = [one[0].replace("words", "words_past"), one[1]]
+    assert searched == (one if "current" in name else one + past)
+
+
+def test_postgresql_goes_from_words_to_entries_too(postgres_database: str) -> None:
+    """Whatever it takes for cheap: it knows neither how long a tsvector is nor how rare a bit of the flags."""
+    open_store(postgres_database).close()
+    statements = Statements(Postgres(make_url(postgres_database), timeout=1))
+    with psycopg.connect(postgres_database) as connection:
+        connection.execute(PostgresWords.plan)
+        given = {"match": "'nx':*", "flags": 1, "want": 1, "limit": 9}
+        found = connection.execute(f"EXPLAIN {statements.index.first_current}".encode(), given).fetchall()
+    steps = "\n".join(step for (step,) in found)
+    assert "Bitmap Index Scan on index_words_by_word" in steps
+    assert re.search(r"Index Scan using index_entries_pkey on index_entries.*\n *Index Cond: \(key = ", steps), steps
 
 
 @pytest.mark.parametrize("parents", [(1,), (1, 2)])

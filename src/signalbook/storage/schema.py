@@ -30,7 +30,7 @@ from signalbook.storage.base import Row
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Xid
 
-REVISION: Final = "0014"
+REVISION: Final = "0015"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()

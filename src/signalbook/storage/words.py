@@ -54,10 +54,11 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class WordQuery:
-    """All of ``every``, of which there is one at least, and none of ``none``."""
+    """All of ``every``, of which there is one at least, none of ``none``, and nothing that has all of ``before``."""
 
     every: tuple[Condition, ...]
     none: tuple[Condition, ...] = ()
+    before: tuple[Condition, ...] = ()
 
 
 CURRENT: Final = 1
@@ -101,17 +102,46 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     links: Collection[Link] = ()
 
 
-class SQLiteWords:
-    """FTS5."""
+CURRENT_WORDS: Final = "index_words"
+PAST_WORDS: Final = "index_words_past"
+"""Words of Versions that are not shown by default. Nine in ten may be such, and few people look for them: among the
+others each would be met, and left out."""
+WORD_TABLES: Final = (CURRENT_WORDS, PAST_WORDS)
 
-    put: Final = (
-        "INSERT OR REPLACE INTO index_words (rowid, names, fields, members, prose, facets) "
+
+def table_of(flags: int) -> str:
+    """Where the words of an entry with these flags are."""
+    return CURRENT_WORDS if flags & CURRENT else PAST_WORDS
+
+
+class SQLiteWords:
+    """FTS5. Its statements are of a table of words, by name."""
+
+    put: Final = {
+        table: f"INSERT OR REPLACE INTO {table} (rowid, names, fields, members, prose, facets) "  # noqa: S608  our own names
         "VALUES (:key, :names, :fields, :members, :prose, :facets)"
-    )
-    drop: Final = "DELETE FROM index_words WHERE rowid IN (SELECT value FROM json_each(:keys))"
-    clear: Final = "DELETE FROM index_words"
-    source: Final = "index_words JOIN index_entries e ON e.key = index_words.rowid"
-    matches: Final = "index_words MATCH :match"
+        for table in WORD_TABLES
+    }
+    drop: Final = {
+        table: f"DELETE FROM {table} WHERE rowid IN (SELECT value FROM json_each(:keys))"  # noqa: S608  our own names
+        for table in WORD_TABLES
+    }
+    copy: Final = {
+        to: f"INSERT OR REPLACE INTO {to} (rowid, names, fields, members, prose, facets) "  # noqa: S608  our own names
+        f"SELECT rowid, names, fields, members, prose, facets FROM {other} "
+        "WHERE rowid IN (SELECT value FROM json_each(:keys))"
+        for to, other in zip(WORD_TABLES, reversed(WORD_TABLES), strict=True)
+    }
+    plan: Final = ""
+    merge: Final = [f"INSERT INTO {table} ({table}) VALUES ('optimize')" for table in WORD_TABLES]  # noqa: S608  our own names
+
+    @staticmethod
+    def matching(table: str, shown: str) -> str:
+        """What is ``shown`` of entries that ``:match``, and have of the ``:flags`` those that they ``:want``."""
+        return (
+            f"SELECT {shown} FROM {table} JOIN index_entries e ON e.key = {table}.rowid "  # noqa: S608  our own names
+            f"WHERE {table} MATCH :match AND e.flags & :flags = :want"
+        )
 
     @staticmethod
     def row(key: int, words: Mapping[Part, Sequence[str]]) -> Mapping[str, Any]:
@@ -121,8 +151,8 @@ class SQLiteWords:
     @staticmethod
     def match(query: WordQuery) -> str:
         """FTS5's query."""
-        every = " AND ".join(map(_fts, query.every))
-        return " NOT ".join([f"({every})", *map(_fts, query.none)])
+        every, before = (" AND ".join(map(_fts, some)) for some in (query.every, query.before))
+        return " NOT ".join([f"({every})", *map(_fts, query.none), *([f"({before})"] if before else [])])
 
 
 def _fts(condition: Condition) -> str:
@@ -130,21 +160,40 @@ def _fts(condition: Condition) -> str:
     return f"({{{' '.join(condition.parts)}}} : ({' OR '.join(phrases)}))"
 
 
-_WORDS: Final = Table("index_words", MetaData(), Column("key", BigInteger, primary_key=True), Column("words", TSVECTOR))
-
-
 class PostgresWords:
-    """A tsvector made here: PostgreSQL's own parser takes apart what looks like a host, a file or a number."""
+    """A tsvector made here: PostgreSQL's own parser takes apart what looks like a host, a file or a number.
 
-    clear: Final = "DELETE FROM index_words"
-    source: Final = "index_words w JOIN index_entries e ON e.key = w.key"
-    matches: Final = "w.words @@ CAST(%(match)s AS tsquery)"
+    Statements are of a table of words, by name.
+    """
+
+    merge: Final[list[str]] = []
+    # The planner takes a tsvector for as cheap to read as a number, and a bit of the flags for rare.
+    plan: Final = "SELECT set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)"
+    copy: Final = {
+        to: f"INSERT INTO {to} (key, words) SELECT key, words FROM {other} WHERE key = ANY(%(keys)s) "  # noqa: S608  our own names
+        "ON CONFLICT (key) DO UPDATE SET words = excluded.words"
+        for to, other in zip(WORD_TABLES, reversed(WORD_TABLES), strict=True)
+    }
+
+    @staticmethod
+    def matching(table: str, shown: str) -> str:
+        """The same. First the words, by their index, then each entry by its key, until there are enough."""
+        words = f"SELECT key FROM {table} WHERE words @@ CAST(%(match)s AS tsquery) OFFSET 0"  # noqa: S608  our own names
+        entry = "SELECT * FROM index_entries WHERE key = w.key OFFSET 0"
+        return (
+            f"SELECT {shown} FROM ({words}) w CROSS JOIN LATERAL ({entry}) e "  # noqa: S608  our own names
+            "WHERE e.flags & %(flags)s = %(want)s"
+        )
 
     def __init__(self, dialect: Dialect) -> None:
-        put = dialect.insert_many(_WORDS)
-        put = put.on_conflict_do_update(index_elements=[_WORDS.c.key], set_={"words": put.excluded.words})
-        self.put = dialect.text(put)
-        self.drop = dialect.text(delete(_WORDS).where(dialect.member(_WORDS.c.key, "keys")))
+        self.put = {}
+        self.drop = {}
+        for name in WORD_TABLES:
+            table = Table(name, MetaData(), Column("key", BigInteger, primary_key=True), Column("words", TSVECTOR))
+            put = dialect.insert_many(table)
+            put = put.on_conflict_do_update(index_elements=[table.c.key], set_={"words": put.excluded.words})
+            self.put[name] = dialect.text(put)
+            self.drop[name] = dialect.text(delete(table).where(dialect.member(table.c.key, "keys")))
 
     @staticmethod
     def row(key: int, words: Mapping[Part, Sequence[str]]) -> Mapping[str, Any]:
@@ -169,7 +218,8 @@ class PostgresWords:
     @staticmethod
     def match(query: WordQuery) -> str:
         """PostgreSQL's query."""
-        return " & ".join([*map(_tsquery, query.every), *(f"!{_tsquery(each)}" for each in query.none)])
+        before = [f"!({' & '.join(map(_tsquery, query.before))})"] if query.before else []
+        return " & ".join([*map(_tsquery, query.every), *(f"!{_tsquery(each)}" for each in query.none), *before])
 
 
 def _with_room(placed: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:

@@ -141,6 +141,9 @@ def reading(*patterns: str, deny: tuple[str, ...] = ()) -> Access:
             {"/schemagroups/h", "/schemagroups/h/schemas/Copy", "/schemagroups/h/schemas/Was"},
         ),
         (reading("/*/m"), {"/messagegroups/m", MADE}),
+        (reading("/*/m*"), {"/messagegroups/m", MADE}),
+        (reading("/", deny=("/schemagroups/*/schemas/*", "/schemagroups/*")), {"/messagegroups/m", MADE}),
+        (reading("/schemagroups/*/schemas/ord*"), {"/schemagroups/g", "/schemagroups/h", ORDER}),
         (reading(ORDER), {"/schemagroups/g", ORDER}),
         (reading("/", deny=("/schemagroups",)), {"/messagegroups/m", MADE}),
         (reading("/nothing"), set()),
@@ -152,6 +155,25 @@ def test_what_is_hidden_is_neither_found_nor_counted(engine: Engine, access: Acc
         page = find(engine, text, access)
         assert xids(page) == shown
         assert page.count == sum(count for _, count in page.facets["type"]) == len(shown)
+
+
+def test_what_may_be_read_is_found_in_more_groups_than_a_query_names(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "_MANY_GROUPS", 0)
+    narrowed = xids(find(engine, "", reading("/*/m*")))
+    monkeypatch.setattr(finding, "_MOST_GROUPS", 1)
+    assert xids(find(engine, "", reading("/*/m*"))) == narrowed == ["/messagegroups/m", MADE]
+
+
+def test_each_match_counts_once_for_how_many_there_are(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = find(engine, "order")
+    monkeypatch.setattr(finding, "MOST", everything.count)
+    assert find(engine, "order").complete
+    monkeypatch.setattr(finding, "MOST", everything.count - 1)
+    page = find(engine, "order")
+    assert (page.count, page.complete) == (everything.count - 1, False)
+    assert xids(page) == xids(everything)[:-1]
 
 
 def test_hidden_matches_do_not_push_others_out(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

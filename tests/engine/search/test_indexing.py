@@ -18,6 +18,7 @@ from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.backup import back_up, restore
 from signalbook.storage.store import Store
+from signalbook.storage.words import WORD_TABLES
 from signalbook.values import JSON
 from signalbook.xid import Xid
 
@@ -52,10 +53,9 @@ WRITES: list[tuple[str, str, JSON]] = [
 def content(store: Store) -> dict[str, list[Any]]:
     """All that is in the index, as the database has it."""
     with closing(store._dialect.connect()) as connection:
-        words = "SELECT key, words::text FROM index_words"
-        if store._dialect.sql.name == "sqlite":
-            words = "SELECT rowid, * FROM index_words"
-        queries = ["SELECT * FROM index_entries", "SELECT * FROM index_links", words]
+        columns = "rowid, *" if store._dialect.sql.name == "sqlite" else "key, words::text"
+        words = [f"SELECT {columns} FROM {table}" for table in WORD_TABLES]
+        queries = ["SELECT * FROM index_entries", "SELECT * FROM index_links", *words]
         return {query: sorted(connection.execute(query).fetchall(), key=str) for query in queries}
 
 
@@ -78,6 +78,17 @@ def test_the_index_is_what_it_would_be_if_it_were_made_anew(store: Store) -> Non
         before = content(store)
         complete_index(store, anew=True)
         assert content(store) == before, (method, path)
+
+
+def test_words_follow_their_version_when_another_is_the_default(store: Store) -> None:
+    engine = filled(store)
+    write(engine, "PUT", f"{ORDER}/versions/9", avro(SCHEMA, name="newest"))
+    for default, current, past in (("9", 1, 0), ("1", 0, 1)):
+        write(engine, "PATCH", f"{ORDER}/meta", {"defaultversionid": default, "defaultversionsticky": True})
+        words = content(store)
+        key = next(row[0] for row in words["SELECT * FROM index_entries"] if row[1] == f"{ORDER}/versions/9")
+        kept = [sum(row[0] == key for row in rows) for query, rows in words.items() if "index_words" in query]
+        assert kept == [current, past]
 
 
 def test_members_that_had_no_room_are_found_when_there_is_some(store: Store) -> None:

@@ -29,6 +29,7 @@ _TIERS: Final[tuple[tuple[int, tuple[Part, ...]], ...]] = (
     (_FIELDS, ("names", "fields", "members")),
     (_TEXT, ANYWHERE),
 )
+_EVERYTHING: Final = Condition((Phrase((ALL,)),), ("facets",))
 FACETS: Final = ("type", "group", "format", "protocol", "envelope")
 _LETTERS: Final = {"type": TYPE, "group": GROUP, "format": FORMAT, "protocol": PROTOCOL, "envelope": ENVELOPE}
 
@@ -154,33 +155,49 @@ class _Finder:
             self._flags |= DEPRECATED
             self._want |= DEPRECATED * wanted.deprecated
         self._narrowed = [Condition(tuple(Phrase((each,)) for each in some), ("facets",)) for some in self._facets()]
+        # By type and id: whether something in a Group may be read, and whether that depends on what it is.
+        self._groups: dict[tuple[str, str], tuple[bool, bool]] = {}
         self.complete = True
 
     def find(self) -> dict[int, tuple[int, Candidate]]:
         """What matches by key, each in the first of the tiers in which it does; no more than ``MOST``."""
         found: dict[int, tuple[int, Candidate]] = {}
+        before: tuple[Condition, ...] = ()
         for tier, parts in _TIERS if self._wanted.query.wanted else _TIERS[-1:]:
-            if not self.complete:  # whatever comes now is behind what is there
-                break
             every = within(self._wanted.query.wanted, parts)
-            if every is not None:
-                for candidate in self._matching(every):
-                    found.setdefault(candidate.key, (_EXACT if self._is_exact(candidate) else tier, candidate))
+            if every is None:
+                continue
+            for candidate in self._matching(every, before, MOST + 1 - len(found)):
+                found[candidate.key] = (_EXACT if self._is_exact(candidate) else tier, candidate)
+            if len(found) > MOST:  # whatever comes now is behind what is there
+                self.complete = False
+                break
+            # All that a tier has is in the next one, too.
+            before = every
         kept = sorted(found.items(), key=lambda each: _place(*each[1]))[:MOST]
         return dict(kept)
 
-    def _matching(self, every: tuple[Condition, ...]) -> Iterator[Candidate]:
-        query = WordQuery((*every, *self._narrowed), self._wanted.query.unwanted)
+    def _matching(self, every: tuple[Condition, ...], before: tuple[Condition, ...], most: int) -> Iterable[Candidate]:
+        """Up to so many that match ``every`` and may be read, without those that all of ``before`` fits."""
+        narrowed = (*every, *self._narrowed) or (_EVERYTHING,)
+        query = WordQuery(narrowed, self._wanted.query.unwanted, before)
         if self._access.reads_everything:
-            rows = self._index.matching(query, flags=self._flags, want=self._want, limit=MOST + 1)
-        else:
-            # Without a bound: how much is hidden must not show in how much is found.
-            every_row = self._index.matching(query, flags=self._flags, want=self._want)
-            rows = islice((each for each in every_row if self._access.readable(stored_xid(each.xid))), MOST + 1)
-        number = 0
-        for number, candidate in enumerate(rows, 1):  # noqa: B007  the last one says how many there were
-            yield candidate
-        self.complete &= number <= MOST
+            return self._index.matching(query, flags=self._flags, want=self._want, limit=most)
+        # Without a bound: how much is hidden must not show in how much is found.
+        rows = self._index.matching(query, flags=self._flags, want=self._want)
+        return islice(filter(self._is_readable, rows), most)
+
+    def _is_readable(self, candidate: Candidate) -> bool:
+        """Whether it may be read: what holds for a whole Group is asked once."""
+        _, plural, group, *_ = candidate.xid.split("/", 3)
+        known = self._groups.get((plural, group))
+        if known is None:
+            xid = Xid((plural, group))
+            may = self._access.somewhere(Action.READ, xid)
+            known = may, may and not self._access.everything_below(Action.READ, xid)
+            self._groups[plural, group] = known
+        may, depends = known
+        return may and (not depends or self._access.readable(stored_xid(candidate.xid)))
 
     def _is_exact(self, candidate: Candidate) -> bool:
         """Whether it is known by exactly what was asked for: by its id, or the xid of it or its Resource."""
@@ -191,7 +208,6 @@ class _Finder:
         return text in (xid, xid.partition("/versions/")[0])
 
     def _facets(self) -> Iterator[list[str]]:
-        yield [ALL]
         for name, values in self._wanted.facets.items():
             if values:
                 yield [facet(_LETTERS[name], value) for value in values]
@@ -200,9 +216,19 @@ class _Finder:
             yield [facet(GROUP, group) for group in groups] or [facet(GROUP, "")]
 
     def _readable_groups(self) -> list[str] | None:
-        """The only Groups with something readable in them, if rules name these: what is elsewhere is not looked at."""
+        """The Groups that may have something readable in them, if these are few: what is elsewhere is not looked at."""
         if self._access.everything_below(Action.READ, ROOT):
             return None
+        found = self._named_groups()
+        if found is None:
+            there = self._index.groups(_MOST_GROUPS + 1)
+            if len(there) > _MOST_GROUPS:
+                return None
+            found = [xid for xid in there if self._access.somewhere(Action.READ, stored_xid(xid))]
+        return found if len(found) <= _MANY_GROUPS else None
+
+    def _named_groups(self) -> list[str] | None:
+        """The only ones, if rules name them."""
         types = self._access.readable_ids(ROOT)
         if types is None:
             return None
@@ -212,9 +238,11 @@ class _Finder:
             if ids is None:
                 return None
             found += [str(ROOT / plural / each) for each in sorted(ids)]
-        return found if len(found) <= _MANY_GROUPS else None
+        return found
 
 
+_MOST_GROUPS: Final = 1_000
+"""Groups of which each is looked at."""
 _MANY_GROUPS: Final = 100
 
 

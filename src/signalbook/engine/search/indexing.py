@@ -237,6 +237,8 @@ def complete_index(
                 return
             rows = transaction.index.entities(state["position"], _PAGE)
             _index_page(rows, transaction, root)
+            if not rows:
+                transaction.index.merge()
             transaction.index.put_state(made=INDEX, position=rows[-1].key if rows else -1)
         done += len(rows)
         progress(done)

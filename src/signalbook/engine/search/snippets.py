@@ -15,6 +15,8 @@ MAX_SNIPPETS: Final = 3
 _WIDTH: Final = 200
 _BEFORE: Final = 60
 _MORE: Final = "…"
+_BETWEEN: Final = {number: None for number in range(128) if not chr(number).isalnum()}
+"""ASCII that is no part of a word."""
 
 Range = tuple[int, int]
 
@@ -44,14 +46,27 @@ def snippets(query: Query, texts: Iterable[Text]) -> tuple[Snippet, ...]:
     found: list[tuple[int, Snippet]] = []
     met: set[int] = set()
     for text in texts if conditions else ():
+        # What has nothing new is looked at only while there is room for it.
+        wanted = conditions if len(found) < MAX_SNIPPETS else [c for n, c in enumerate(conditions) if n not in met]
+        if not wanted:
+            break
+        if not _may_have(f"{text.path} {text.text}" if text.member else text.text, wanted):
+            continue
         for snippet, matched in _of_text(text, conditions):
             # What says no more than others is not worth its place, unless there is room; of an xid the id is enough.
             if not matched <= met or (len(found) < MAX_SNIPPETS and snippet.path != "xid"):
                 found.append((-len(matched - met), snippet))
             met |= matched
-        if len(met) == len(conditions) and len(found) >= MAX_SNIPPETS:
-            break
     return tuple(snippet for _, snippet in sorted(found, key=lambda each: each[0])[:MAX_SNIPPETS])
+
+
+def _may_have(text: str, conditions: Iterable[Condition]) -> bool:
+    """A quick look: most texts have nothing of what is asked for."""
+    if not text.isascii():
+        return True
+    # Without what stands between the parts of a compound, which may be asked for as one word.
+    plain = text.lower().translate(_BETWEEN)
+    return any(phrase.words[0] in plain for condition in conditions for phrase in condition.phrases)
 
 
 def _of_text(text: Text, conditions: Sequence[Condition]) -> Iterator[tuple[Snippet, set[int]]]:
@@ -62,10 +77,11 @@ def _of_text(text: Text, conditions: Sequence[Condition]) -> Iterator[tuple[Snip
     before, _, name = text.path.rpartition(".")
     start = len(before) + 1 if before else 0
     whole = joined(name)
+    found = list(runs(name))
     ranges: list[Range] = []
     matched: set[int] = set()
     for number, condition in enumerate(conditions):
-        own = _ranges(name, condition) if "fields" in condition.parts else []
+        own = _ranges(found, condition) if "fields" in condition.parts else []
         if not own and "members" in condition.parts and any(_is_word(whole, each) for each in condition.phrases):
             own = [(0, len(name))]
         if own:
@@ -81,32 +97,18 @@ def _matched(
 ) -> Iterator[tuple[Snippet, set[int]]]:
     ranges: list[Range] = []
     matched = set()
+    found = list(runs(text)) if _may_have(text, conditions) else []
     for number, condition in enumerate(conditions):
-        if part in condition.parts and (own := _ranges(text, condition)):
+        if part in condition.parts and (own := _ranges(found, condition)):
             matched.add(number)
             ranges += own
     if ranges:
         yield _cut(path, text, ranges, member=member), matched
 
 
-def _ranges(text: str, condition: Condition) -> list[Range]:
-    """Where the phrases of a condition are in a text."""
-    if not _may_have(text, condition):
-        return []
-    found = list(runs(text))
+def _ranges(found: Sequence[Run], condition: Condition) -> list[Range]:
+    """Where the phrases of a condition are among the words of a text."""
     return [each for phrase in condition.phrases for each in _places(found, phrase)]
-
-
-def _may_have(text: str, condition: Condition) -> bool:
-    """A quick look: most texts have nothing of what is asked for."""
-    if not text.isascii():
-        return True
-    lower = text.lower()
-    return any(phrase.words[0][:1] in lower and _may_begin(lower, phrase) for phrase in condition.phrases)
-
-
-def _may_begin(lower: str, phrase: Phrase) -> bool:
-    return phrase.words[0] in lower or len(phrase.words) == 1
 
 
 def _places(found: Sequence[Run], phrase: Phrase) -> Iterator[Range]:
