@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 import trustme
+from tests.access.issuer import fake_issuer
 from tests.serving import serving
 
 from signalbook import doctor
@@ -196,6 +197,17 @@ def test_issuers_are_asked(settings: Settings) -> None:
         issuer = f"http://127.0.0.1:{dead.getsockname()[1]}"
         check = only(replace(settings, oidc_issuers=(issuer,), oidc_audience=("me",)), "issuer")
     assert (check.state, "does not give its keys" in check.found) == ("warning", True)
+
+
+def test_logins_are_tried(settings: Settings) -> None:
+    with fake_issuer() as issuer:
+        given = replace(settings, oidc_issuers=(issuer.url,), oidc_audience=("me",), login_client_id="us")
+        check = only(replace(given, base_url="https://r.example/"), "login")
+        assert (check.state, "https://r.example/ui/-/login/callback" in check.found) == ("ok", True)
+        assert only(replace(given, base_url="http://r.example"), "login").advice.startswith("set base_url")
+        issuer.metadata["code_challenge_methods_supported"] = ["plain"]
+        check = only(given, "login")
+        assert (check.state, "S256" in check.found) == ("warning", True)
 
 
 def test_what_is_odd_about_the_policy(settings: Settings, tmp_path: Path) -> None:

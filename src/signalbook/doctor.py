@@ -20,8 +20,10 @@ from urllib.parse import urlsplit
 import httpcore
 from cryptography import x509
 
+from signalbook.access.base import AuthenticationUnavailable
 from signalbook.access.control import OPEN, AccessControl, read_policy_file
-from signalbook.access.oidc import IssuerError, fetch_keys
+from signalbook.access.login import LoginClient, secret_file
+from signalbook.access.oidc import IssuerError, TokenVerifier, fetch_keys
 from signalbook.access.policy import Policy
 from signalbook.access.review import warnings
 from signalbook.api.kernel.origins import is_loopback
@@ -42,6 +44,7 @@ from signalbook.storage import open_store
 from signalbook.storage.inspection import DatabaseState, inspect
 from signalbook.storage.schema import REVISION
 from signalbook.storage.store import Store
+from signalbook.uris import is_secure
 from signalbook.xid import ROOT
 
 OK: Final = "ok"
@@ -91,6 +94,7 @@ def examine(settings: Settings) -> Iterator[Check]:
     yield from _check_certificate(settings)
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
         yield from threads.map(_check_issuer, settings.oidc_issuers)
+        yield from _check_login(settings)
         yield from threads.map(lambda peer: _check_peer(peer, settings), peers(settings))
     if settings.from_folder:
         yield _check_folder(Path(settings.from_folder))
@@ -168,7 +172,7 @@ def _check_files(settings: Settings) -> Iterator[Check]:
     if database is not None:
         key_file = key_file or database.with_name(f"{database.name}.key")
     beside = [database, *(database.with_name(f"{database.name}-{end}") for end in ("wal", "shm"))] if database else []
-    secret = [*beside, key_file, _path(settings.tls_key), Path(CONFIG_FILE)]
+    secret = [*beside, key_file, _path(settings.tls_key), secret_file(settings), Path(CONFIG_FILE)]
     decides = [_path(settings.access_file)]
     for path in (path for path in secret if path is not None and _is_there(path)):
         yield _check_mode(path, stat.S_IRWXG | stat.S_IRWXO, "others than its owner may read it", "600")
@@ -300,6 +304,30 @@ def _check_issuer(url: str) -> Check:
         )
         return Check(subject=f"issuer {url}", state=WARNING, found=f"it does not give its keys: {error}", advice=advice)
     return Check(subject=f"issuer {url}", state=OK, found="it gives its keys")
+
+
+def _check_login(settings: Settings) -> Iterator[Check]:
+    """That people can log in to the explorer, where that is configured at an issuer."""
+    client = LoginClient(settings, TokenVerifier(settings))
+    if not client.issuer:
+        return
+    subject = f"login at {client.issuer}"
+    try:
+        faults = client.faults()
+    except AuthenticationUnavailable as error:
+        advice = "see that it runs and that this machine reaches it: nobody logs in there meanwhile"
+        yield Check(subject=subject, state=WARNING, found=str(error), advice=advice)
+        return
+    for fault in faults:
+        advice = "have the issuer take it for this client, or set login_scope, login_issuer"
+        yield Check(subject=subject, state=WARNING, found=fault, advice=advice)
+    root = settings.base_url.rstrip("/")
+    if not is_secure(root or f"http{'s' if settings.tls_cert else ''}://{settings.host}"):
+        advice = "set base_url to the https URL that people open"
+        yield Check(subject=subject, state=WARNING, found="logging in takes https", advice=advice)
+    elif not faults:
+        where = f"{root}/ui/-/login/callback" if root else "that of each request, since base_url is empty"
+        yield Check(subject=subject, state=OK, found=f"it has what logins take; the redirect URI is {where}")
 
 
 def _check_sinks(subscriptions: list[Subscription], policy: SinkPolicy) -> Iterator[Check]:

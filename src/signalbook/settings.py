@@ -176,6 +176,18 @@ class Settings:
     oidc_leeway: float = _setting(30.0, "Seconds by which the clock of an issuer may differ.")
     oidc_client_id: str = _setting("", "Client id with which signalbook login asks an issuer for tokens.")
     oidc_scope: str = _setting("openid offline_access", "Scope that signalbook login asks for.")
+    login: str = _setting(
+        "on",
+        "How people log in to the explorer where access is configured: on (at login_issuer, if login_client_id is set, "
+        "and with API tokens), issuer, tokens, or off.",
+    )
+    login_issuer: str = _setting("", "Issuer at which they log in, one of oidc_issuers; empty takes the first.")
+    login_client_id: str = _setting("", "Client id by which that issuer knows this server, for the code flow.")
+    login_client_secret: str = _setting(
+        "", "Secret of that client, or file:PATH of a file that has it; empty for a public client."
+    )
+    login_scope: str = _setting("openid profile", "Scope that the code flow asks for; it has openid.")
+    session_hours: float = _setting(8.0, "Hours after which a login to the explorer ends.")
     trusted_proxies: tuple[str, ...] = _setting(
         (),
         "Addresses and networks (CIDR) of proxies that may name a request's user, and its address (X-Forwarded-For).",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -33,14 +34,25 @@ def jwk(key: Any, kid: str, **more: Any) -> dict[str, Any]:
 
 
 class FakeIssuer:
-    """What is at ``url``. ``keys`` are published, ``asked`` counts the paths asked for; ``away`` answers 503."""
+    """What is at ``url``. ``keys`` are published, ``asked`` counts the paths asked for; ``away`` answers 503.
+
+    ``granted`` is what its token endpoint answers, and ``posted`` what was sent there.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.keys = [jwk(RSA_KEY, "r1", use="sig", alg="RS256"), jwk(EC_KEY, "e1", use="sig"), jwk(ED_KEY, "d1")]
         self.asked: list[str] = []
         self.away = False
-        self.metadata: dict[str, Any] = {"issuer": url, "jwks_uri": f"{url}/jwks"}
+        self.metadata: dict[str, Any] = {
+            "issuer": url,
+            "jwks_uri": f"{url}/jwks",
+            "authorization_endpoint": f"{url}/auth?tenant=a",
+            "token_endpoint": f"{url}/token",
+        }
+        self.granted: tuple[int, Any] = (400, {"error": "invalid_grant"})
+        self.userinfo: dict[str, Any] = {}
+        self.posted: list[tuple[str, dict[str, str]]] = []
         self.slow = 0.0
 
     def claims(self, **more: Any) -> dict[str, Any]:
@@ -62,7 +74,11 @@ class FakeIssuer:
         time.sleep(self.slow)
         if self.away:
             return 503, b"away"
-        documents = {"/.well-known/openid-configuration": self.metadata, "/jwks": {"keys": self.keys}}
+        documents: dict[str, Any] = {
+            "/.well-known/openid-configuration": self.metadata,
+            "/jwks": {"keys": self.keys},
+            "/userinfo": self.userinfo,
+        }
         return (200, json.dumps(documents[path]).encode()) if path in documents else (404, b"")
 
 
@@ -83,6 +99,16 @@ def fake_issuer() -> Iterator[FakeIssuer]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            issuer.posted.append((self.headers.get("Authorization", ""), dict(parse_qsl(body))))
+            status, granted = issuer.granted
+            answer = granted if isinstance(granted, bytes) else json.dumps(granted).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
 
         def log_message(self, *_: Any) -> None:
             pass

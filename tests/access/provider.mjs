@@ -1,5 +1,6 @@
 // A real OpenID Connect issuer for tests (npm oidc-provider): node provider.mjs PORT AUDIENCE, from the folder it is
-// installed in. It says "ready" once it listens; a line "rotate" on standard input gives it other keys.
+// installed in. It says "ready" once it listens; any line on standard input gives it other keys, and
+// "explorer URL" lets the registry at that URL have people log in.
 import { generateKeyPair, randomBytes } from "node:crypto";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
@@ -12,6 +13,7 @@ const { Provider } = await import(pathToFileURL(require.resolve("oidc-provider")
 const [port, audience] = process.argv.slice(2);
 const issuer = `http://127.0.0.1:${port}`;
 const groups = { ann: ["team"], eve: [] };
+let explorer = "http://127.0.0.1";
 
 async function signingKey() {
   const { privateKey } = await promisify(generateKeyPair)("rsa", { modulusLength: 2048 });
@@ -28,6 +30,13 @@ async function provider() {
         grant_types: ["urn:ietf:params:oauth:grant-type:device_code", "refresh_token", "authorization_code"],
         redirect_uris: ["http://127.0.0.1/callback"],
       },
+      ...["explorer", "explorer-public"].map((id) => ({
+        client_id: id,
+        ...(id === "explorer" ? { client_secret: "explorer's + secret" } : { token_endpoint_auth_method: "none" }),
+        application_type: "native",
+        redirect_uris: [`${explorer}/ui/-/login/callback`],
+        post_logout_redirect_uris: [`${explorer}/ui/-/login`],
+      })),
       {
         client_id: "machine",
         client_secret: "machine's secret",
@@ -39,9 +48,10 @@ async function provider() {
     jwks: { keys: [await signingKey()] },
     cookies: { keys: ["for tests"] },
     scopes: ["openid", "offline_access"],
+    claims: { openid: ["sub"], profile: ["name", "groups"] },
     ttl: { AccessToken: 4, ClientCredentials: 60, RefreshToken: 600, DeviceCode: 60, Grant: 600, Session: 600, Interaction: 600, IdToken: 60 },
     issueRefreshToken: async () => true,
-    findAccount: async (_, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
+    findAccount: async (_, id) => ({ accountId: id, claims: async () => ({ sub: id, name: `${id} of the team`, groups: groups[id] ?? [] }) }),
     extraTokenClaims: async (_, token) => ({ groups: groups[token.accountId] ?? ["machines"] }),
     features: {
       devInteractions: { enabled: true },
@@ -50,7 +60,7 @@ async function provider() {
       revocation: { enabled: true },
       resourceIndicators: {
         enabled: true,
-        defaultResource: async () => audience,
+        defaultResource: async (context) => (context.oidc.client.clientId.startsWith("explorer") ? undefined : audience),
         useGrantedResource: async () => true,
         getResourceServerInfo: async (_, resource) => ({ audience: resource, scope: "openid offline_access", accessTokenFormat: "jwt", jwt: { sign: { alg: "RS256" } } }),
       },
@@ -62,8 +72,7 @@ async function provider() {
 let current = await provider();
 createServer((request, response) => current(request, response)).listen(Number(port), "127.0.0.1", () => console.log("ready"));
 createInterface({ input: process.stdin }).on("line", async (line) => {
-  if (line === "rotate") {
-    current = await provider();
-    console.log("rotated");
-  }
+  if (line.startsWith("explorer ")) explorer = line.slice("explorer ".length);
+  current = await provider();
+  console.log("done");
 }).on("close", () => process.exit(0));

@@ -27,7 +27,8 @@ _VERIFIER: Final = "v" * 50
 
 
 class Provider:
-    """The issuer at ``url``: clients ``machine``, with a secret, and ``cli``, without one; users ann and eve."""
+    """The issuer at ``url``: clients ``machine``, with a secret, ``cli``, without one, and for logins to a registry
+    ``explorer``, with a secret, and ``explorer-public``; users ann and eve."""
 
     def __init__(self, url: str, process: subprocess.Popen[str]) -> None:
         self.url = url
@@ -62,11 +63,18 @@ class Provider:
 
     def rotate(self) -> None:
         """Other keys; all that was granted is forgotten."""
+        self._do("rotate")
+
+    def let_in(self, root: str) -> None:
+        """Have people log in to the explorer of the registry at ``root``. All that was granted is forgotten."""
+        self._do(f"explorer {root}")
+
+    def _do(self, line: str) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write("rotate\n")
+        self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
-        assert self._process.stdout.readline() == "rotated\n"
+        assert self._process.stdout.readline() == "done\n"
 
 
 class Browser:

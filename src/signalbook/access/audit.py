@@ -46,6 +46,8 @@ _LOG: Final = logging.getLogger("signalbook.access")
 _CHOICES: Final = {"audit": ("auto", "on", "off"), "audit_reads": ("on", "off")}
 _LONGEST: Final = 256
 """Characters of what callers say of themselves."""
+_SESSION: Final = 12
+"""Characters of a session's id, which tell one person's apart."""
 _SAMPLES: Final = 5
 _PENDING: Final = 256
 _BURST: Final = 1000.0
@@ -125,6 +127,19 @@ def entries(
         )
         for action, xids in by_action.items()
     ]
+
+
+def login(identity: Identity, origin: RequestOrigin, action: str) -> AuditEntry:
+    """That a session of somebody began or ended (``action``: login or logout)."""
+    return AuditEntry(
+        time=values.now(),
+        who=_cut(identity.name),
+        action=action,
+        outcome=DONE,
+        xids=(),
+        correlationid="",
+        details=_details(identity, origin),
+    )
 
 
 def record(transaction: WriteTransaction, settings: Settings, path: str, **details: str) -> list[AuditEntry]:
@@ -333,6 +348,7 @@ def _details(identity: Identity, origin: RequestOrigin, **more: int | str) -> JS
         "subject": identity.subject,
         "token": identity.token,
         "issuer": identity.issuer,
+        "session": identity.session[:_SESSION],
         "peer": origin.peer,
         "forwarded": origin.forwarded,
         "api": origin.api,

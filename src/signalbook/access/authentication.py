@@ -1,4 +1,4 @@
-"""From what a request presents to who it is from: API tokens, HTTP Basic, JWT, certificates, a trusted proxy's word."""
+"""From what a request presents to who it is from: API tokens, Basic, JWT, sessions, certificates, a proxy's word."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
-from signalbook.access import tokens
+from signalbook import values
+from signalbook.access import sessions, tokens
 from signalbook.access.base import Identity, Unauthenticated
+from signalbook.access.login import LoginClient, check_login
 from signalbook.access.oidc import MAX_TOKEN, TokenVerifier, VerifiedToken
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import StorageError, StorageUnavailable
@@ -39,14 +41,25 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What a request presents: the ``Authorization`` header, or an identity that needs no further proof."""
+    """What a request presents: the ``Authorization`` header, the secret of a session, or an identity that needs no
+    further proof."""
 
     header: bytes = b""
+    session: str = ""
     identity: Identity | None = None
+
+    @property
+    def key(self) -> bytes:
+        """By what they are known once they were verified."""
+        # No header has a NUL in it, so that none is taken for a session.
+        given = b"\0" + self.session.encode("utf-8", "replace") if self.session else self.header
+        return hashlib.sha256(given).digest()
 
     @property
     def claimed(self) -> str:
         """The id of the API token it claims to have, nothing of it proved; "" for none."""
+        if self.session:
+            return ""
         try:
             found = tokens.TOKEN.fullmatch(_api_token_text(self.header) or "")
         except Unauthenticated:
@@ -67,7 +80,7 @@ class _Verified(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KnownToken:
-    """An API token as it was in one generation of the store."""
+    """An API token or a session as it was in one generation of the store."""
 
     identity: Identity
     generation: Hashable
@@ -97,6 +110,7 @@ class _KnownJWT:
 def check_authentication(settings: Settings) -> None:
     """Raise ``SettingError`` for a setting of identities that has no usable value."""
     TokenVerifier(settings)
+    check_login(settings)
     _proxy_headers(settings)
     _networks(settings)
 
@@ -104,17 +118,20 @@ def check_authentication(settings: Settings) -> None:
 class Authenticator:
     """Who requests are from. One for a server process, safe for threads. Raises ``SettingError``.
 
-    A trusted proxy's word counts first, then ``Authorization``, then the client's certificate. What comes by way of a
-    trusted proxy has the proxy's certificate, which says nothing of who asks.
+    A trusted proxy's word counts first, then ``Authorization``, then a session, then the client's certificate, which
+    browsers send by themselves. What comes by way of a trusted proxy has the proxy's certificate, which says nothing of
+    who asks.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self.verifier = TokenVerifier(settings)
+        self.login = LoginClient(settings, self.verifier)
         self._user, self._groups = _proxy_headers(settings)
         self._proxies = _networks(settings)
         named = {self._user, self._groups, b"x-forwarded-for"} if self._proxies else set()
-        self.headers = frozenset({b"authorization", *named})
+        cookies = {b"cookie"} if settings.login != "off" and settings.ui == "on" else set()
+        self.headers = frozenset({b"authorization", *cookies, *named})
         """Those that tell who a request is from, and where."""
         self._known: OrderedDict[bytes, _Verified] = OrderedDict()
         self._lock = threading.Lock()
@@ -125,7 +142,8 @@ class Authenticator:
         """What a request presents, None for nothing: it is anonymous. Raises ``Unauthenticated``.
 
         ``scope`` has its ``headers`` (pairs of bytes, names in lower case) and the ``client`` (address, port) as in
-        ASGI; ``certificate`` is the identity in the client's certificate, which TLS has verified.
+        ASGI; ``certificate`` is the identity in the client's certificate, which TLS has verified, ``session_secret``
+        that of the session whose cookie counts.
         """
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if self._proxies:
@@ -134,13 +152,14 @@ class Authenticator:
                 named = self._proxied(scope["headers"])
                 if named is not None:
                     return Credentials(identity=named)
-            elif not given and "certificate" in scope:
-                return Credentials(identity=scope["certificate"])
-        elif not given:
-            return Credentials(identity=scope["certificate"]) if "certificate" in scope else None
+                if not given:
+                    return _session_of(scope)
+        if not given:
+            certificate = Credentials(identity=scope["certificate"]) if "certificate" in scope else None
+            return _session_of(scope) or certificate
         if len(given) > 1:
             raise Unauthenticated("there is more than one Authorization header")
-        return Credentials(header=given[0]) if given else None
+        return Credentials(header=given[0])
 
     def known(self, credentials: Credentials, generation: Hashable) -> Identity | None:
         """Who a request is from if that takes no I/O, else None: then ``identify`` has to be asked.
@@ -149,7 +168,7 @@ class Authenticator:
         """
         if credentials.identity is not None:
             return credentials.identity
-        key = hashlib.sha256(credentials.header).digest()
+        key = credentials.key
         with self._lock:
             found = self._known.get(key)
             if found is None:
@@ -170,9 +189,12 @@ class Authenticator:
         """
         if credentials.identity is not None:
             return credentials.identity
-        found = self._verify(credentials.header, generation)
+        if credentials.session:
+            found = self._session(credentials.session, generation)
+        else:
+            found = self._verify(credentials.header, generation)
         with self._lock:
-            self._known[hashlib.sha256(credentials.header).digest()] = found
+            self._known[credentials.key] = found
             while len(self._known) > _KNOWN:
                 self._known.popitem(last=False)
         if found.identity.token:
@@ -213,6 +235,22 @@ class Authenticator:
             raise Unauthenticated(f"the bearer token is no API token of this server: these begin with {tokens.PREFIX}_")
         verified = self.verifier.verify(_parameter(header)[1])
         return _KnownJWT(identity=verified.identity, token=verified, until=verified.issuer.trusted_until)
+
+    def _session(self, secret: str, generation: Hashable) -> _Verified:
+        if not sessions.is_secret(secret):
+            raise sessions.SessionEnded
+        with self._store.read() as transaction:
+            stored = transaction.sessions.get(sessions.session_id(secret))
+            token = transaction.tokens.get(stored.token) if stored is not None and stored.token else None
+        found = sessions.identity(stored, token, values.now())
+        assert stored is not None
+        # The operator may have taken an issuer's name away since.
+        if found.issuer and found.issuer not in self.verifier.issuers:
+            raise sessions.SessionEnded
+        ends = stored.expires.timestamp()
+        return _KnownToken(
+            identity=found, generation=generation, expires=ends if token is None else min(ends, _expires(token))
+        )
 
     def _api_token(self, text: str, generation: Hashable) -> _KnownToken:
         parts = tokens.split(text)
@@ -293,6 +331,11 @@ class Usage:
         while not self._stopped.wait(self._seconds):
             self.write()
         self.write()
+
+
+def _session_of(scope: Mapping[str, Any]) -> Credentials | None:
+    secret = scope.get("session_secret")
+    return Credentials(session=secret) if secret else None
 
 
 def _expires(stored: StoredToken) -> float:

@@ -73,7 +73,8 @@ class Identity:
     """The ``subject`` and its ``groups``; no subject is an anonymous caller.
 
     ``issuer`` is that of the JWT they were read from, and ``token`` the id of the API token that came instead, whose
-    ``scopes`` are the actions it is narrowed to: None is all of them.
+    ``scopes`` are the actions it is narrowed to: None is all of them. ``session`` is the id of the session it is of,
+    if it is of one, and ``displayname`` what pages call the subject there.
     """
 
     subject: str = ""
@@ -81,6 +82,8 @@ class Identity:
     issuer: str = ""
     token: str = ""
     scopes: frozenset[str] | None = None
+    session: str = ""
+    displayname: str = ""
 
     @property
     def principals(self) -> Iterator[str]:

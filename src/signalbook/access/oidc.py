@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hmac
 import logging
 import ssl
 import threading
@@ -44,6 +45,9 @@ _MAX_LEEWAY: Final = 600.0
 _MAX_BYTES: Final = 1 << 20
 _MIN_RSA_BITS: Final = 2048
 _TIMEOUT: Final = 5.0
+_DEADLINE: Final = 15.0
+"""Seconds for one answer of an issuer, from the first byte to the last."""
+_ID_TOKEN_TYPES: Final = frozenset({"jwt", "application/jwt"})
 FRESH: Final = 300.0
 """Seconds for which keys are used without asking again: so long holds what an issuer has withdrawn."""
 STALE: Final = 4 * 3600.0
@@ -176,12 +180,13 @@ class Issuer:
 
 def fetch_keys(issuer: str) -> KeySet:
     """The keys that an issuer has now. Raises ``IssuerError``."""
-    with _http() as http:
+    with issuer_http() as http:
         address = discover(http, issuer).get("jwks_uri")
         return KeySet(fetch(http, address, "its jwks_uri"))
 
 
-def _http() -> httpx.Client:
+def issuer_http() -> httpx.Client:
+    """A client for what issuers are asked: with TLS checked, bounded in time, and no redirects followed."""
     return httpx.Client(timeout=_TIMEOUT, verify=ssl.create_default_context(), follow_redirects=False)
 
 
@@ -194,23 +199,46 @@ def discover(http: httpx.Client, issuer: str) -> JSONObject:
     return found
 
 
-def fetch(http: httpx.Client, url: JSON, what: str) -> JSON:
+def fetch(http: httpx.Client, url: JSON, what: str, *, authorization: str = "") -> JSON:
     """The JSON at ``url``, an address of an issuer. Raises ``IssuerError``."""
+    status, found = exchange(http, "GET", url, what, authorization=authorization)
+    if status != httpx.codes.OK:
+        raise IssuerError(f"{what} ({url}): it answers {status}")
+    return found
+
+
+def exchange(
+    http: httpx.Client,
+    method: str,
+    url: JSON,
+    what: str,
+    *,
+    authorization: str = "",
+    form: Mapping[str, str] | None = None,
+) -> tuple[int, JSON]:
+    """Status and JSON of what an issuer answers at ``url``; None is there for what is no JSON and no success.
+
+    Raises ``IssuerError``.
+    """
     if not isinstance(url, str) or not is_secure(url):
         raise IssuerError(f"{what} is not at an https URL")
+    headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
+    content, status, ends = bytearray(), 0, time.monotonic() + _DEADLINE
     try:
-        with http.stream("GET", url, headers={"Accept": "application/json"}) as response:
-            if response.status_code != httpx.codes.OK:
-                raise IssuerError(f"{what} ({url}): it answers {response.status_code}")
-            content = bytearray()
+        with http.stream(method, url, headers=headers, data=form) as response:
+            status = response.status_code
             for chunk in response.iter_bytes():
                 content += chunk
                 if len(content) > _MAX_BYTES:
                     raise IssuerError(f"{what} ({url}) is larger than {_MAX_BYTES} bytes")
-        return parse_json(bytes(content))
+                if time.monotonic() > ends:
+                    raise IssuerError(f"{what} ({url}) takes longer than {_DEADLINE:g} seconds")
+        return status, parse_json(bytes(content))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise IssuerError(f"{what} ({url}): {error or type(error).__name__}") from None
     except JSONError as error:
+        if status != httpx.codes.OK:
+            return status, None
         raise IssuerError(f"{what} ({url}) is no JSON: {error}") from None
 
 
@@ -222,6 +250,15 @@ class VerifiedToken:
     expires: float
     issuer: Issuer
     keys: KeySet | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Header:
+    """What the header of a token says; ``kind`` is its type in lower case."""
+
+    kid: str | None
+    algorithm: str
+    kind: str
 
 
 class TokenVerifier:
@@ -254,30 +291,56 @@ class TokenVerifier:
 
     def verify(self, text: str) -> VerifiedToken:
         """Who a token is from. Raises ``Unauthenticated``, ``AuthenticationUnavailable``."""
-        kid, algorithm, issuer = self._read(text)
-        key = issuer.find(kid, algorithm)
+        header, issuer = self._read(text)
+        claims, keys = self._claims(text, header, issuer, self._audience)
+        return VerifiedToken(
+            identity=self.identity(claims, issuer),
+            expires=float(claims["exp"]) + self._leeway,
+            issuer=issuer,
+            keys=keys,
+        )
+
+    def verify_id_token(self, text: str, *, issuer: str, client: str, nonce: str) -> JSONObject:
+        """The claims of an ID token that ``issuer`` made for ``client`` and for the login with this ``nonce``.
+
+        Raises ``Unauthenticated``, ``AuthenticationUnavailable`` (OpenID Connect Core 3.1.3.7).
+        """
+        header, found = self._read(text)
+        if found.url != issuer:
+            raise Unauthenticated("the token's issuer (iss) is not the one at which the login began")
+        if header.kind not in _ID_TOKEN_TYPES:
+            raise Unauthenticated("the token's type (typ) is not that of an ID token")
+        claims, _ = self._claims(text, header, found, [client])
+        audience, party = claims["aud"], claims.get("azp")
+        if party != client and (party is not None or (isinstance(audience, list) and len(audience) > 1)):
+            raise Unauthenticated("the token was made for another client (azp)")
+        said = claims.get("nonce")
+        if not isinstance(said, str) or not hmac.compare_digest(said.encode(), nonce.encode()):
+            raise Unauthenticated("the token is not of this login (nonce)")
+        return claims
+
+    def _claims(
+        self, text: str, header: _Header, issuer: Issuer, audience: list[str]
+    ) -> tuple[JSONObject, KeySet | None]:
+        """The claims of a token whose signature, issuer, audience and times hold, and the keys it was checked with."""
+        key = issuer.find(header.kid, header.algorithm)
         keys = issuer.keys
         try:
             claims = jwt.decode(
                 text,
                 key,
-                algorithms=[algorithm],
-                audience=self._audience,
+                algorithms=[header.algorithm],
+                audience=audience,
                 issuer=issuer.url,
                 leeway=self._leeway,
                 options={"require": ["exp", "iss", "aud"], "verify_sub": False},
             )
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as error:
             raise Unauthenticated(_reason(error)) from None
-        return VerifiedToken(
-            identity=self._identity(claims, issuer),
-            expires=float(claims["exp"]) + self._leeway,
-            issuer=issuer,
-            keys=keys,
-        )
+        return claims, keys
 
-    def _read(self, text: str) -> tuple[str | None, str, Issuer]:
-        """Key, algorithm and issuer that a token claims to have: nothing of it is to be believed yet."""
+    def _read(self, text: str) -> tuple[_Header, Issuer]:
+        """Key, algorithm, type and issuer that a token claims to have: nothing of it is to be believed yet."""
         parts = text.split(".")
         if len(text) > MAX_TOKEN or len(parts) != 3:
             raise Unauthenticated("the bearer token is neither an API token of this server nor a signed JWT")
@@ -294,9 +357,14 @@ class TokenVerifier:
         issuer = claims.get("iss")
         if not isinstance(issuer, str) or issuer not in self.issuers:
             raise Unauthenticated("the token's issuer (iss) is not one that this server trusts")
-        return kid, algorithm, self.issuers[issuer]
+        return _Header(kid=kid, algorithm=algorithm, kind=kind.lower()), self.issuers[issuer]
 
-    def _identity(self, claims: JSONObject, issuer: Issuer) -> Identity:
+    def names(self, claims: JSONObject) -> bool:
+        """Whether claims have both a subject and groups, whatever these are."""
+        return claim(claims, self._subject) is not None and claim(claims, self._groups) is not None
+
+    def identity(self, claims: JSONObject, issuer: Issuer) -> Identity:
+        """Who verified claims are of. Raises ``Unauthenticated`` if they do not say so."""
         subject, groups = claim(claims, self._subject), claim(claims, self._groups)
         if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_TEXT:
             raise Unauthenticated(f"the token's claim {self._subject} is no subject: a text that is not empty")

@@ -33,8 +33,9 @@ Progress = Callable[[str, int], None]
 """Gets the name of a table, and how many of its rows are done."""
 
 _STEP: Final = 5000
-_LEFT_OUT: Final = ("sqlite_", "index_")
-"""How names of tables begin that are made of others: the index is made again, by whoever opens the database."""
+_LEFT_OUT: Final = ("sqlite_", "index_", "sessions")
+"""How names of tables begin that are made of others (the index is made again, by whoever opens the database), or must
+not come back: a session that was ended since would hold again."""
 _UNCOUNTED: Final = ("counters",)
 """Tables that have rows in an empty database."""
 

@@ -30,7 +30,7 @@ from signalbook.storage.base import Row
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Xid
 
-REVISION: Final = "0015"
+REVISION: Final = "0016"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()
@@ -238,6 +238,22 @@ TOKENS: Final = Table(
     Column("created", BigInteger, nullable=False),
     Column("expires", BigInteger),
     Column("used", BigInteger),
+)
+
+SESSIONS: Final = Table(
+    "sessions",
+    TABLES,
+    Column("id", _BY_CODE_POINT, primary_key=True),
+    Column("subject", _BY_CODE_POINT, nullable=False),
+    Column("groups", Text, nullable=False),
+    Column("issuer", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("displayname", Text, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("expires", BigInteger, nullable=False),
+    Column("hint", Text, nullable=False),
+    Index("sessions_by_expires", "expires"),
+    Index("sessions_by_subject", "subject", "created"),
 )
 
 # The last storage key given out, and other numbers. Rows rather than sequences, so that a rolled back write leaves no

@@ -26,6 +26,7 @@ from signalbook.storage.outbox import OutboxReader, OutboxStatements, OutboxWrit
 from signalbook.storage.reports import ReportReader, ReportStatements, ReportWriter
 from signalbook.storage.schema import REVISION
 from signalbook.storage.schemaids import SchemaIdReader, SchemaIdStatements, SchemaIdWriter
+from signalbook.storage.sessions import SessionReader, SessionStatements, SessionWriter
 from signalbook.storage.settings import SettingsReader, SettingsStatements, SettingsWriter
 from signalbook.storage.sqlite import SQLite
 from signalbook.storage.subscriptions import SubscriptionReader, SubscriptionStatements, SubscriptionWriter
@@ -123,6 +124,7 @@ class Statements:
         self.subscriptions = SubscriptionStatements(dialect)
         self.audit = AuditStatements(dialect)
         self.tokens = TokenStatements(dialect)
+        self.sessions = SessionStatements(dialect)
         self.schemaids = SchemaIdStatements(dialect)
         self.index = IndexStatements(dialect)
 
@@ -172,6 +174,11 @@ class ReadTransaction:
         return TokenReader(self._transaction, self._sql.tokens)
 
     @cached_property
+    def sessions(self) -> SessionReader:
+        """Sessions of people who logged in to the explorer."""
+        return SessionReader(self._transaction, self._sql.sessions)
+
+    @cached_property
     def schemaids(self) -> SchemaIdReader:
         """Numbers of schemas, and what only the Confluent-compatible API knows."""
         return SchemaIdReader(self._transaction, self._sql.schemaids)
@@ -215,6 +222,11 @@ class WriteTransaction(ReadTransaction):
     def tokens(self) -> TokenWriter:
         """API tokens."""
         return TokenWriter(self._transaction, self._sql.tokens)
+
+    @cached_property
+    def sessions(self) -> SessionWriter:
+        """Sessions of people who logged in to the explorer."""
+        return SessionWriter(self._transaction, self._sql.sessions)
 
     @cached_property
     def schemaids(self) -> SchemaIdWriter:

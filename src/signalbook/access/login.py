@@ -1,0 +1,322 @@
+"""Logging in at an issuer: the authorization code flow with PKCE, as one of the issuer's clients.
+
+Sources: OpenID Connect Core 1.0 (3.1), RFC 7636 (PKCE), RFC 9207 (issuer of an answer), RFC 9700 (best current
+practices), OpenID Connect RP-Initiated Logout 1.0. What begins a login goes along in the browser, sealed by a key of
+this server's: nobody makes the server keep anything by beginning logins.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, TypeGuard
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+import httpx
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from signalbook.access.base import AuthenticationUnavailable, Unauthenticated
+from signalbook.access.oidc import (
+    FRESH,
+    STALE,
+    IssuerError,
+    TokenVerifier,
+    discover,
+    exchange,
+    fetch,
+    issuer_http,
+)
+from signalbook.access.sessions import LoggedIn
+from signalbook.errors import SignalbookError
+from signalbook.settings import SettingError, Settings
+from signalbook.uris import is_secure
+from signalbook.values import JSON, JSONObject, dump_json
+
+ATTEMPT_SECONDS: Final = 600
+"""In which somebody has to log in at the issuer."""
+MAX_HOURS: Final = 24.0 * 366
+_CHOICES: Final = ("on", "issuer", "tokens", "off")
+_FILE: Final = "file:"
+_BYTES: Final = 32
+_NONCE: Final = 12
+_LONGEST: Final = 200
+_MAX_CODE: Final = 4096
+_NAMES: Final = ("name", "preferred_username", "email")
+"""Claims that tell what to call somebody, the first one that is there."""
+_ABOUT: Final = b"signalbook login"
+
+
+class LoginFailed(SignalbookError):
+    """A login that came to nothing; the message says why, for whoever wanted to log in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginAttempt:
+    """A login that began: what its answer has to name, and where to go then. ``expires`` is in seconds since 1970."""
+
+    state: str
+    nonce: str
+    verifier: str
+    back: str
+    expires: float
+
+    def sealed(self, key: bytes) -> str:
+        """It for the browser, which cannot read or change it."""
+        nonce = secrets.token_bytes(_NONCE)
+        return base64.urlsafe_b64encode(nonce + AESGCM(key).encrypt(nonce, dump_json(asdict(self)), _ABOUT)).decode()
+
+    @classmethod
+    def opened(cls, sealed: str, key: bytes) -> LoginAttempt | None:
+        """What was sealed with ``key``, None for anything else."""
+        try:
+            content = base64.urlsafe_b64decode(sealed.encode("ascii"))
+            return msgspec.json.decode(AESGCM(key).decrypt(content[:_NONCE], content[_NONCE:], _ABOUT), type=cls)
+        except (InvalidTag, ValueError, msgspec.MsgspecError):
+            return None
+
+
+def check_login(settings: Settings) -> None:
+    """Raise ``SettingError`` for a setting of logins that has no usable value."""
+    if settings.login not in _CHOICES:
+        raise SettingError(f"login is one of {', '.join(_CHOICES)}, not {settings.login!r}")
+    if not 0 < settings.session_hours <= MAX_HOURS:
+        raise SettingError(f"session_hours is more than 0 and at most {MAX_HOURS:g}, not {settings.session_hours:g}")
+    if settings.login_issuer and settings.login_issuer not in settings.oidc_issuers:
+        raise SettingError(f"login_issuer: {settings.login_issuer!r} is none of oidc_issuers")
+    if settings.login_client_id and not settings.oidc_issuers:
+        raise SettingError("login_client_id needs oidc_issuers: at which issuer people log in")
+    if settings.login == "issuer" and not settings.login_client_id:
+        raise SettingError("login is issuer, which needs login_client_id")
+    if settings.login_client_id and "openid" not in settings.login_scope.split():
+        raise SettingError("login_scope has to have openid: without it issuers give no ID token")
+    _secret(settings.login_client_secret)
+
+
+class LoginClient:
+    """This server as a client of the issuer at which people log in. Safe for threads. Raises ``SettingError``.
+
+    ``issuer`` is empty where nobody logs in at an issuer.
+    """
+
+    def __init__(self, settings: Settings, verifier: TokenVerifier) -> None:
+        check_login(settings)
+        self._settings = settings
+        self._verifier = verifier
+        self._id = settings.login_client_id
+        known = self._id and settings.login in ("on", "issuer")
+        self.issuer = (settings.login_issuer or settings.oidc_issuers[0]) if known else ""
+        self._known: tuple[float, JSONObject] | None = None
+        self._lock = threading.Lock()
+
+    def begin(self, callback: str, back: str) -> tuple[str, LoginAttempt]:
+        """Where to send the browser, which comes back to ``callback``, and what to keep in it meanwhile.
+
+        Raises ``AuthenticationUnavailable``.
+        """
+        state, nonce, verifier = (secrets.token_urlsafe(_BYTES) for _ in range(3))
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
+        query = {
+            "response_type": "code",
+            "client_id": self._id,
+            "redirect_uri": callback,
+            "scope": self._settings.login_scope,
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        where = _with_query(self._endpoint("authorization_endpoint"), query)
+        expires = time.time() + ATTEMPT_SECONDS
+        return where, LoginAttempt(state=state, nonce=nonce, verifier=verifier, back=back, expires=expires)
+
+    def finish(self, attempt: LoginAttempt, answer: Mapping[str, str], callback: str) -> LoggedIn:
+        """Who logged in, by the issuer's ``answer`` to ``attempt``.
+
+        Raises ``LoginFailed``, ``Unauthenticated``, ``AuthenticationUnavailable``.
+        """
+        if not hmac.compare_digest(answer.get("state", "").encode("utf-8", "replace"), attempt.state.encode()):
+            raise LoginFailed("the answer is of another login: it was begun in another tab, or not by you")
+        if time.time() > attempt.expires:
+            raise LoginFailed(f"it took longer than {ATTEMPT_SECONDS // 60} minutes")
+        about = self._about()
+        # RFC 9207 2.4: an answer of another issuer brings that one's code, which must not be shown to this one.
+        named = answer.get("iss", "" if about.get("authorization_response_iss_parameter_supported") else self.issuer)
+        if named != self.issuer:
+            raise LoginFailed("the answer is not of the issuer at which the login began")
+        if "error" in answer:
+            raise LoginFailed(_said(answer))
+        code = answer.get("code", "")
+        if not 0 < len(code) <= _MAX_CODE:
+            raise LoginFailed("the issuer's answer has no code")
+        return self._redeemed(attempt, code, callback)
+
+    def faults(self) -> tuple[str, ...]:
+        """What the issuer says of itself that keeps people from logging in, as far as it says anything.
+
+        Raises ``AuthenticationUnavailable``.
+        """
+        about = self._about()
+        named = ("authorization_endpoint", "token_endpoint")
+        found = [f"it has no {name} at an https URL" for name in named if not _is_endpoint(about.get(name))]
+        if not _lists(about, "response_types_supported", "code"):
+            found.append("it does not take the code flow (response_types_supported)")
+        if not _lists(about, "code_challenge_methods_supported", "S256"):
+            found.append("it does not take PKCE with S256 (code_challenge_methods_supported)")
+        for scope in self._settings.login_scope.split():
+            if not _lists(about, "scopes_supported", scope):
+                found.append(f"it does not know the scope {scope}")
+        return tuple(found)
+
+    def logout_url(self, hint: str, back: str) -> str:
+        """Where the issuer ends its own session and comes back to ``back``; empty if it does not.
+
+        Raises ``AuthenticationUnavailable``.
+        """
+        found = self._about().get("end_session_endpoint")
+        if not _is_endpoint(found):
+            return ""
+        query = {"client_id": self._id, "post_logout_redirect_uri": back}
+        return _with_query(found, query | ({"id_token_hint": hint} if hint else {}))
+
+    def _redeemed(self, attempt: LoginAttempt, code: str, callback: str) -> LoggedIn:
+        """Who the issuer says it gave ``code`` for."""
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": callback,
+            "code_verifier": attempt.verifier,
+        }
+        with _asking(self.issuer) as http:
+            authorization, form = self._authenticated(form)
+            endpoint = self._endpoint("token_endpoint")
+            status, granted = exchange(
+                http, "POST", endpoint, "its token endpoint", authorization=authorization, form=form
+            )
+            if status != httpx.codes.OK or not isinstance(granted, dict):
+                raise LoginFailed(_said(granted if isinstance(granted, dict) else {"error": f"it answers {status}"}))
+            token = granted.get("id_token")
+            if not isinstance(token, str) or not token:
+                raise LoginFailed("the issuer gave no ID token: is login_scope right?")
+            claims = self._verifier.verify_id_token(token, issuer=self.issuer, client=self._id, nonce=attempt.nonce)
+            claims = self._completed(http, claims, granted)
+        identity = self._verifier.identity(claims, self._verifier.issuers[self.issuer])
+        return LoggedIn(identity=identity, displayname=_displayname(claims), hint=token if token.isascii() else "")
+
+    def _authenticated(self, form: dict[str, str]) -> tuple[str, dict[str, str]]:
+        """Header and form of a request that proves to be this client's (RFC 6749 2.3.1)."""
+        secret = _secret(self._settings.login_client_secret)
+        if not secret:
+            return "", {**form, "client_id": self._id}
+        methods = self._about().get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        if isinstance(methods, list) and "client_secret_basic" not in methods:
+            return "", {**form, "client_id": self._id, "client_secret": secret}
+        pair = f"{quote_plus(self._id)}:{quote_plus(secret)}".encode("ascii")
+        return f"Basic {base64.b64encode(pair).decode('ascii')}", form
+
+    def _completed(self, http: httpx.Client, claims: JSONObject, granted: JSONObject) -> JSONObject:
+        """The claims, with those of the UserInfo endpoint where the ID token has not all that is needed (Core 5.3)."""
+        token, endpoint = granted.get("access_token"), self._about().get("userinfo_endpoint")
+        if self._verifier.names(claims) or not isinstance(token, str) or endpoint is None or not token.isascii():
+            return claims
+        # Nobody gets in with fewer groups than he has, since rules may deny things to groups.
+        more = fetch(http, endpoint, "its userinfo_endpoint", authorization=f"Bearer {token}")
+        if not isinstance(more, dict) or more.get("sub") != claims.get("sub"):
+            raise Unauthenticated("the issuer's userinfo is of somebody else than its ID token")
+        return {**more, **claims}
+
+    def _endpoint(self, name: str) -> str:
+        found = self._about().get(name)
+        if not _is_endpoint(found):
+            raise AuthenticationUnavailable(f"the issuer {self.issuer} has no {name} at an https URL")
+        return found
+
+    def _about(self) -> JSONObject:
+        """What the issuer says of itself, asked for every five minutes."""
+        known = self._known
+        if known is not None and time.monotonic() - known[0] < FRESH:
+            return known[1]
+        with self._lock:
+            if self._known is not known and self._known is not None:
+                return self._known[1]
+            try:
+                with _asking(self.issuer) as http:
+                    found = discover(http, self.issuer)
+            except AuthenticationUnavailable:
+                if known is not None and time.monotonic() - known[0] < STALE:
+                    return known[1]
+                raise
+            self._known = (time.monotonic(), found)
+            return found
+
+
+@contextmanager
+def _asking(issuer: str) -> Iterator[httpx.Client]:
+    """A client for questions to the issuer; what it does wrong is that it cannot be asked."""
+    try:
+        with issuer_http() as http:
+            yield http
+    except IssuerError as error:
+        raise AuthenticationUnavailable(f"the issuer {issuer} cannot be asked: {error}") from None
+
+
+def _is_endpoint(found: JSON) -> TypeGuard[str]:
+    return isinstance(found, str) and is_secure(found)
+
+
+def _lists(about: JSONObject, name: str, value: str) -> bool:
+    """Whether an issuer takes ``value``: it does if it does not say what it takes."""
+    listed = about.get(name)
+    return not isinstance(listed, list) or value in listed
+
+
+def _secret(text: str) -> str:
+    """The secret, or what is in the file that it names. Raises ``SettingError``."""
+    path = _file(text)
+    if path is None:
+        return text
+    try:
+        found = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"login_client_secret: cannot read {path}: {error}") from None
+    if not found:
+        raise SettingError(f"login_client_secret: {path} is empty")
+    return found
+
+
+def secret_file(settings: Settings) -> Path | None:
+    """The file of the client's secret, if it is in one."""
+    return _file(settings.login_client_secret)
+
+
+def _file(text: str) -> Path | None:
+    return Path(text.removeprefix(_FILE)) if text.startswith(_FILE) else None
+
+
+def _with_query(url: str, query: Mapping[str, str]) -> str:
+    parts = urlsplit(url)
+    return parts._replace(query="&".join(filter(None, (parts.query, urlencode(query))))).geturl()
+
+
+def _said(answer: Mapping[str, JSON]) -> str:
+    """Why an issuer refused, in its own words as far as they can be shown."""
+    words = ": ".join(str(answer[name]) for name in ("error", "error_description") if answer.get(name))
+    shown = "".join(character if character.isprintable() else " " for character in words[:_LONGEST])
+    return f"the issuer refused it ({shown})"
+
+
+def _displayname(claims: JSONObject) -> str:
+    for name in _NAMES:
+        found = claims.get(name)
+        if isinstance(found, str) and 0 < len(found) <= _LONGEST and found.isprintable():
+            return found
+    return ""

@@ -1,0 +1,123 @@
+"""Sessions of people in their browsers: begun by a login, known by a hash, ended on all servers at once.
+
+The browser has 256 random bits in a cookie, the database their SHA-256 and who they stand for. So nothing that the
+database has opens a session, a cookie says nothing of anybody, and what was ended holds nowhere any more
+(docs/decisions/152-login.md).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from signalbook.access import tokens
+from signalbook.access.base import Identity, Unauthenticated
+from signalbook.storage.sessions import SessionWriter, StoredSession
+from signalbook.storage.tokens import StoredToken
+
+MOST_SESSIONS: Final = 20
+"""Of one person: who logs in once more ends the oldest."""
+_BYTES: Final = 32
+_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_NONCE: Final = 12
+_ENDED: Final = "your session has ended: log in again"
+
+
+class SessionEnded(Unauthenticated):
+    """A session that is no longer there, or never was; its cookie is of no use any more."""
+
+    def __init__(self) -> None:
+        super().__init__(_ENDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedIn:
+    """Somebody who proved to be ``identity``: by an API token, or at an issuer.
+
+    ``displayname`` is what pages call him. ``hint`` is the ID token that the issuer wants to see to end its own
+    session. ``until`` is when what he proved it by ends, None if it does not.
+    """
+
+    identity: Identity
+    displayname: str = ""
+    hint: str = ""
+    until: datetime | None = None
+
+
+def is_secret(text: str) -> bool:
+    """Whether a cookie could have this value."""
+    return _SECRET.fullmatch(text) is not None
+
+
+def session_id(secret: str) -> str:
+    """Under what a session with this secret is stored."""
+    return hashlib.sha256(secret.encode("ascii")).hexdigest()
+
+
+def begin(writer: SessionWriter, who: LoggedIn, now: datetime, hours: float) -> tuple[StoredSession, str]:
+    """A new session and its secret, which is nowhere else."""
+    secret = secrets.token_urlsafe(_BYTES)
+    ends = now + timedelta(hours=hours)
+    identity = who.identity
+    stored = StoredSession(
+        id=session_id(secret),
+        subject=identity.subject,
+        groups=() if identity.token else tuple(sorted(identity.groups)),
+        issuer=identity.issuer,
+        token=identity.token,
+        displayname=who.displayname,
+        created=now,
+        expires=ends if who.until is None else min(ends, who.until),
+        hint=_sealed(who.hint, secret) if who.hint else "",
+    )
+    writer.remove_expired(now)
+    for old in writer.of(stored.subject, stored.issuer)[: 1 - MOST_SESSIONS]:
+        writer.remove(old)
+    writer.add(stored)
+    return stored, secret
+
+
+def identity(stored: StoredSession | None, token: StoredToken | None, now: datetime) -> Identity:
+    """Who a session is of now; ``token`` is the API token it was begun with. Raises ``SessionEnded``.
+
+    What an API token may do, and whether it is there, is as of now; what an issuer said is as of the login.
+    """
+    if stored is None or stored.expires <= now:
+        raise SessionEnded
+    if not stored.token:
+        found = Identity(subject=stored.subject, groups=frozenset(stored.groups), issuer=stored.issuer)
+    elif token is None or (token.expires is not None and token.expires <= now):
+        raise SessionEnded
+    else:
+        found = tokens.identity(token)
+    return replace(found, session=stored.id, displayname=stored.displayname)
+
+
+def hint(stored: StoredSession, secret: str) -> str:
+    """What the issuer wants to see to end its own session; empty if there is nothing."""
+    if not stored.hint:
+        return ""
+    sealed = base64.b64decode(stored.hint)
+    try:
+        return AESGCM(_key(secret)).decrypt(sealed[:_NONCE], sealed[_NONCE:], None).decode("ascii")
+    except InvalidTag:
+        return ""
+
+
+def _sealed(text: str, secret: str) -> str:
+    """``text`` for whoever has the secret, which is not whoever has the database."""
+    nonce = secrets.token_bytes(_NONCE)
+    return base64.b64encode(nonce + AESGCM(_key(secret)).encrypt(nonce, text.encode("ascii"), None)).decode("ascii")
+
+
+def _key(secret: str) -> bytes:
+    return hmac.digest(secret.encode("ascii"), b"hint", "sha256")

@@ -1,0 +1,277 @@
+"""The code flow with an issuer that answers as told: what is sent, and every answer that must not log anybody in."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from tests.access.issuer import AUDIENCE, ED_KEY, FakeIssuer, fake_issuer, raw_token
+
+from signalbook.access.base import AuthenticationUnavailable, Unauthenticated
+from signalbook.access.login import LoginAttempt, LoginClient, LoginFailed
+from signalbook.access.oidc import TokenVerifier
+from signalbook.access.sessions import LoggedIn
+from signalbook.settings import SettingError, Settings, load
+
+CALLBACK = "https://r.example/ui/-/login/callback"
+KEY = b"k" * 32
+
+
+@pytest.fixture
+def issuer() -> Iterator[FakeIssuer]:
+    with fake_issuer() as found:
+        yield found
+
+
+def client(issuer: FakeIssuer, **more: Any) -> LoginClient:
+    settings = Settings(
+        **{"oidc_issuers": (issuer.url,), "oidc_audience": (AUDIENCE,), "login_client_id": "us", **more}
+    )
+    return LoginClient(settings, TokenVerifier(settings))
+
+
+def finish(
+    issuer: FakeIssuer, found: LoginClient, claims: dict[str, Any] | None = None, **answer: str | None
+) -> LoggedIn:
+    """Log in with an ID token of these claims, and an answer to the callback that is right but for ``answer``."""
+    _, attempt = found.begin(CALLBACK, "/ui")
+    token = issuer.token(**{"aud": "us", "nonce": attempt.nonce, "groups": ["team"], **(claims or {})})
+    issuer.granted = (200, {"id_token": token, "access_token": "opaque"})
+    given = {"state": attempt.state, "code": "c0de", **answer}
+    return found.finish(attempt, {name: value for name, value in given.items() if value is not None}, CALLBACK)
+
+
+def test_what_begins_a_login(issuer: FakeIssuer) -> None:
+    where, attempt = client(issuer, login_scope="openid groups").begin(CALLBACK, "/ui/x")
+    query = {name: values[0] for name, values in parse_qs(urlsplit(where).query).items()}
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).decode().rstrip("=")
+    assert where.startswith(f"{issuer.url}/auth?")
+    assert query == {
+        "tenant": "a",
+        "response_type": "code",
+        "client_id": "us",
+        "redirect_uri": CALLBACK,
+        "scope": "openid groups",
+        "state": attempt.state,
+        "nonce": attempt.nonce,
+        "code_challenge": challenge,
+        "code_challenge_method": "S256",
+    }
+    assert len({attempt.state, attempt.nonce, attempt.verifier}) == 3
+    assert min(map(len, (attempt.state, attempt.nonce, attempt.verifier))) == 43
+
+
+def test_a_login_that_began_is_sealed(issuer: FakeIssuer) -> None:
+    _, attempt = client(issuer).begin(CALLBACK, "/ui")
+    sealed = attempt.sealed(KEY)
+    assert LoginAttempt.opened(sealed, KEY) == attempt
+    assert attempt.verifier not in sealed
+    changed = sealed[:-2] + ("A" if sealed[-2] != "A" else "B") + sealed[-1]
+    for wrong in (changed, sealed[:20], "", "é", attempt.sealed(b"o" * 32)):
+        assert LoginAttempt.opened(wrong, KEY) is None
+    assert len(replace(attempt, back="b" * 1000).sealed(KEY)) < 2000, "a cookie takes 4096 bytes"
+
+
+def test_who_logged_in_is_who_a_bearer_token_names(issuer: FakeIssuer) -> None:
+    who = finish(issuer, client(issuer), {"name": "Ann \u00c4"})
+    assert (who.identity.subject, who.identity.groups, who.identity.issuer) == ("ann", frozenset({"team"}), issuer.url)
+    assert (
+        who.identity
+        == TokenVerifier(Settings(oidc_issuers=(issuer.url,), oidc_audience=(AUDIENCE,)))
+        .verify(issuer.token(groups=["team"]))
+        .identity
+    )
+    assert who.displayname == "Ann \u00c4"
+    ((authorization, form),) = issuer.posted
+    assert (authorization, form["client_id"], form["redirect_uri"]) == ("", "us", CALLBACK)
+    assert len(form["code_verifier"]) == 43
+
+
+@pytest.mark.parametrize("methods", [None, ["client_secret_post"]])
+def test_a_client_with_a_secret_says_it_as_the_issuer_wants(
+    issuer: FakeIssuer, tmp_path: Path, methods: list[str] | None
+) -> None:
+    if methods:
+        issuer.metadata["token_endpoint_auth_methods_supported"] = methods
+    (tmp_path / "secret").write_text("a b:c\n")
+    finish(issuer, client(issuer, login_client_secret=f"file:{tmp_path / 'secret'}"))
+    ((authorization, form),) = issuer.posted
+    if methods:
+        assert (authorization, form["client_secret"]) == ("", "a b:c")
+    else:
+        assert base64.b64decode(authorization.removeprefix("Basic ")) == b"us:a+b%3Ac"
+        assert "client_secret" not in form
+
+
+@pytest.mark.parametrize(
+    ("claims", "why"),
+    [
+        ({"nonce": "of another login"}, "nonce"),
+        ({"nonce": None}, "nonce"),
+        ({"nonce": ["x"]}, "nonce"),
+        ({"aud": "another client"}, "audience"),
+        ({"aud": AUDIENCE}, "audience"),
+        ({"aud": ["us", "others"]}, "azp"),
+        ({"azp": "others"}, "azp"),
+        ({"iss": "https://evil.example"}, "issuer"),
+        ({"exp": 1}, "expired"),
+        ({"sub": ""}, "subject"),
+        ({"groups": {"a": "b"}}, "groups"),
+        ({"headers": {"typ": "at+jwt"}}, "typ"),
+        ({"key": ED_KEY, "algorithm": "EdDSA", "kid": "r1"}, "key"),
+    ],
+)
+def test_id_tokens_that_are_not_of_this_login(issuer: FakeIssuer, claims: dict[str, Any], why: str) -> None:
+    with pytest.raises(Unauthenticated, match=why):
+        finish(issuer, client(issuer), claims)
+
+
+def test_an_unsigned_id_token_counts_for_nothing(issuer: FakeIssuer) -> None:
+    found = client(issuer)
+    _, attempt = found.begin(CALLBACK, "/ui")
+    issuer.granted = (200, {"id_token": raw_token({"alg": "none"}, issuer.claims(aud="us", nonce=attempt.nonce))})
+    with pytest.raises(Unauthenticated, match="alg"):
+        found.finish(attempt, {"state": attempt.state, "code": "c"}, CALLBACK)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"state": "another"}, "another login"),
+        ({"state": ""}, "another login"),
+        ({"state": None}, "another login"),
+        ({"state": "é"}, "another login"),
+        ({"error": "access_denied", "error_description": "no\nway"}, r"access_denied: no way"),
+        ({"code": None}, "no code"),
+        ({"code": "c" * 5000}, "no code"),
+        ({"iss": "https://evil.example"}, "not of the issuer"),
+    ],
+)
+def test_answers_that_log_nobody_in(issuer: FakeIssuer, answer: dict[str, Any], why: str) -> None:
+    with pytest.raises(LoginFailed, match=why):
+        finish(issuer, client(issuer), **answer)
+    assert issuer.posted == [], "no code of it is shown to anybody"
+
+
+def test_an_issuer_that_names_itself_in_answers_does_so_in_all(issuer: FakeIssuer) -> None:
+    issuer.metadata["authorization_response_iss_parameter_supported"] = True
+    with pytest.raises(LoginFailed, match="not of the issuer"):
+        finish(issuer, client(issuer))
+    assert finish(issuer, client(issuer), iss=issuer.url).identity.subject == "ann"
+
+
+def test_a_login_has_its_time(issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = client(issuer)
+    _, attempt = found.begin(CALLBACK, "/ui")
+    monkeypatch.setattr(time, "time", lambda: attempt.expires + 1)
+    with pytest.raises(LoginFailed, match="longer than 10 minutes"):
+        found.finish(attempt, {"state": attempt.state, "code": "c"}, CALLBACK)
+
+
+@pytest.mark.parametrize(
+    ("granted", "error", "why"),
+    [
+        ((400, {"error": "invalid_grant"}), LoginFailed, "invalid_grant"),
+        ((400, b"<html>"), LoginFailed, "it answers 400"),
+        ((302, {"id_token": "x"}), LoginFailed, "refused"),
+        ((200, {"access_token": "x"}), LoginFailed, "no ID token"),
+        ((200, b"<html>"), AuthenticationUnavailable, "no JSON"),
+        ((200, b" " * (2 << 20)), AuthenticationUnavailable, "larger"),
+    ],
+)
+def test_token_endpoints_that_grant_nothing(issuer: FakeIssuer, granted: Any, error: Any, why: str) -> None:
+    found = client(issuer)
+    _, attempt = found.begin(CALLBACK, "/ui")
+    issuer.granted = granted
+    with pytest.raises(error, match=why):
+        found.finish(attempt, {"state": attempt.state, "code": "c"}, CALLBACK)
+
+
+def test_groups_come_from_userinfo_where_the_id_token_has_none(issuer: FakeIssuer) -> None:
+    issuer.metadata["userinfo_endpoint"] = f"{issuer.url}/userinfo"
+    issuer.userinfo = {"sub": "ann", "groups": ["staff"], "email": "ann@example.com"}
+    who = finish(issuer, client(issuer), {"groups": None})
+    assert (who.identity.groups, who.displayname) == (frozenset({"staff"}), "ann@example.com")
+
+
+def test_without_its_groups_nobody_gets_in(issuer: FakeIssuer) -> None:
+    """Rules may deny things to groups: somebody of whom they are unknown must not have more rights."""
+    issuer.metadata["userinfo_endpoint"] = f"{issuer.url}/userinfo"
+    issuer.userinfo = {"sub": "eve", "groups": []}
+    with pytest.raises(Unauthenticated, match="somebody else"):
+        finish(issuer, client(issuer), {"groups": None})
+    issuer.metadata["userinfo_endpoint"] = f"{issuer.url}/nothing"
+    with pytest.raises(AuthenticationUnavailable, match="404"):
+        finish(issuer, client(issuer), {"groups": None})
+
+
+def test_an_issuer_that_is_away(issuer: FakeIssuer) -> None:
+    found = client(issuer)
+    issuer.away = True
+    with pytest.raises(AuthenticationUnavailable, match="503"):
+        found.begin(CALLBACK, "/ui")
+    issuer.away = False
+    assert found.begin(CALLBACK, "/ui")
+    issuer.away = True
+    assert found.begin(CALLBACK, "/ui"), "what it said of itself holds a while"
+
+
+@pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint"])
+def test_endpoints_without_tls_are_not_used(issuer: FakeIssuer, name: str) -> None:
+    issuer.metadata[name] = "http://login.example/auth"
+    with pytest.raises(AuthenticationUnavailable, match="https"):
+        finish(issuer, client(issuer))
+
+
+def test_what_an_issuer_lacks_for_logins(issuer: FakeIssuer) -> None:
+    found = client(issuer)
+    assert found.faults() == ()
+    issuer.metadata |= {"code_challenge_methods_supported": ["plain"], "response_types_supported": ["id_token"]}
+    issuer.metadata |= {"token_endpoint": "http://login.example/", "scopes_supported": ["openid"]}
+    told = " ".join(client(issuer).faults())
+    for word in ("S256", "code flow", "token_endpoint", "scope profile"):
+        assert word in told
+
+
+def test_where_a_session_ends_at_the_issuer(issuer: FakeIssuer) -> None:
+    assert client(issuer).logout_url("hint", "https://r.example/ui") == ""
+    issuer.metadata["end_session_endpoint"] = f"{issuer.url}/end"
+    where = client(issuer).logout_url("hint", "https://r.example/ui")
+    assert parse_qs(urlsplit(where).query) == {
+        "client_id": ["us"],
+        "id_token_hint": ["hint"],
+        "post_logout_redirect_uri": ["https://r.example/ui"],
+    }
+
+
+def test_the_example_works(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "access" / "login.toml"
+    (tmp_path / "secret").write_text("s")
+    text = example.read_text(encoding="utf-8").replace("/etc/signalbook/login-secret", str(tmp_path / "secret"))
+    (tmp_path / "signalbook.toml").write_text(text)
+    found = load(environ={}, config=tmp_path / "signalbook.toml")
+    assert LoginClient(found, TokenVerifier(found)).issuer == "https://login.example.com/realms/staff"
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"login": "perhaps"}, "login is one of"),
+        ({"session_hours": 0.0}, "session_hours"),
+        ({"login_issuer": "https://a.example"}, "login_issuer"),
+        ({"login_client_id": "us"}, "login_client_id needs oidc_issuers"),
+        ({"login": "issuer"}, "login_client_id"),
+        ({"login_client_secret": "file:/nowhere/at/all"}, "cannot read"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict[str, Any], why: str) -> None:
+    found = Settings(**settings)
+    with pytest.raises(SettingError, match=why):
+        LoginClient(found, TokenVerifier(found))

@@ -1,0 +1,49 @@
+"""Sessions on each database."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from signalbook.storage.sessions import StoredSession
+from signalbook.storage.store import Store
+
+STAMP = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def session(id: str, **more: object) -> StoredSession:
+    given = {"subject": "ann", "created": STAMP, "expires": STAMP + timedelta(hours=1), **more}
+    return StoredSession(id=id, **given)  # type: ignore[arg-type]
+
+
+def test_what_was_stored_comes_back(store: Store) -> None:
+    given = session("a", groups=("x", "Zoë"), issuer="https://i", displayname="Ann", hint="sealed")
+    with store.write() as writer:
+        for each in (given, session("b", token="t"), session("c", issuer="https://i", created=STAMP - timedelta(1))):
+            writer.sessions.add(each)
+        writer.sessions.add(session("d", subject="Ann"))
+    with store.read() as reader:
+        assert reader.sessions.get("a") == given
+        assert reader.sessions.get("A") is None
+        assert reader.sessions.of("ann", "https://i") == ["c", "a"]
+        assert reader.sessions.of("ann", "") == ["b"]
+
+
+def test_all_servers_see_that_one_has_ended_and_need_not_see_that_one_began(store: Store) -> None:
+    """``generation`` is what other servers look at before they answer from memory."""
+    seen = [store.generation()]
+    with store.write() as writer:
+        writer.sessions.add(session("a"))
+        assert not writer.sessions.remove("b")
+    assert store.generation() == seen[-1]
+    with store.write() as writer:
+        assert writer.sessions.remove("a")
+    assert store.generation() != seen[-1]
+
+
+def test_what_has_expired_is_removed(store: Store) -> None:
+    with store.write() as writer:
+        writer.sessions.add(session("a", expires=STAMP))
+        writer.sessions.add(session("b", expires=STAMP + timedelta(microseconds=1)))
+        writer.sessions.remove_expired(STAMP)
+        assert writer.sessions.get("a") is None
+        assert writer.sessions.get("b") is not None
