@@ -11,14 +11,19 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.api.conftest import ADMINISTRATOR, PROXIED
+from tests.api.conftest import ADMINISTRATOR, PROXIED, put_policy
 from tests.api.kernel.test_connection import END, PATIENCE, exchange, last, listening, statuses
 
+from signalbook.access import sessions
+from signalbook.access.base import Identity
+from signalbook.access.sessions import LoggedIn
 from signalbook.api.app import Application
 from signalbook.api.kernel import admission, repeats
 from signalbook.metrics import HTTP
 from signalbook.server import build
 from signalbook.settings import Settings
+from signalbook.storage import open_store
+from signalbook.values import now
 
 LIVE_LAST = last(b"")
 GROUP = b"GET /schemagroups/g" + END
@@ -218,3 +223,24 @@ def test_they_are_counted(client: Client, repeated: list[bytes]) -> None:
     for _ in range(10):
         client.send(GROUP)
     assert (len(repeated), HTTP.hits, HTTP.misses) == (8, 9, 1)
+
+
+def test_what_somebody_in_particular_is_shown_is_never_kept(tmp_path: Path, repeated: list[bytes]) -> None:
+    """Others may have the same rights, and send the same headers; a cookie counts for some requests alone."""
+    with registry(tmp_path, base_url="http://localhost:8080", **PROXIED) as port:
+        store = open_store(f"sqlite:///{tmp_path}/r.db")
+        put_policy(store, {"who": ["anyone"], "role": "reader"})
+        with store.write() as transaction:
+            who = LoggedIn(identity=Identity(subject="ann"))
+            _, secret = sessions.begin(transaction.sessions, who, now(), 1.0)
+        store.close()
+        client = Client(port)
+        page = b"GET /ui" + END
+        cookie = b"\r\nCookie: signalbook-session-8080=%s\r\n\r\n" % secret.encode()
+        with closing(client.socket):
+            for request, mark in ((page, b"You are "), (GROUP.replace(b"groups/g", b"groups"), b"no-store")):
+                for _ in range(3):
+                    assert mark in client.send(request.replace(b"\r\n\r\n", cookie))
+                    assert mark not in client.send(request)
+    assert b"/ui" not in repeated
+    assert set(repeated) == {b"/schemagroups"}

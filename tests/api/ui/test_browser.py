@@ -5,18 +5,24 @@ One Chromium for the whole process; each test has a context, and so cookies and 
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, FilePayload, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, FilePayload, Page, expect, sync_playwright
+from tests.access.provider import AUDIENCE, Provider, provider
 from tests.serving import serving
 
+from signalbook.storage import open_store
+
+from ..conftest import bearer
 from ..test_pipelines import report
 from .conftest import PATHS, REGISTRY
 
@@ -28,6 +34,13 @@ OPTIONS = (
 )
 AUDIT = "async () => (await axe.run()).violations.map(v => [v.id, v.nodes.map(n => n.html)])"
 _PATIENT = 120_000
+POLICY = {
+    "rules": [
+        {"who": ["subject:root"], "role": "administrator"},
+        {"who": ["group:team"], "role": "writer"},
+        {"who": ["anyone"], "role": "reader", "on": ["/messagegroups/open"]},
+    ]
+}
 GROUPS: dict[str, Any] = {f"g{number:02}": {"description": "one of many"} for number in range(60)}
 
 
@@ -52,9 +65,39 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"{root}/ui"
 
 
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Provider]:
+    """A real issuer."""
+    with provider() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory, issuer: Provider) -> Iterator[str]:
+    """The explorer of a server with a policy, at which people log in."""
+    folder = tmp_path_factory.mktemp("closed")
+    database = f"sqlite:///{folder / 'signalbook.db'}"
+    (folder / "policy.json").write_text(json.dumps(POLICY))
+    (folder / "secret").write_text("explorer's + secret")
+    options = ("--access-file", "policy.json", "--oidc-issuers", issuer.url, "--oidc-audience", AUDIENCE)
+    client = ("--login-client-id", "explorer", "--login-client-secret", "file:secret")
+    with serving(folder, "--db", database, *options, *client) as root:
+        issuer.let_in(root)
+        with closing(open_store(database)) as store:
+            headers = bearer(store, "root")
+        for group in ("open", "closed"):
+            httpx.put(f"{root}/messagegroups/{group}", json={}, headers=headers, timeout=120).raise_for_status()
+        yield f"{root}/ui"
+
+
 @contextmanager
 def opened(
-    browser: Browser, url: str, *, width: int = 1400, scheme: str = "light", scripts: bool = True
+    browser: Browser,
+    url: str,
+    *,
+    width: int = 1400,
+    scheme: str = "light",
+    scripts: bool = True,
 ) -> Iterator[Page]:
     """A page in a browser of its own; anything that its policy forbids, or its scripts do wrong, fails the test."""
     context = browser.new_context(
@@ -65,7 +108,14 @@ def opened(
     # A busy machine must not fail a test.
     context.set_default_timeout(_PATIENT)
     page, wrong = context.new_page(), list[str]()
-    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    ours = urlsplit(url).netloc
+
+    def noted(message: ConsoleMessage) -> None:
+        # An issuer's pages are not ours.
+        if message.type in ("error", "warning") and urlsplit(page.url).netloc == ours:
+            wrong.append(message.text)
+
+    page.on("console", noted)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.goto(url)
     yield page
@@ -129,3 +179,37 @@ def test_a_message_is_tried_in_place(browser: Browser, url: str) -> None:
         page.set_input_files("#file", files=file)
         expect(page.locator("#message")).to_have_value("/wA=", timeout=_PATIENT)
         assert page.is_checked("input[name=base64]")
+
+
+def log_in(page: Page, user: str, issuer: Provider) -> None:
+    """At the issuer, by its own pages."""
+    page.get_by_role("link", name=f"Log in at {issuer.url}").click()
+    page.fill("input[name=login]", user)
+    page.fill("input[name=password]", "any")
+    page.get_by_role("button").click()
+    page.get_by_role("button", name="Continue").click()
+
+
+def test_people_log_in_at_the_issuer_and_out_again(browser: Browser, closed: str, issuer: Provider) -> None:
+    """Code flow, session, a form that writes, and both sessions ended; each page as a browser lets it be."""
+    group = f"{closed}/messagegroups/open"
+    with opened(browser, group, scripts=False, width=390) as page:
+        page.get_by_role("link", name="Log in").click()
+        log_in(page, "ann", issuer)
+        page.wait_for_url(group)
+        (cookie,) = [each for each in page.context.cookies() if each["name"].startswith("signalbook-session")]
+        assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Lax", "/")
+        page.get_by_role("link", name="Edit").click()
+        page.fill("input[name=name]", "by ann")
+        page.get_by_role("button", name="Save").click()
+        page.wait_for_url(group)
+        assert page.locator("h1").inner_text() == "by ann"
+        page.get_by_role("link", name="You are ann of the team").click()
+        page.get_by_role("button", name="Log out", exact=True).click()
+        page.get_by_role("button", name="Yes").click()
+        page.wait_for_url(f"{closed}/-/login**")
+        assert not [each for each in page.context.cookies() if each["name"].startswith("signalbook-session")]
+        page.goto(group)
+        page.get_by_role("link", name="Log in").click()
+        page.get_by_role("link", name=f"Log in at {issuer.url}").click()
+        page.wait_for_selector("input[name=login]")

@@ -231,4 +231,4 @@ def test_it_shows_what_the_identity_may_read(store: Store, serve: Serve) -> None
     nobody = show(client, "/messagegroups/open")
     assert nobody.status == 401
     assert "www-authenticate" in nobody.headers
-    assert "no login of their own yet" in nobody.words("main")
+    assert nobody.links()["Log in"] == "/ui/-/login?back=%2Fui%2Fmessagegroups%2Fopen"

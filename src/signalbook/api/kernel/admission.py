@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from starlette.types import Scope
 
 from signalbook.access.audit import Audit, Refusal, records
-from signalbook.access.authentication import Authenticator
+from signalbook.access.authentication import Authenticator, Credentials
 from signalbook.access.base import (
     ANONYMOUS,
     EVERYTHING,
@@ -28,10 +28,13 @@ from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.limits import Caller, Limits, TooManyRequests
 from signalbook.access.policy import Policy
+from signalbook.access.sessions import SessionEnded
 from signalbook.access.tokens import PATH as TOKENS
 from signalbook.api.kernel.caching import Freshness
 from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.cookies import session_secret
 from signalbook.api.kernel.origins import READS, PageRefused
+from signalbook.api.kernel.requests import base_url
 from signalbook.engine.write.quotas import QuotaExceeded
 from signalbook.errors import SignalbookError
 from signalbook.metrics import REFUSED, api_of
@@ -136,7 +139,7 @@ class Admission:
         if writes:
             scope["admit_again"] = partial(self._admit_again, scope)
             if self._settings.audit != "off":
-                scope["access"] = admitted.at(self._origin(scope))
+                scope["access"] = admitted.at(self.origin(scope))
 
     async def access(self, scope: Scope) -> Access:
         """What whoever makes a request may do now. Raises as ``admit``."""
@@ -151,6 +154,10 @@ class Admission:
         now = int(time.time() / _RECENT) == moment.tick
         if not now or (self._generation is not None and self._generation() != moment.generation):
             return None
+        for name, _ in scope["headers"]:
+            # Whether the cookie of a session counts depends on what is asked for.
+            if name == b"cookie" and name in self._identifying:
+                return None
         return moment.admitted.get(self._identified(scope))
 
     async def turn(self, scope: Scope) -> asyncio.Semaphore | None:
@@ -180,7 +187,12 @@ class Admission:
         if records(self._settings, access) if access is not None else self._settings.audit != "off":
             who = ANONYMOUS if access is None else access.identity
             words = f"{status.value} {status.phrase}{why}"
-            self._audit.refused(Refusal(who=who, origin=self._origin(scope), action=action, error=words), xid)
+            self._audit.refused(Refusal(who=who, origin=self.origin(scope), action=action, error=words), xid)
+
+    async def is_governed(self) -> bool:
+        """Whether there is a policy, so that it matters who somebody is."""
+        generation = self._generation() if self._generation is not None else None
+        return (await self._look(int(time.time() / _RECENT), generation)).policy is not None
 
     async def refused_page(self, refusal: PageRefused, scope: Scope) -> None:
         """Count and record that a request was refused before anybody asked who makes it."""
@@ -197,15 +209,16 @@ class Admission:
                 recorded = True
         if recorded:
             words = f"{refusal.response.status} {HTTPStatus(refusal.response.status).phrase}: {refusal.reason}"
-            self._audit.refused(Refusal(who=ANONYMOUS, origin=self._origin(scope), action=_REQUEST, error=words))
+            self._audit.refused(Refusal(who=ANONYMOUS, origin=self.origin(scope), action=_REQUEST, error=words))
 
     def read(self, scope: Scope, status: int) -> None:
         """Tell the audit's lines of a read."""
         access: Access | None = scope.get("access")
         if access is not None and records(self._settings, access):
-            self._audit.read(access.identity, self._origin(scope), scope["path"], status)
+            self._audit.read(access.identity, self.origin(scope), scope["path"], status)
 
-    def _origin(self, scope: Scope) -> RequestOrigin:
+    def origin(self, scope: Scope) -> RequestOrigin:
+        """Where a request came from."""
         client = scope.get("client")
         peer = client[0] if client else ""
         forwarded = self._authenticator.forwarded(scope) if peer else ""
@@ -233,7 +246,14 @@ class Admission:
         """All that tells who makes a request."""
         client = scope.get("client")
         identifying = [header for header in scope["headers"] if header[0] in self._identifying]
-        return (client and client[0], scope.get("certificate"), *identifying)
+        scope["session_secret"] = secret = ""
+        for header in identifying:
+            if header[0] == b"cookie":
+                scope["session_secret"] = secret = session_secret(scope, base_url(scope, self._settings))
+                # Whatever else is in it tells nothing of who asks.
+                identifying = [header for header in identifying if header[0] != b"cookie"]
+                break
+        return (client and client[0], scope.get("certificate"), secret, *identifying)
 
     async def _look(self, tick: int, generation: Hashable) -> _Moment:
         """What is known as of now."""
@@ -263,7 +283,7 @@ class Admission:
                 raise CredentialsNeeded
         elif self._exposed and not self._control.open:  # it would not have started so: the policy is gone since
             raise CredentialsNeeded("nobody has said who may do what here")
-        found = Admitted(access, self._limits.caller(access, self._origin(scope).address), {})
+        found = Admitted(access, self._limits.caller(access, self.origin(scope).address), {})
         if known:
             moment.admitted[key] = found
         return found
@@ -276,16 +296,28 @@ class Admission:
 
     async def _identity(self, scope: Scope, generation: Hashable) -> Identity:
         credentials = self._authenticator.credentials(scope)
-        if credentials is None:
-            return ANONYMOUS
+        return ANONYMOUS if credentials is None else await self._proved(credentials, scope, generation)
+
+    async def identify(self, credentials: Credentials, scope: Scope) -> Identity:
+        """Who has these credentials now, which did not come in a header. Raises as ``admit``."""
+        generation = await self._freshness.now() if self._generation is None else self._generation()
+        return await self._proved(credentials, scope, generation)
+
+    async def _proved(self, credentials: Credentials, scope: Scope, generation: Hashable) -> Identity:
         known = self._authenticator.known(credentials, generation)
         if known is not None:
             return known
         try:
             return await self._workers.read(partial(self._authenticator.identify, credentials, generation))
+        except SessionEnded:
+            raise
         except Unauthenticated:
             # Only of those that are wrong: no guessing locks out who has the right ones.
-            address, logins = self._origin(scope).address, self._limits.logins
-            logins.check(address, credentials.claimed)
-            logins.failed(address, credentials.claimed, credentials)
+            self.failed_login(scope, credentials.claimed, credentials)
             raise
+
+    def failed_login(self, scope: Scope, claimed: str, credentials: Hashable) -> None:
+        """Count a failed login. Raises ``TooManyRequests`` if it had to wait."""
+        address, logins = self.origin(scope).address, self._limits.logins
+        logins.check(address, claimed)
+        logins.failed(address, claimed, credentials)

@@ -93,7 +93,7 @@ def error_response(error: Exception, subject: str) -> Response:
             return plain_response(HTTPStatus.UNAUTHORIZED, subject, str(error))
         case Conflict():
             return plain_response(HTTPStatus.CONFLICT, error.subject, error.detail)
-        case Forbidden():
+        case Denied() | Forbidden():
             return plain_response(HTTPStatus.FORBIDDEN, subject, str(error))
         case TooManyRequests():
             response = plain_response(HTTPStatus.TOO_MANY_REQUESTS, subject, str(error))

@@ -25,6 +25,7 @@ from signalbook.access.base import ANONYMOUS, NOTHING, Action, CredentialsNeeded
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.limits import TooManyRequests
+from signalbook.access.sessions import SessionEnded
 from signalbook.api.kernel.admission import Admission
 from signalbook.api.kernel.caching import (
     CachedResponses,
@@ -37,12 +38,13 @@ from signalbook.api.kernel.caching import (
 )
 from signalbook.api.kernel.commits import Commits, Workers
 from signalbook.api.kernel.compression import AT_ONCE, coding, compressed
+from signalbook.api.kernel.cookies import SESSION
 from signalbook.api.kernel.errors import NotAllowed, error_response
 from signalbook.api.kernel.large_requests import LargeRequests
 from signalbook.api.kernel.origins import READS, is_loopback
 from signalbook.api.kernel.requests import Disconnected, HTTPRequest, LargeBody, base_url, read_body
-from signalbook.api.kernel.responses import Response, Sendable, laid_out, options_response
-from signalbook.api.kernel.streaming import SpooledResponse
+from signalbook.api.kernel.responses import Header, Response, Sendable, laid_out, options_response
+from signalbook.api.kernel.streaming import SpooledResponse, unkept
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.quotas import QuotaExceeded
@@ -79,7 +81,8 @@ class Kernel:
     one that answers from this process's own memory and disk in microseconds, wrong for one across a network. Requests
     with large bodies go to ``large_requests``. What is written is ``held`` to what one API was told for all.
     ``small_work`` and ``large_work`` are for what writes leave for later: threads of their own, so that what is large
-    keeps nobody else waiting, and few of them, since each slows down all that runs.
+    keeps nobody else waiting, and few of them, since each slows down all that runs. ``issuers`` are for logins: what is
+    asked there may take seconds.
     """
 
     engine: Engine
@@ -88,6 +91,7 @@ class Kernel:
     workers: Workers
     small_work: Workers
     large_work: Workers
+    issuers: Workers
     commits: Commits[Batch]
     cache: CachedResponses = field(default_factory=CachedResponses)
     freshness: Freshness
@@ -127,6 +131,7 @@ class Kernel:
             workers=workers,
             small_work=Workers(threads=2, timeout=settings.request_timeout, name="work"),
             large_work=Workers(threads=1, timeout=settings.request_timeout, name="work"),
+            issuers=Workers(threads=4, timeout=settings.request_timeout, name="issuer"),
             commits=Commits(engine.batch, Batch.expect, timeout=settings.request_timeout),
             freshness=freshness,
             control=control,
@@ -179,7 +184,7 @@ class Kernel:
         if self.large_requests is not None:
             self.large_requests.close()
         self.commits.close()
-        for each in (self.workers, self.small_work, self.large_work):
+        for each in (self.workers, self.small_work, self.large_work, self.issuers):
             each.close()
         self.authenticator.usage.stop()
 
@@ -187,10 +192,11 @@ class Kernel:
 class Endpoint(ABC):
     """An ASGI application that answers every request with one response value.
 
-    One that is ``public`` is for everybody, and asks nobody who he is.
+    One that is ``public`` is for everybody, and asks nobody who he is. One that is ``personal`` says who asks.
     """
 
     public = False
+    personal = False
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -215,6 +221,10 @@ class Endpoint(ABC):
             response = self.failed(StorageBusy(_STOPPED if scope["method"] in READS else _STOPPED_WRITE), scope)
         except Exception as error:
             response = self.failed(error, scope)
+        if self.personal or scope.get("session_secret"):
+            response = self.completed(response, scope)
+            # Others with the same rights, and the same headers, are not the same people.
+            scope.pop("repeatable", None)
         if self.kernel.audit.reads and not self.public and scope["method"] in READS:
             self.kernel.admission.read(scope, response.status if isinstance(response, Response) else HTTPStatus.OK)
         if isinstance(response, Response):
@@ -245,6 +255,14 @@ class Endpoint(ABC):
         except StorageBusy:  # it is there, and worth more now than its size
             return response
 
+    def completed(self, response: Sendable, scope: Scope) -> Sendable:
+        """What is sent of a ``response``, which may have been made for others with the same rights.
+
+        No cache keeps what a session is shown: none knows a cookie for credentials, as it does ``Authorization``.
+        """
+        access: Access | None = scope.get("access")
+        return response if access is None or not access.identity.session else unkept(response)
+
     @abstractmethod
     async def respond(self, scope: Scope, receive: Receive) -> Sendable:
         """The response to a request."""
@@ -268,8 +286,14 @@ class Endpoint(ABC):
                 return self.failed(error, scope)
             error = CredentialsNeeded(str(error))
         response = self.failed(error, scope)
-        challenges = self.kernel.admission.challenges(base_url(scope, self.kernel.settings), error)
-        return replace(response, headers=(*response.headers, *challenges))
+        headers = self.challenges(error, scope)
+        if isinstance(error, SessionEnded):
+            headers = (*headers, SESSION.removed(base_url(scope, self.kernel.settings)))
+        return replace(response, headers=(*response.headers, *headers))
+
+    def challenges(self, error: Unauthenticated, scope: Scope) -> tuple[Header, ...]:
+        """The headers that tell what credentials are taken here."""
+        return self.kernel.admission.challenges(base_url(scope, self.kernel.settings), error)
 
 
 class PathEndpoint(Endpoint):

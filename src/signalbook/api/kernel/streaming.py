@@ -20,7 +20,8 @@ from typing import IO, Any, Final, Protocol
 from starlette.types import Receive, Scope, Send
 
 from signalbook.access.base import AuthenticationUnavailable, Forbidden, Unauthenticated
-from signalbook.api.kernel.responses import Response, write_all
+from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.responses import Response, Sendable, write_all
 from signalbook.engine.engine import HistoryPruned
 from signalbook.events.feed import Head
 from signalbook.storage.base import StorageError
@@ -45,6 +46,21 @@ _ENDS: Final = (StorageError, HistoryPruned, Unauthenticated, AuthenticationUnav
 _RETRY_MILLISECONDS: Final = 1000
 
 
+def without_keeping(response: Response) -> Response:
+    """``response`` for one reader and one time."""
+    headers = tuple(header for header in response.headers if header[0] not in ("Cache-Control", "ETag"))
+    return replace(response, headers=(*headers, NO_STORE), etag="")
+
+
+def unkept(response: Sendable) -> Sendable:
+    """``response``, kept by no cache on its way; events are not anyway."""
+    if isinstance(response, Response):
+        return without_keeping(response)
+    if isinstance(response, SpooledResponse):
+        response.kept = False
+    return response
+
+
 class Abandoned(Exception):
     """The client went away: nobody wants the rest."""
 
@@ -61,6 +77,8 @@ class SpooledResponse:
         self._timeout = timeout
         self.begun: asyncio.Future[Response] = self._loop.create_future()
         self._file: IO[bytes] | None = None
+        self.kept = True
+        """Whether caches may keep it."""
         self._abandoned = False
         # What follows belongs to the event loop; the thread only schedules calls there.
         self._users = 2
@@ -90,7 +108,7 @@ class SpooledResponse:
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what has begun. What fails on the way ends the connection: no client shall take it for complete."""
-        head = self.begun.result()
+        head = self.begun.result() if self.kept else without_keeping(self.begun.result())
         gone = asyncio.ensure_future(_disconnected(receive))
         gone.add_done_callback(lambda _: self._news.set())
         try:

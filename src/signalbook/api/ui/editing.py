@@ -15,13 +15,13 @@ from starlette.routing import Route
 
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
-from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.errors import NO_STORE, Denied
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.forms import Entered, Field, Form, Posted, form_of, shown_field
 from signalbook.api.ui.formtokens import FormToken, FormTokens
-from signalbook.api.ui.pages import PATH, ErrorContent, FormPage, Page, Pages, crumbs
+from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
 from signalbook.engine.engine import Batch
 from signalbook.engine.read.view import View
@@ -34,6 +34,10 @@ from signalbook.xid import ROOT, Kind, Xid
 EDIT: Final = f"{PATH}/-/edit"
 MOST_BYTES: Final = 1 << 20
 """Of a form, percent-encoded."""
+_FORGED: Final = (
+    "Nothing was written: the form is from another browser, another session, another user or another site, or its "
+    "cookie is gone. Open it anew."
+)
 _STORED: Final = 4_000
 _MOST: Final = 50
 _ABOUT: Final = {
@@ -101,7 +105,7 @@ class Editing:
         entered = Entered.read(await request.body(MOST_BYTES), request)
         path = _path(request)
         if not await self._tokens.knows(entered.token, request, path):
-            return self._forged(request)
+            raise Denied(_FORGED)
         xid = await self._kernel.workers.read(partial(self._found, path, request.access))
         depth = self._kernel.settings.max_depth
         posted = Posted(xid=xid, entered=entered, root=request.root, access=request.access, max_depth=depth)
@@ -146,20 +150,6 @@ class Editing:
     def _found(self, path: str, access: Access) -> Xid:
         with self._kernel.engine.reading(access) as view:
             return _target(view, path)
-
-    def _forged(self, request: HTTPRequest) -> Response:
-        detail = "The form is from another browser, another user or another site, or its cookie is gone: open it anew."
-        content = ErrorContent(
-            status=HTTPStatus.FORBIDDEN,
-            title="Nothing was written",
-            detail=detail,
-            subject=request.subject,
-            instance="",
-            faults=(),
-            login=False,
-        )
-        page = Page(template="error.html", title="403 Forbidden", content=content, status=HTTPStatus.FORBIDDEN)
-        return self._pages.response(page, request.root, NO_STORE)
 
 
 def _path(request: HTTPRequest) -> str:

@@ -1,8 +1,8 @@
 """Tokens of forms that write: signed double submit, so that only a form of this server's own pages is taken.
 
-A browser has a random value in a cookie, a form the HMAC of that value, of who asks and of the form's path. A page of
-another site can neither read nor set the cookie, nor make the HMAC. There are no sessions: servers over one database
-share the key, which is stored there, beside the registry.
+A browser has a random value in a cookie, a form the HMAC of that value, of who asks, of the session and of the form's
+path. A page of another site can neither read nor set the cookie, nor make the HMAC. Servers over one database share the
+key, which is stored there, beside the registry.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ import re
 import secrets
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
-from starlette.requests import cookie_parser
-
+from signalbook.api.kernel.cookies import Cookie
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Header
 from signalbook.api.kernel.routing import Kernel
-from signalbook.api.ui.pages import PATH
 from signalbook.engine.engine import Session
 
-COOKIE: Final = "signalbook-form"
+FORM: Final = Cookie(name="signalbook-form", same_site="Strict")
 _KEY: Final = "ui/forms"
 _BYTES: Final = 32
 _VALUE: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
@@ -49,7 +46,7 @@ class FormTokens:
         headers: tuple[Header, ...] = ()
         if not value:
             value = secrets.token_urlsafe(_BYTES)
-            headers = (_set_cookie(value, request.root),)
+            headers = (FORM.set(value, request.root),)
         return FormToken(text=await self._signed(value, request, path), headers=headers)
 
     async def knows(self, text: str, request: HTTPRequest, path: str) -> bool:
@@ -58,12 +55,17 @@ class FormTokens:
         known = await self._signed(value, request, path)
         return hmac.compare_digest(known.encode(), text.encode()) and bool(value)
 
-    async def _signed(self, value: str, request: HTTPRequest, path: str) -> str:
+    async def key(self, purpose: bytes) -> bytes:
+        """A key of 256 bits that all servers have, for a purpose of its own."""
         if self._known is None:
             self._known = bytes.fromhex(await self._kernel.write(_stored_key))
+        return hmac.digest(self._known, purpose, "sha256")
+
+    async def _signed(self, value: str, request: HTTPRequest, path: str) -> str:
+        who = request.access.identity
         # Neither a name nor a path makes one text of two: both are quoted.
-        bound = repr((value, request.access.identity.name, path))
-        return hmac.digest(self._known, bound.encode("utf-8", "backslashreplace"), "sha256").hex()
+        bound = repr((value, who.name, who.session, path))
+        return hmac.digest(await self.key(b"forms"), bound.encode("utf-8", "backslashreplace"), "sha256").hex()
 
 
 def _stored_key(session: Session) -> str:
@@ -77,11 +79,5 @@ def _stored_key(session: Session) -> str:
 
 def _cookie(request: HTTPRequest) -> str:
     """The value that this browser has, empty if it has none."""
-    value = cookie_parser(request.headers.get("cookie", "")).get(COOKIE, "")
+    value = FORM.of(request.scope, request.root)
     return value if _VALUE.fullmatch(value) else ""
-
-
-def _set_cookie(value: str, root: str) -> Header:
-    url = urlsplit(root)
-    secure = "; Secure" if url.scheme == "https" else ""
-    return "Set-Cookie", f"{COOKIE}={value}; HttpOnly; SameSite=Strict; Path={url.path}{PATH}{secure}"

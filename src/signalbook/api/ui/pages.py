@@ -9,24 +9,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from http import HTTPStatus
-from typing import ClassVar, Final, TypeAlias
-from urllib.parse import urlsplit
+from typing import Any, ClassVar, Final, TypeAlias
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from starlette.types import Scope
+from starlette.types import Receive, Scope
 
 from signalbook import __version__
-from signalbook.access.base import NOTHING, Action
+from signalbook.access.base import ANONYMOUS, NOTHING, Action, Forbidden, Identity, Unauthenticated
 from signalbook.access.decisions import Access
-from signalbook.api.kernel.errors import NotAllowed
+from signalbook.api.kernel.cookies import PAGES
+from signalbook.api.kernel.errors import Denied, NotAllowed
 from signalbook.api.kernel.requests import base_url, query_pairs, raw_path
-from signalbook.api.kernel.responses import Header, Response, options_response
-from signalbook.api.kernel.routing import EntityAPI, Handler, Kernel, PathEndpoint
+from signalbook.api.kernel.responses import Header, Response, Sendable, options_response
+from signalbook.api.kernel.routing import Endpoint, EntityAPI, Handler, Kernel, PathEndpoint
+from signalbook.api.kernel.streaming import unkept
 from signalbook.api.ui.assets import PATH as STATIC
 from signalbook.api.ui.assets import assets
 from signalbook.engine.engine import Session
@@ -35,7 +37,9 @@ from signalbook.settings import Settings
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid
 
-PATH: Final = "/ui"
+PATH: Final = PAGES
+LOGIN: Final = f"{PATH}/-/login"
+IDENTITY: Final = f"{PATH}/-/identity"
 SECURITY: Final[tuple[Header, ...]] = (
     (
         "Content-Security-Policy",
@@ -47,6 +51,12 @@ SECURITY: Final[tuple[Header, ...]] = (
     ("Cross-Origin-Opener-Policy", "same-origin"),
 )
 """Nothing runs or loads but what this server serves, whatever somebody wrote into an attribute."""
+_VARY: Final[Header] = ("Vary", "Cookie")
+_WHO: Final = '<span class="who"></span>'
+"""Where the layout says who reads a page. No text of anybody becomes an element."""
+_NAME: Final = 40
+_BACK: Final = 1000
+_MOST_PRINCIPALS: Final = 50
 _MOST_PARAMETERS: Final = 100
 _READS: Final = ("GET", "HEAD", "OPTIONS")
 # Characters that show nothing, or turn around what others show: a reader has to see that they are there.
@@ -156,17 +166,48 @@ class Pages:
     def response(self, page: Page, root: str, *headers: Header) -> Response:
         """A page as a response."""
         body = self.html(page, root).encode("utf-8", "replace")
-        return Response(
-            status=page.status, headers=(("Content-Type", "text/html; charset=utf-8"), *SECURITY, *headers), body=body
-        )
+        own = {name for name, _ in headers}
+        security = (header for header in SECURITY if header[0] not in own)
+        content = ("Content-Type", "text/html; charset=utf-8")
+        return Response(status=page.status, headers=(content, *security, _VARY, *headers), body=body)
 
-    def failed(self, response: Response, root: str) -> Response:
+    def personal(self, response: Response, scope: Scope) -> Response:
+        """A page that may have been made for others with the same rights, for who asks: it says who that is."""
+        access: Access | None = scope.get("access")
+        if access is not None and access.unrestricted:
+            return response
+        root = base_url(scope, self.settings)
+        identity = ANONYMOUS if access is None else access.identity
+        line = self.who_line(identity, root, back_to(scope))
+        body = response.body.replace(_WHO.encode("ascii"), line.encode("utf-8", "replace"), 1)
+        return replace(response, body=body)
+
+    def who_line(self, identity: Identity, root: str, back: str) -> str:
+        """Who reads a page, with a link to what he may do; for nobody in particular a link to log in."""
+        base = urlsplit(root).path
+        if identity != ANONYMOUS:
+            name = str(shown_text(identity.displayname or identity.name))
+            shown = name if len(name) <= _NAME else f"{name[:_NAME]}…"
+            you = Markup('<span class="who"><a href="{}"><span class="unseen">You are </span><bdi>{}</bdi></a></span>')
+            return you.format(base + IDENTITY, shown)
+        if self.settings.login == "off":
+            return ""
+        link = f"{base}{LOGIN}?{urlencode({'back': back})}"
+        return Markup('<span class="who"><a href="{}">Log in</a></span>').format(link)
+
+    def failed(self, response: Response, error: Exception, scope: Scope) -> Response:
         """The error of an API, which is JSON, as a page: with the same status, headers and words."""
+        root = base_url(scope, self.settings)
         body: JSONObject = msgspec.json.decode(response.body)
+        content = ErrorContent.of(body, response.status)
+        if isinstance(error, Denied):
+            content = replace(content, login=False)
+        elif content.login:
+            content = replace(content, **_about_access(error, scope, self.settings))
         page = Page(
             template="error.html",
             title=f"{response.status} {HTTPStatus(response.status).phrase}",
-            content=ErrorContent.of(body, response.status),
+            content=content,
             crumbs=(Crumb(text="Registry", href=""),),
             status=response.status,
         )
@@ -174,9 +215,40 @@ class Pages:
         return self.response(page, root, *kept)
 
 
+def back_to(scope: Scope) -> str:
+    """Where a page is below the root of the registry, to come back to."""
+    query = scope["query_string"].decode("latin-1")
+    path = raw_path(scope) + (f"?{query}" if query else "")
+    return path if is_page(path) else PATH
+
+
+def is_page(path: str) -> bool:
+    """Whether a path, with its query, is of the explorer: nobody is sent anywhere else."""
+    # Behind the URL of the registry it cannot name another host, and it cannot end the header that it is in.
+    page = path == PATH or path.startswith((f"{PATH}/", f"{PATH}?"))
+    return page and len(path) <= _BACK and path.isascii() and path.isprintable() and "\\" not in path
+
+
+def _about_access(error: Exception, scope: Scope, settings: Settings) -> dict[str, Any]:
+    """What of ``ErrorContent`` says who was refused, and what would help."""
+    access: Access | None = scope.get("access")
+    identity = ANONYMOUS if access is None else access.identity
+    known = identity != ANONYMOUS
+    return {
+        "who": (identity.displayname or identity.name) if known else "",
+        "principals": tuple(sorted(identity.principals)[:_MOST_PRINCIPALS]) if known else (),
+        "missing": f"{error.action.word} on {error.xid}" if isinstance(error, Forbidden) else "",
+        "entry": "" if settings.login == "off" else f"/-/login?{urlencode({'back': back_to(scope)})}",
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorContent:
-    """What is wrong, where, and every finding. ``login`` says that other credentials may help."""
+    """What is wrong, where, and every finding. ``login`` says that other credentials may help.
+
+    ``who`` was refused, whom rules call ``principals``; ``missing`` is what no rule allows him; ``entry`` leads to the
+    login, where there is one.
+    """
 
     status: int
     title: str
@@ -185,6 +257,10 @@ class ErrorContent:
     instance: str
     faults: tuple[tuple[str, str], ...]
     login: bool
+    who: str = ""
+    principals: tuple[str, ...] = ()
+    missing: str = ""
+    entry: str = ""
 
     @classmethod
     def of(cls, body: JSONObject, status: int) -> ErrorContent:
@@ -204,7 +280,34 @@ class ErrorContent:
 PageFunction: TypeAlias = Callable[[View, UIRequest], Page]
 
 
-class ReadPage(EntityAPI[UIRequest]):
+class _Personal(Endpoint):
+    """What all pages have in common: they are made for everybody with the same rights, and say who reads them."""
+
+    personal = True
+    _pages: Pages
+
+    def completed(self, response: Sendable, scope: Scope) -> Sendable:
+        """A page for who asks, which no cache keeps once he has said who he is."""
+        if isinstance(response, Response):
+            response = self._pages.personal(response, scope)
+        return unkept(response) if _is_known(scope) else super().completed(response, scope)
+
+    def challenges(self, error: Unauthenticated, scope: Scope) -> tuple[Header, ...]:
+        """Without Basic where there is a page to log in: browsers would ask for a password before they show it."""
+        found = super().challenges(error, scope)
+        return found if self.kernel.settings.login == "off" else tuple(each for each in found if "Basic" not in each[1])
+
+    def failed(self, error: Exception, scope: Scope) -> Response:
+        """An error as a page."""
+        return self._pages.failed(super().failed(error, scope), error, scope)
+
+
+def _is_known(scope: Scope) -> bool:
+    access: Access | None = scope.get("access")
+    return access is not None and access.identity != ANONYMOUS
+
+
+class ReadPage(_Personal, EntityAPI[UIRequest]):
     """Serves what one function makes of the registry, from memory until something is committed."""
 
     writes: ClassVar[frozenset[str]] = frozenset()
@@ -247,20 +350,24 @@ class ReadPage(EntityAPI[UIRequest]):
         """Never: no method is among ``writes``."""
         raise NotAllowed(subject=request.subject, allow=_READS, action=request.method)
 
-    def failed(self, error: Exception, scope: Scope) -> Response:
-        """An error as a page."""
-        return self._pages.failed(super().failed(error, scope), base_url(scope, self.kernel.settings))
+    async def respond(self, scope: Scope, receive: Receive) -> Sendable:
+        """The page, or that the browser has it; what it was shown before its user logged in is another one."""
+        if _is_known(scope):
+            scope["headers"] = [header for header in scope["headers"] if header[0] != b"if-none-match"]
+        return await super().respond(scope, receive)
 
 
-class FormPage(PathEndpoint):
+class FormPage(_Personal, PathEndpoint):
     """A path with handlers of its own, for what asks or changes more than the registry; its errors are pages."""
 
     def __init__(
-        self, handlers: Mapping[str, Handler], kernel: Kernel, pages: Pages, *, needs: Action = NOTHING
+        self,
+        handlers: Mapping[str, Handler],
+        kernel: Kernel,
+        pages: Pages,
+        *,
+        needs: Action = NOTHING,
+        public: bool = False,
     ) -> None:
-        super().__init__(handlers, kernel, needs=needs)
+        super().__init__(handlers, kernel, needs=needs, public=public)
         self._pages = pages
-
-    def failed(self, error: Exception, scope: Scope) -> Response:
-        """An error as a page."""
-        return self._pages.failed(super().failed(error, scope), base_url(scope, self.kernel.settings))

@@ -25,6 +25,7 @@ from signalbook.api.ui import (
 )
 from signalbook.api.ui.definitions import is_message
 from signalbook.api.ui.editing import Editing
+from signalbook.api.ui.login import LoginPages
 from signalbook.api.ui.pages import PATH, Page, PageFunction, Pages, ReadPage, UIRequest
 from signalbook.api.ui.trying import Trying
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
@@ -52,13 +53,14 @@ def routes(
         raise SettingError(f"ui is on or off, not {kernel.settings.ui!r}")
     if kernel.settings.ui == "off":
         return []
-    pages = Pages()
+    pages = Pages(kernel.settings)
     entity = ReadPage(kernel, pages, registry_page)
     return [
         *assets.routes(kernel),
         *(Route(path, ReadPage(kernel, pages, page)) for path, page in OTHERS.items()),
         *Trying(kernel, pages).routes(),
         *Editing(kernel, pages).routes(),
+        *LoginPages(kernel, pages).routes(),
         *pipelines.PipelinePages(kernel, pages, reports).routes(),
         *subscriptions.SubscriptionPages(kernel, pages, stored, replication).routes(),
         Route(PATH, entity),

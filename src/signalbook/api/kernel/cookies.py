@@ -1,0 +1,81 @@
+"""Cookies: how they are named, set and read, and for which requests that of a session counts (RFC 6265bis).
+
+Over https every cookie has the prefix ``__Host-``: no other host can set it, not even one of the same domain. Without
+TLS, which is for this machine alone, the port is part of the name, since browsers keep the cookies of all ports
+together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.requests import cookie_parser
+from starlette.types import Scope
+
+from signalbook.api.kernel.origins import READS
+from signalbook.api.kernel.responses import Header
+from signalbook.uris import is_secure
+
+PAGES: Final = "/ui"
+"""The path of the explorer: it alone takes writes of a session, since all its forms have tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cookie:
+    """A cookie of this server, which no script reads. ``same_site`` is ``Lax`` or ``Strict``."""
+
+    name: str
+    same_site: str
+
+    def of(self, scope: Scope, root: str) -> str:
+        """Its value in a request to the registry at ``root``, empty if it is not there."""
+        name = _name(self.name, root)
+        for each, value in scope["headers"]:
+            if each == b"cookie" and (found := cookie_parser(value.decode("latin-1")).get(name)):
+                return found
+        return ""
+
+    def set(self, value: str, root: str, *, seconds: int | None = None) -> Header:
+        """The header that sets it; without ``seconds`` it lasts as long as the browser runs."""
+        lasts = "" if seconds is None else f"; Max-Age={seconds}"
+        secure = "; Secure" if _is_https(root) else ""
+        text = f"{_name(self.name, root)}={value}; HttpOnly; SameSite={self.same_site}; Path=/{lasts}{secure}"
+        return "Set-Cookie", text
+
+    def removed(self, root: str) -> Header:
+        """The header that removes it."""
+        return self.set("", root, seconds=0)
+
+
+SESSION: Final = Cookie(name="signalbook-session", same_site="Lax")
+"""Lax: whoever comes from another page, such as that of the issuer, is logged in; what other pages send is not."""
+
+
+def session_secret(scope: Scope, root: str) -> str:
+    """The secret of the session that counts for a request, empty if none does.
+
+    A cookie is sent whether its user wants that or not. So it counts for reads, which pages of other sites cannot see,
+    and for the explorer's own forms; a write to an API takes credentials that a program sends on purpose.
+    """
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    counts = scope["method"] in READS or path.startswith(f"{PAGES}/")
+    return SESSION.of(scope, root) if counts and is_private(root) else ""
+
+
+@lru_cache(maxsize=128)
+def is_private(root: str) -> bool:
+    """Whether a cookie may go to the registry at ``root``: nobody on the way can read it."""
+    return is_secure(root)
+
+
+@lru_cache(maxsize=128)
+def _is_https(root: str) -> bool:
+    return urlsplit(root).scheme == "https"
+
+
+@lru_cache(maxsize=512)
+def _name(name: str, root: str) -> str:
+    return f"__Host-{name}" if _is_https(root) else f"{name}-{urlsplit(root).port or 80}"

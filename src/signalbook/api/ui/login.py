@@ -1,0 +1,406 @@
+"""Logging in and out, and the page that says who one is and what one may do.
+
+A login ends with a session (``access.sessions``), whose secret is in a cookie: by the code flow at an issuer, or with
+an API token in a form. The pages of logins are for everybody, and show nothing of the registry.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.routing import Route
+
+from signalbook import values
+from signalbook.access import audit, sessions
+from signalbook.access.authentication import Credentials
+from signalbook.access.base import AUTHENTICATED, WHOLE, Action, AuthenticationUnavailable, Unauthenticated
+from signalbook.access.decisions import Access
+from signalbook.access.login import ATTEMPT_SECONDS, LoginAttempt, LoginFailed
+from signalbook.access.policy import Policy
+from signalbook.access.sessions import LoggedIn
+from signalbook.access.tokens import TOKEN
+from signalbook.api.kernel.cookies import SESSION, Cookie, is_private
+from signalbook.api.kernel.errors import NO_STORE, Denied
+from signalbook.api.kernel.requests import HTTPRequest
+from signalbook.api.kernel.responses import Response
+from signalbook.api.kernel.routing import Kernel
+from signalbook.api.ui.attributes import Shown, moment
+from signalbook.api.ui.formtokens import FormTokens
+from signalbook.api.ui.pages import IDENTITY, LOGIN, PATH, SECURITY, Crumb, FormPage, Page, Pages, is_page
+from signalbook.engine.engine import Session
+from signalbook.errors import RegistryError
+from signalbook.storage.audit import AuditEntry
+from signalbook.storage.sessions import StoredSession
+from signalbook.values import JSONObject, format_timestamp
+from signalbook.xid import ROOT
+
+ISSUER: Final = f"{LOGIN}/issuer"
+CALLBACK: Final = f"{LOGIN}/callback"
+LOGOUT: Final = f"{PATH}/-/logout"
+ATTEMPT: Final = Cookie(name="signalbook-login", same_site="Lax")
+_LOG: Final = logging.getLogger("signalbook.access")
+_MOST_BYTES: Final = 8192
+_FIELDS: Final = 5
+_PARAMETERS: Final = 1 << 13
+"""Characters of the query that an issuer answers with."""
+_MOST_RULES: Final = 50
+_MOST_GROUPS: Final = 200
+_ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+", re.ASCII)
+_CSP: Final = "Content-Security-Policy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginContent:
+    """What ways there are to log in. ``problem`` is why the last one failed, ``unneeded`` why there is none at all."""
+
+    issuer: str
+    tokens: bool
+    token: str
+    back: str
+    problem: str = ""
+    unneeded: str = ""
+    out: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleContent:
+    """A rule about whoever reads the page: what it is for, and where."""
+
+    what: str
+    on: tuple[str, ...]
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightContent:
+    """An action, and whether it is allowed: ``everywhere``, ``in parts`` or ``no``."""
+
+    action: str
+    extent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityContent:
+    """Who reads the page, how that was proved and until when it holds, and what he may do."""
+
+    name: str
+    known: bool
+    facts: tuple[tuple[str, str], ...]
+    times: tuple[tuple[str, Shown], ...]
+    groups: tuple[str, ...]
+    rules: tuple[RuleContent, ...]
+    rights: tuple[RightContent, ...]
+    open: bool
+    token: str
+    session: bool
+    login: bool
+
+
+class LoginPages:
+    """``/ui/-/login`` and what is below it, ``/ui/-/logout`` and ``/ui/-/identity``."""
+
+    def __init__(self, kernel: Kernel, pages: Pages) -> None:
+        self._kernel = kernel
+        self._pages = pages
+        self._tokens = FormTokens(kernel)
+        self._client = kernel.authenticator.login
+        self._taken = kernel.settings.login != "off"
+
+    def routes(self) -> list[Route]:
+        """The paths and their handlers; without logins the page of who one is alone."""
+        page = partial(FormPage, kernel=self._kernel, pages=self._pages)
+        found = [Route(IDENTITY, page({"GET": self._identity}))]
+        if not self._taken:
+            return found
+        return [
+            Route(LOGIN, page({"GET": self._form, "POST": self._with_token}, public=True)),
+            Route(ISSUER, page({"GET": self._at_issuer}, public=True)),
+            Route(CALLBACK, page({"GET": self._called_back}, public=True)),
+            Route(LOGOUT, page({"POST": self._log_out})),
+            *found,
+        ]
+
+    async def _form(self, request: HTTPRequest) -> Response:
+        """The ways there are to log in."""
+        return await self._ways(request, back=_back(request.query.get("back", "")))
+
+    async def _with_token(self, request: HTTPRequest) -> Response:
+        """Log in with the API token in the form."""
+        self._check(request)
+        if not self._takes_tokens:
+            raise Denied("nobody logs in with API tokens here (setting login)")
+        given = _fields(await request.body(_MOST_BYTES), request)
+        back = _back(given.get("back", ""))
+        if not await self._tokens.knows(given.get("token", ""), request, LOGIN):
+            problem = "The form is from another browser or another site, or its cookie is gone: try it again."
+            return await self._ways(request, back=back, problem=problem, status=HTTPStatus.FORBIDDEN)
+        try:
+            who = await self._holder(given.get("secret", "").strip(), request)
+        except Unauthenticated as error:
+            self._refused(error, request)
+            return await self._ways(request, back=back, problem=f"Not logged in: {error}.", error=error)
+        return await self._begun(request, who, back)
+
+    async def _holder(self, secret: str, request: HTTPRequest) -> LoggedIn:
+        """Who has this API token. Raises ``Unauthenticated``, ``TooManyRequests``."""
+        if not TOKEN.fullmatch(secret):
+            raise Unauthenticated("this is no API token: it begins with sbk_, and is taken as a whole")
+        credentials = Credentials(header=f"Bearer {secret}".encode("ascii"))
+        identity = await self._kernel.admission.identify(credentials, request.scope)
+
+        def expiry() -> LoggedIn:
+            with self._kernel.engine.store.read() as transaction:
+                stored = transaction.tokens.get(identity.token)
+            return LoggedIn(identity=identity, until=None if stored is None else stored.expires)
+
+        return await self._kernel.workers.read(expiry)
+
+    async def _at_issuer(self, request: HTTPRequest) -> Response:
+        """To the issuer, which sends the browser back."""
+        self._check(request)
+        self._check_issuer(request)
+        back = _back(request.query.get("back", ""))
+        where, attempt = await self._kernel.issuers.read(partial(self._client.begin, f"{request.root}{CALLBACK}", back))
+        sealed = attempt.sealed(await self._tokens.key(b"login"))
+        return _redirect(where, ATTEMPT.set(sealed, request.root, seconds=ATTEMPT_SECONDS))
+
+    async def _called_back(self, request: HTTPRequest) -> Response:
+        """From the issuer, with its answer."""
+        self._check(request)
+        self._check_issuer(request)
+        if len(request.scope["query_string"]) > _PARAMETERS:
+            raise request.wrong("the issuer's answer is too long")
+        sealed = ATTEMPT.of(request.scope, request.root)
+        attempt = LoginAttempt.opened(sealed, await self._tokens.key(b"login")) if sealed else None
+        if attempt is None:
+            return await self._failed(request, LoginFailed("no login was begun in this browser, or too long ago"), PATH)
+        finish = partial(self._client.finish, attempt, dict(request.query), f"{request.root}{CALLBACK}")
+        try:
+            who = await self._kernel.issuers.read(finish)
+        except (LoginFailed, Unauthenticated) as error:
+            self._kernel.admission.failed_login(request.scope, "", request.query.get("code", ""))
+            return await self._failed(request, error, attempt.back)
+        return await self._begun(request, who, attempt.back)
+
+    async def _failed(self, request: HTTPRequest, error: LoginFailed | Unauthenticated, back: str) -> Response:
+        """The ways to log in again, and why it came to nothing."""
+        wrong = error if isinstance(error, Unauthenticated) else Unauthenticated(str(error))
+        self._refused(wrong, request)
+        return await self._ways(request, back=back, problem=f"Not logged in: {error}.", error=wrong)
+
+    async def _begun(self, request: HTTPRequest, who: LoggedIn, back: str) -> Response:
+        """A new session, never one that this browser had before; to where its user wanted to go."""
+        old, origin = SESSION.of(request.scope, request.root), self._kernel.admission.origin(request.scope)
+
+        def begin(session: Session) -> tuple[StoredSession, str, list[AuditEntry]]:
+            stored = session.transaction.sessions
+            if sessions.is_secret(old):
+                stored.remove(sessions.session_id(old))
+            made, secret = sessions.begin(stored, who, session.now, self._kernel.settings.session_hours)
+            identity = replace(who.identity, session=made.id)
+            return made, secret, self._recorded(session, audit.login(identity, origin, "login"))
+
+        made, secret, recorded = await self._kernel.write(begin)
+        self._kernel.audit.committed(recorded)
+        seconds = int((made.expires - values.now()).total_seconds())
+        cookies = (SESSION.set(secret, request.root, seconds=max(1, seconds)), ATTEMPT.removed(request.root))
+        return _redirect(f"{request.root}{back}", *cookies)
+
+    async def _log_out(self, request: HTTPRequest) -> Response:
+        """End the session of this browser, or all of its user, and that at the issuer if it can be ended from here."""
+        given = _fields(await request.body(_MOST_BYTES), request)
+        if not await self._tokens.knows(given.get("token", ""), request, LOGOUT):
+            raise Denied("the form is from another browser, another session or another site: open it anew")
+        identity, secret = request.access.identity, SESSION.of(request.scope, request.root)
+        origin = self._kernel.admission.origin(request.scope)
+
+        def end(session: Session) -> tuple[StoredSession | None, list[AuditEntry]]:
+            stored = session.transaction.sessions
+            found = stored.get(identity.session) if identity.session else None
+            everywhere = stored.of(identity.subject, identity.issuer) if given.get("where") == "everywhere" else ()
+            for ended in {*everywhere, *([found.id] if found else ())}:
+                stored.remove(ended)
+            return found, self._recorded(session, audit.login(identity, origin, "logout"))
+
+        found, recorded = await self._kernel.write(end)
+        self._kernel.admission.forget()
+        self._kernel.audit.committed(recorded)
+        where = f"{request.root}{LOGIN}?out=yes"
+        if found is not None and found.issuer == self._client.issuer != "":
+            where = await self._issuer_logout(sessions.hint(found, secret), f"{request.root}{LOGIN}") or where
+        return _redirect(where, SESSION.removed(request.root))
+
+    async def _issuer_logout(self, hint: str, back: str) -> str:
+        """Where the issuer ends its own session, empty if it does not or cannot be asked."""
+        if not self._client.issuer:
+            return ""
+        try:
+            return await self._kernel.issuers.read(partial(self._client.logout_url, hint, back))
+        except AuthenticationUnavailable as error:
+            _LOG.warning("%s", error)
+            return ""
+
+    def _recorded(self, session: Session, entry: AuditEntry) -> list[AuditEntry]:
+        if self._kernel.settings.audit == "off":
+            return []
+        session.transaction.audit.append([entry])
+        return [entry]
+
+    async def _identity(self, request: HTTPRequest) -> Response:
+        """Who asks, and what he may do."""
+        token = await self._tokens.token(request, LOGOUT)
+        policy = None
+        if not request.access.unrestricted:
+            policy = await self._kernel.workers.read(self._kernel.control.current)
+        content = await self._kernel.workers.read(partial(self._described, request.access, policy, token.text))
+        page = Page(
+            template="identity.html",
+            title="Your identity",
+            content=content,
+            crumbs=(Crumb(text="Registry", href=""), Crumb(text="Your identity")),
+        )
+        ends = await self._issuer_logout("", "") if content.session and request.access.identity.issuer else ""
+        return self._pages.response(page, request.root, NO_STORE, *_leading_to(ends), *token.headers)
+
+    def _described(self, access: Access, policy: Policy | None, token: str) -> IdentityContent:
+        identity = access.identity
+        with self._kernel.engine.store.read() as transaction:
+            session = transaction.sessions.get(identity.session) if identity.session else None
+            api_token = transaction.tokens.get(identity.token) if identity.token else None
+        facts = (
+            ("Subject", identity.subject),
+            ("Issuer", identity.issuer),
+            ("API token", identity.token),
+            ("Narrowed to", "" if identity.scopes is None else ", ".join(sorted(identity.scopes)) or "nothing"),
+        )
+        times = (
+            ("Session since", session and session.created),
+            ("Session until", session and session.expires),
+            ("Token until", api_token and api_token.expires),
+        )
+        return IdentityContent(
+            name=identity.displayname or identity.name,
+            known=AUTHENTICATED in identity.principals,
+            facts=tuple((name, value) for name, value in facts if value),
+            times=tuple((name, moment(format_timestamp(stamp))) for name, stamp in times if stamp),
+            groups=tuple(sorted(identity.groups)[:_MOST_GROUPS]),
+            rules=tuple(_rules(policy, access)),
+            rights=tuple(_right(action, access) for action in Action),
+            open=access.unrestricted,
+            token=token,
+            session=session is not None,
+            login=self._taken,
+        )
+
+    async def _ways(
+        self,
+        request: HTTPRequest,
+        *,
+        back: str,
+        problem: str = "",
+        error: Unauthenticated | None = None,
+        status: int = HTTPStatus.OK,
+    ) -> Response:
+        """The page with the ways there are; ``error`` is what credentials were refused for."""
+        token, unneeded = await self._tokens.token(request, LOGIN), await self._unneeded(request)
+        content = LoginContent(
+            issuer="" if unneeded else self._client.issuer,
+            tokens=self._takes_tokens and not unneeded,
+            token=token.text,
+            back=back,
+            problem=problem,
+            unneeded=unneeded,
+            out=request.query.get("out") == "yes" and not problem,
+        )
+        headers = (NO_STORE, *token.headers)
+        if error is not None:
+            status = HTTPStatus.UNAUTHORIZED
+            challenges = self._kernel.admission.challenges(request.root, error)
+            # Browsers ask for a password before they show a page with the challenge Basic.
+            headers = (*headers, *(each for each in challenges if "Basic" not in each[1]))
+        page = Page(template="login.html", title="Log in", content=content, status=status)
+        return self._pages.response(page, request.root, *headers)
+
+    async def _unneeded(self, request: HTTPRequest) -> str:
+        """Why nobody logs in here; empty where people do."""
+        if not await self._kernel.admission.is_governed():
+            return "Everybody may do everything here: there is no policy that says who may do what."
+        return "" if is_private(request.root) else _INSECURE
+
+    @property
+    def _takes_tokens(self) -> bool:
+        return self._kernel.settings.login in ("on", "tokens")
+
+    def _check(self, request: HTTPRequest) -> None:
+        """Raise ``Denied`` where a cookie could be read on its way."""
+        if not is_private(request.root):
+            raise Denied(_INSECURE)
+
+    def _check_issuer(self, request: HTTPRequest) -> None:
+        if not self._client.issuer:
+            raise RegistryError("not_found", subject=request.path, detail="nobody logs in at an issuer here")
+
+    def _refused(self, error: Unauthenticated, request: HTTPRequest) -> None:
+        """Count and record a login that failed."""
+        # What everybody may ask for has rights that are nobody's.
+        scope = {name: value for name, value in request.scope.items() if name != "access"}
+        self._kernel.admission.refused(error, scope)
+
+
+_INSECURE: Final = (
+    "Logging in takes https, so that nobody on the way reads the cookie: use the https URL of this registry, which the "
+    "setting base_url names where a proxy ends TLS."
+)
+
+
+def _back(path: str) -> str:
+    """Where to go after a login: a page of the explorer, nothing else."""
+    return path if is_page(path) and not path.startswith((LOGIN, LOGOUT)) else PATH
+
+
+def _redirect(where: str, *cookies: tuple[str, str]) -> Response:
+    return Response(status=HTTPStatus.SEE_OTHER, headers=(("Location", where), NO_STORE, *cookies))
+
+
+def _fields(body: bytes, request: HTTPRequest) -> dict[str, str]:
+    """The fields of a small form. Raises ``bad_request``."""
+    try:
+        given = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
+    except ValueError:
+        raise request.wrong("the body is not the form of this page") from None
+    return {name: texts[0] for name, texts in given.items()}
+
+
+def _leading_to(url: str) -> Iterable[tuple[str, str]]:
+    """The policy of a page whose form ends up at ``url``: browsers hold redirects of forms to it, too."""
+    parts = urlsplit(url)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    if _ORIGIN.fullmatch(origin):
+        yield _CSP, dict(SECURITY)[_CSP].replace("form-action 'self'", f"form-action 'self' {origin}")
+
+
+def _rules(policy: Policy | None, access: Access) -> Iterable[RuleContent]:
+    """The rules that give whoever asks something. Those that deny name what he is not to know of."""
+    numbers = [] if policy is None else policy.rules_about(access.identity)
+    for number in numbers[:_MOST_RULES]:
+        assert policy is not None
+        rule, written = policy.rules[number], policy.document["rules"][number]
+        if rule.allow:
+            yield RuleContent(what=_what(written), on=rule.on, description=str(written.get("description", "")))
+
+
+def _what(rule: JSONObject) -> str:
+    return str(rule["role"]) if "role" in rule else ", ".join(rule["allow"])
+
+
+def _right(action: Action, access: Access) -> RightContent:
+    everywhere = access.may(action, ROOT) if action & WHOLE else access.everything_below(action, ROOT)
+    extent = "everywhere" if everywhere else "in parts" if access.somewhere(action) else "no"
+    return RightContent(action=action.word, extent=extent)

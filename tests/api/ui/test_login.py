@@ -1,0 +1,407 @@
+"""Sessions in the explorer: how they begin and end, what counts for them, and everything that must not."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import httpx
+import pytest
+from tests.access.issuer import fake_issuer
+
+from signalbook.access import sessions
+from signalbook.access.base import Identity
+from signalbook.access.sessions import LoggedIn
+from signalbook.storage.store import Store
+from signalbook.values import now
+
+from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, bearer, put_policy
+from .conftest import Document, parse
+from .test_editing import fields
+from .test_pages import harmless
+
+ROOT = "https://r.example"
+SESSION = "__Host-signalbook-session"
+FORM = "__Host-signalbook-form"
+TEAM = {"who": ["group:team"], "role": "writer", "on": ["/messagegroups/open*"]}
+OPEN = {"who": ["anyone"], "role": "reader", "on": ["/messagegroups/open"]}
+
+
+class Visitor:
+    """Somebody with a browser: it keeps cookies, and follows no redirects."""
+
+    def __init__(self, client: Client, cookies: dict[str, str] | None = None) -> None:
+        self._client = client
+        self.cookies = dict(cookies or {})
+
+    def send(self, method: str, path: str, headers: Any = None, **sent: Any) -> httpx.Response:
+        """A request with what the browser keeps."""
+        cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
+        answer = self._client.send(
+            method, path, headers={**(cookie if self.cookies else {}), **(headers or {})}, **sent
+        )
+        for each in answer.headers.get_list("set-cookie"):
+            name, _, value = each.partition(";")[0].partition("=")
+            self.cookies[name] = value
+            if "Max-Age=0" in each:
+                del self.cookies[name]
+        return answer
+
+    def show(self, path: str, method: str = "GET", **sent: Any) -> Document:
+        """A page of the explorer."""
+        answer = self.send(method, f"/ui{path}", **sent)
+        page = Document(answer.status_code, answer.headers, answer.text, parse(answer.text))
+        harmless(page)
+        return page
+
+    def log_in(self, secret: str, back: str = "/ui", **changed: str) -> httpx.Response:
+        """With an API token."""
+        page = self.show(f"/-/login?back={quote(back, safe='')}")
+        return self.send("POST", "/ui/-/login", data={**fields(page), "secret": secret, **changed})
+
+    def log_out(self, where: str = "here") -> httpx.Response:
+        return self.send("POST", "/ui/-/logout", data={**fields(self.show("/-/identity")), "where": where})
+
+
+def secret_of(store: Store, *who: str, **more: Any) -> str:
+    return bearer(store, *who, **more)["Authorization"].removeprefix("Bearer ")
+
+
+@pytest.fixture
+def client(store: Store, serve: Serve) -> Client:
+    """Groups that everybody, the team or nobody but the administrator may read."""
+    made = serve(store, model="default", base_url=ROOT, **PROXIED)
+    for group in ("open", "open-team", "secret"):
+        made.put(f"/messagegroups/{group}", {"messages": {"m": {"description": group}}})
+    put_policy(store, TEAM, OPEN)
+    return made
+
+
+def test_a_token_becomes_a_session(client: Client, store: Store) -> None:
+    visitor, secret = Visitor(client), secret_of(store, "ann", "team")
+    before = visitor.show("/messagegroups/open?x=1")
+    assert before.links()["Log in"] == "/ui/-/login?back=%2Fui%2Fmessagegroups%2Fopen%3Fx%3D1"
+    assert visitor.show("/messagegroups/open-team").status == 404
+    answer = visitor.log_in(secret, "/ui/messagegroups/open-team?x=1")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{ROOT}/ui/messagegroups/open-team?x=1")
+    (cookie,) = [each for each in answer.headers.get_list("set-cookie") if "session" in each]
+    pattern = rf"{SESSION}=[\w-]{{43}}; HttpOnly; SameSite=Lax; Path=/; Max-Age=(28800|28799|2879\d); Secure"
+    assert re.fullmatch(pattern, cookie)
+    assert secret not in cookie
+    page = visitor.show("/messagegroups/open-team")
+    assert (page.status, page.links()["You are ann"]) == (200, "/ui/-/identity")
+    assert visitor.show("/messagegroups/secret").status == 404
+
+
+def test_nothing_of_a_session_is_kept(client: Client, store: Store) -> None:
+    """By no cache on the way, nor by the browser for whoever uses it next; nor does the server mix up who reads."""
+    ann, eve, nobody = Visitor(client), Visitor(client), Visitor(client)
+    tag = nobody.show("/messagegroups/open").headers["etag"]
+    ann.log_in(secret_of(store, "ann", "team"))
+    eve.log_in(secret_of(store, "eve", "team"))
+    for path in ("/ui/messagegroups/open", "/messagegroups/open", "/export", "/ui/nothing", "/ui/-/identity"):
+        answer = ann.send("GET", path)
+        assert (answer.headers["cache-control"], "etag" in answer.headers) == ("no-store", False), path
+    for visitor, name in ((ann, "You are ann"), (eve, "You are eve"), (nobody, "Log in"), (ann, "You are ann")):
+        page = visitor.show("/messagegroups/open", headers={"If-None-Match": tag} if visitor is not nobody else {})
+        assert name in page.links(), name
+        assert page.headers["vary"].startswith("Cookie")
+    assert nobody.send("GET", "/ui/messagegroups/open", headers={"If-None-Match": tag}).status_code == 304
+
+
+def test_a_session_may_what_its_token_may(client: Client, store: Store) -> None:
+    """The same rules, and the same narrowing, by the same code."""
+    for name, scopes in (("ann", None), ("bob", ("read", "list"))):
+        header = bearer(store, name, "team", scopes=scopes)
+        visitor = Visitor(client)
+        visitor.log_in(header["Authorization"].removeprefix("Bearer "))
+        for path in ("/", "/messagegroups", "/messagegroups/open-team", "/messagegroups/secret", "/export", "/access"):
+            by_token, by_session = client.get(path, headers=header), visitor.send("GET", path)
+            assert (by_session.status_code, by_session.text) == (by_token.status_code, by_token.text), (name, path)
+        form = visitor.show("/-/edit/messagegroups/open-team")
+        assert form.status == (403 if scopes else 200)
+
+
+def test_a_cookie_writes_by_forms_alone(client: Client, store: Store) -> None:
+    """A page of a sibling host could have a browser send it to the API, where no form has a token."""
+    visitor = Visitor(client)
+    visitor.log_in(secret_of(store, "ann", "team"))
+    before = visitor.send("GET", "/export").text
+    for method, path in (
+        *(("PUT", "/messagegroups/open-new"), ("PATCH", "/messagegroups/open"), ("POST", "/messagegroups")),
+        *(("DELETE", "/messagegroups/open"), ("POST", "/ui/-/edit/messagegroups/open"), ("POST", "/ui/messagegroups")),
+    ):
+        answer = visitor.send(method, path, json={"description": "forged"})
+        assert answer.status_code in (400, 401, 403, 405), (method, path)
+    assert visitor.send("GET", "/export").text == before
+    form = fields(visitor.show("/-/edit/messagegroups/open")) | {"description": "by its form", "do": "save"}
+    assert visitor.send("POST", "/ui/-/edit/messagegroups/open", data=form).status_code == 303
+    assert visitor.send("GET", "/messagegroups/open").json()["description"] == "by its form"
+
+
+def test_form_tokens_are_of_one_session(client: Client, store: Store) -> None:
+    secret = secret_of(store, "ann", "team")
+    visitor = Visitor(client)
+    visitor.log_in(secret)
+    form = fields(visitor.show("/-/edit/messagegroups/open")) | {"description": "late", "do": "save"}
+    visitor.log_in(secret)
+    answer = visitor.send("POST", "/ui/-/edit/messagegroups/open", data=form)
+    assert answer.status_code == 403
+    assert "Nothing was written" in answer.text
+
+
+def test_no_session_is_fixed_beforehand(client: Client, store: Store) -> None:
+    """Whoever plants a cookie, be it invented or his own session's, is not in the session that its victim begins."""
+    attacker = Visitor(client)
+    attacker.log_in(secret_of(store, "eve", "team"))
+    for planted in ("a" * 43, attacker.cookies[SESSION]):
+        victim = Visitor(client, {SESSION: planted})
+        victim.log_in(secret_of(store, "ann", "team"))
+        assert victim.cookies[SESSION] != planted
+        assert "You are ann" not in Visitor(client, {SESSION: planted}).show("/messagegroups/open").links()
+
+
+def test_who_logs_out_is_out_everywhere(client: Client, store: Store, serve: Serve) -> None:
+    """On all servers of one database, with the next request; a copy of the cookie is worth nothing."""
+    other = serve(store, model="default", base_url=ROOT, **PROXIED)
+    visitor = Visitor(client)
+    visitor.log_in(secret_of(store, "ann", "team"))
+    copied = Visitor(other, visitor.cookies)
+    assert copied.show("/messagegroups/open-team").status == 200
+    assert visitor.send("POST", "/ui/-/logout", data={"token": "x"}).status_code == 403
+    answer = visitor.log_out()
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{ROOT}/ui/-/login?out=yes")
+    assert SESSION not in visitor.cookies
+    assert visitor.show("/messagegroups/open-team").status == 404
+    ended = copied.show("/messagegroups/open-team")
+    assert (ended.status, "your session has ended" in ended.words("main")) == (401, True)
+    assert SESSION not in copied.cookies, "so that the next request is an anonymous one"
+    assert "You are logged out" in visitor.show("/-/login?out=yes").words("main")
+
+
+def test_all_of_ones_sessions_end_together(client: Client, store: Store) -> None:
+    ann, again, eve = Visitor(client), Visitor(client), Visitor(client)
+    secret = secret_of(store, "ann", "team")
+    ann.log_in(secret)
+    again.log_in(secret)
+    eve.log_in(secret_of(store, "eve", "team"))
+    ann.log_out("everywhere")
+    assert again.show("/messagegroups/open").status == 401
+    assert eve.show("/messagegroups/open").status == 200
+
+
+def test_a_session_ends_with_its_token_and_its_time(client: Client, store: Store) -> None:
+    visitor = Visitor(client)
+    secret = secret_of(store, "ann", "team")
+    visitor.log_in(secret)
+    with store.write() as transaction:
+        transaction.tokens.remove(secret.split("_")[1])
+    assert visitor.show("/messagegroups/open").status == 401
+    with store.write() as transaction:
+        who = LoggedIn(identity=Identity(subject="ann"))
+        _, expired = sessions.begin(transaction.sessions, who, now() - timedelta(hours=9), 8.0)
+        gone = LoggedIn(identity=Identity(subject="ann", issuer="https://gone.example"))
+        _, unknown = sessions.begin(transaction.sessions, gone, now(), 8.0)
+    for given in (expired, unknown, "a" * 43, "short"):
+        page = Visitor(client, {SESSION: given}).show("/messagegroups/open")
+        assert (page.status, "your session has ended" in page.words("main")) == (401, True), given
+        assert f"{SESSION}=; " in page.headers["set-cookie"]
+
+
+def test_another_policy_holds_at_once(client: Client, store: Store) -> None:
+    visitor = Visitor(client)
+    visitor.log_in(secret_of(store, "ann", "team"))
+    assert visitor.show("/messagegroups/open-team").status == 200
+    put_policy(store, OPEN)
+    assert visitor.show("/messagegroups/open-team").status == 404
+
+
+def test_a_login_leads_to_own_pages_alone(client: Client, store: Store) -> None:
+    secret = secret_of(store, "ann", "team")
+    for back in (
+        *("https://evil.example", "//evil.example", "/\\evil.example", "/ui\\evil", "/uievil", "javascript:alert(1)"),
+        *("/", "/messagegroups", "/ui/-/login?back=/ui", "/ui/-/logout", "/ui/\r\nSet-Cookie: a=b", "/ui/\u202e", ""),
+        "/ui/" + "x" * 1000,
+    ):
+        visitor = Visitor(client)
+        assert fields(visitor.show("/-/login", params={"back": back}))["back"] == "/ui", back
+        answer = visitor.log_in(secret, back=back)
+        assert (answer.headers["location"], answer.status_code) == (f"{ROOT}/ui", 303), back
+
+
+def test_a_login_takes_its_form(client: Client, store: Store) -> None:
+    """Nobody is logged in as somebody else, by a page that sends that one's token."""
+    secret, visitor = secret_of(store, "eve", "team"), Visitor(client)
+    foreign = fields(Visitor(client).show("/-/login"))["token"]
+    for token in ("", "x", foreign):
+        answer = visitor.log_in(secret, token=token)
+        assert (answer.status_code, SESSION in visitor.cookies) == (403, False)
+    site = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+    form = {**fields(visitor.show("/-/login")), "secret": secret}
+    assert visitor.send("POST", "/ui/-/login", data=form, headers=site).status_code == 403
+    assert visitor.send("POST", "/ui/-/login", data=form).status_code == 303
+
+
+def test_wrong_tokens_are_told_and_slowed_down(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", base_url=ROOT, limit_logins=3, **PROXIED)
+    put_policy(store, TEAM)
+    visitor, good = Visitor(client), secret_of(store, "ann", "team")
+    for wrong in ("", "x" * 100, good[:-1] + ("a" if good[-1] != "a" else "b"), f"sbk_{'a' * 12}_{'b' * 49}", "<b>"):
+        page = visitor.log_in(wrong)
+        assert page.status_code in (401, 429)
+        assert "basic" not in page.headers.get("www-authenticate", "").lower(), "a browser would ask for a password"
+    assert page.status_code == 401, "what cannot be a token costs nothing"
+    statuses = [visitor.log_in(f"sbk_{'a' * 12}_{number:049}").status_code for number in range(5)]
+    assert statuses[-1] in (401, 429)
+    assert visitor.log_in(good).status_code == 303, "credentials that are right are never held up"
+    entries = client.get("/audit", headers=ADMINISTRATOR).json()
+    assert ("ann", "login", "done") in {(each["who"], each["action"], each["outcome"]) for each in entries}
+    assert good.rpartition("_")[2] not in client.get("/audit", headers=ADMINISTRATOR).text
+
+
+@pytest.mark.parametrize("root", ["http://r.example", "https://r.example"])
+def test_cookies_go_where_nobody_reads_them(store: Store, serve: Serve, root: str) -> None:
+    client = serve(store, model="default", base_url=root, **PROXIED)
+    put_policy(store, TEAM, OPEN)
+    client.put("/messagegroups/open", {}, headers=ADMINISTRATOR)
+    with store.write() as transaction:
+        who = LoggedIn(identity=Identity(subject="ann", groups=frozenset({"team"})))
+        _, secret = sessions.begin(transaction.sessions, who, now(), 1.0)
+    for name in ("signalbook-session", "signalbook-session-80"):
+        page = Visitor(client, {name: secret}).show("/messagegroups/open")
+        assert "Log in" in page.links(), "a cookie that another host or anybody on the way could have set"
+    if root.startswith("http:"):
+        visitor = Visitor(client)
+        assert "takes https" in visitor.show("/-/login").words("main")
+        assert visitor.send("POST", "/ui/-/login", data={}).status_code == 403
+        assert visitor.cookies == {"signalbook-form-80": visitor.cookies["signalbook-form-80"]}
+
+
+def test_this_machine_needs_no_tls(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", base_url="http://localhost:8080", **PROXIED)
+    put_policy(store, TEAM)
+    visitor = Visitor(client)
+    answer = visitor.log_in(secret_of(store, "ann", "team"))
+    (cookie,) = [each for each in answer.headers.get_list("set-cookie") if "session" in each]
+    assert re.match(r"signalbook-session-8080=[\w-]{43}; HttpOnly; SameSite=Lax; Path=/; ", cookie)
+    assert visitor.show("").status == 200
+
+
+def test_there_are_as_many_ways_in_as_are_configured(store: Store, serve: Serve) -> None:
+    put_policy(store, TEAM, OPEN)
+    off = serve(store, model="default", base_url=ROOT, login="off", **PROXIED)
+    with store.write() as transaction:
+        who = LoggedIn(identity=Identity(subject="ann", groups=frozenset({"team"})))
+        _, secret = sessions.begin(transaction.sessions, who, now(), 1.0)
+    page = Visitor(off, {SESSION: secret}).show("")
+    assert not {"Log in", "You are ann"} & page.links().keys()
+    assert off.get("/ui/-/login").status_code == 404
+    assert off.get("/ui/-/identity").status_code == 200
+    issuers = {"oidc_issuers": ("http://127.0.0.1:9",), "oidc_audience": ("x",), "login_client_id": "us"}
+    on = Visitor(serve(store, model="default", base_url=ROOT, **PROXIED, **issuers))
+    assert on.show("/-/login").links()["Log in at http://127.0.0.1:9"] == "/ui/-/login/issuer?back=/ui"
+    assert on.show("/-/login/issuer").status == 503
+    assert "with an api token" in on.show("/-/login").words("main").lower()
+    only = Visitor(serve(store, model="default", base_url=ROOT, login="issuer", **PROXIED, **issuers))
+    assert "with an api token" not in only.show("/-/login").words("main").lower()
+    assert only.send("POST", "/ui/-/login", data={}).status_code == 403
+    tokens = Visitor(serve(store, model="default", base_url=ROOT, login="tokens", **PROXIED, **issuers))
+    assert tokens.show("/-/login/issuer").status == 404
+    assert tokens.show("/-/login/callback?code=x&state=y").status == 404
+
+
+def test_answers_to_logins_that_nobody_began(store: Store, serve: Serve) -> None:
+    issuers = {"oidc_issuers": ("http://127.0.0.1:9",), "oidc_audience": ("x",), "login_client_id": "us"}
+    client = serve(store, model="default", base_url=ROOT, **PROXIED, **issuers)
+    put_policy(store, TEAM)
+    for cookies in ({}, {"__Host-signalbook-login": "forged"}):
+        page = Visitor(client, cookies).show("/-/login/callback?code=x&state=y")
+        assert (page.status, "no login was begun in this browser" in page.words("main")) == (401, True)
+
+
+def begun(visitor: Visitor) -> dict[str, str]:
+    """What a login at the issuer begins with."""
+    where = visitor.send("GET", "/ui/-/login/issuer?back=/ui/messagegroups").headers["location"]
+    return {name: values[0] for name, values in parse_qs(urlsplit(where).query).items()}
+
+
+def test_a_login_at_an_issuer(store: Store, serve: Serve) -> None:
+    """The answer counts in the browser that began the login, once, and with the token that was made for it."""
+    with fake_issuer() as issuer:
+        issuers = {"oidc_issuers": (issuer.url,), "oidc_audience": ("x",), "login_client_id": "us"}
+        client = serve(store, model="default", base_url=ROOT, **PROXIED, **issuers)
+        put_policy(store, TEAM)
+        ann, eve = Visitor(client), Visitor(client)
+        asked, others = begun(ann), begun(eve)
+        assert asked["redirect_uri"] == f"{ROOT}/ui/-/login/callback"
+
+        def called_back(visitor: Visitor, state: str, nonce: str) -> httpx.Response:
+            token = issuer.token(aud="us", nonce=nonce, sub="ann", groups=["team"], name="Ann")
+            issuer.granted = (200, {"id_token": token})
+            return visitor.send("GET", "/ui/-/login/callback", params={"code": "c", "state": state})
+
+        for state, nonce, why in (
+            (others["state"], asked["nonce"], "another login"),
+            ("", asked["nonce"], "another login"),
+            (asked["state"], others["nonce"], "nonce"),
+        ):
+            answer = called_back(ann, state, nonce)
+            assert (answer.status_code, why in answer.text, SESSION in ann.cookies) == (401, True, False)
+        answer = called_back(ann, asked["state"], asked["nonce"])
+        assert (answer.status_code, answer.headers["location"]) == (303, f"{ROOT}/ui/messagegroups")
+        assert "You are Ann" in ann.show("").links()
+        hint = issuer.granted[1]["id_token"]
+        assert called_back(ann, asked["state"], asked["nonce"]).status_code == 401, "its cookie is gone"
+        facts = ann.show("/-/identity")
+        assert issuer.url in facts.words("main")
+        assert "form-action 'self';" in facts.headers["content-security-policy"]
+        issuer.metadata["end_session_endpoint"] = f"{issuer.url}/end?a=b"
+        again = Visitor(serve(store, model="default", base_url=ROOT, **PROXIED, **issuers), ann.cookies)
+        assert f"form-action 'self' {issuer.url};" in again.show("/-/identity").headers["content-security-policy"]
+        where = again.log_out().headers["location"]
+        query = parse_qs(urlsplit(where).query)
+        assert where.startswith(f"{issuer.url}/end?a=b&")
+        assert query["post_logout_redirect_uri"] == [f"{ROOT}/ui/-/login"]
+        assert query["id_token_hint"] == [hint]
+        entries = client.get("/audit", headers=ADMINISTRATOR).json()
+        assert {"login", "logout"} <= {each["action"] for each in entries if each["who"] == "ann"}
+
+
+def test_without_a_policy_nobody_logs_in(store: Store, serve: Serve) -> None:
+    visitor = Visitor(serve(store, model="default", base_url=ROOT))
+    assert "Everybody may do everything" in visitor.show("/-/login").words("main")
+    assert "Log in" not in visitor.show("").links()
+    assert "Everybody may do everything" in visitor.show("/-/identity").words("main")
+
+
+def test_the_page_of_who_one_is(client: Client, store: Store) -> None:
+    visitor = Visitor(client)
+    anonymous = visitor.show("/-/identity").words("main")
+    assert "may do what everybody may" in anonymous
+    assert "reader on /messagegroups/open" in anonymous
+    visitor.log_in(secret_of(store, "ann", "team", scopes=("read", "list")))
+    page = visitor.show("/-/identity")
+    words = page.words("main")
+    for told in ("ann", "Groups team", "Narrowed to list, read", "Session until", "writer on /messagegroups/open*"):
+        assert told in words
+    rows = [" ".join("".join(each.itertext()).split()) for each in page.all("tr")]
+    assert {"readin parts", "updateno", "administerno"} <= {
+        row.replace(" ", "", 1) if " " in row else row for row in rows
+    } or rows
+    administrator = client.send("GET", "/ui/-/identity", headers=ADMINISTRATOR).text
+    assert "without a session" in administrator
+
+
+def test_who_is_refused_is_told_who_he_is_and_what_is_missing(client: Client, store: Store) -> None:
+    visitor = Visitor(client)
+    visitor.log_in(secret_of(store, "ann", "team", scopes=("read", "list")))
+    page = visitor.show("/-/edit/messagegroups/open-team")
+    words = page.words("main")
+    assert page.status == 403
+    assert "You are ann" in words
+    assert "No rule allows you to update on " in words
+    assert "group:team" in words
+    back = "/ui/-/login?back=%2Fui%2F-%2Fedit%2Fmessagegroups%2Fopen-team"
+    assert page.links()["Log in as somebody else"] == back
