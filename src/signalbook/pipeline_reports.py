@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Annotated, Final
@@ -166,6 +166,11 @@ class PipelineReports:
         """Reports of a pipeline, the newest first: as ``ReportReader.reports``."""
         with self._store.read() as transaction:
             return transaction.reports.reports(pipeline, before, limit, size)
+
+    def newest(self, names: Sequence[str], size: int) -> Iterator[tuple[str, StoredReport]]:
+        """The newest reports of pipelines: as ``ReportReader.newest``."""
+        with self._store.read() as transaction:
+            yield from transaction.reports.newest(names, size)
 
     def add(self, transaction: WriteTransaction, name: str, report: CheckedReport) -> tuple[int, bool]:
         """Store a pipeline's report: its number, and whether it is new.

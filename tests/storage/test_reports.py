@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from signalbook.storage.store import Store
+from signalbook.storage.transaction import SqlTransaction
 
 STAMP = datetime(2030, 1, 1, tzinfo=UTC)
 ALL = 1 << 40
@@ -97,3 +99,25 @@ def test_a_pipeline_is_forgotten(store: Store) -> None:
     assert numbers(store) == []
     with store.read() as reader:
         assert [each.name for each in reader.reports.pipelines("", 9)] == ["q"]
+
+
+def test_the_newest_of_many_pipelines_take_two_statements(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        put(store, "old", name=name)
+        put(store, "new", name=name, value=f'"{name}"')
+    run, ran = SqlTransaction.rows, list[str]()
+
+    def rows(self: SqlTransaction, sql: str, given: Any) -> Any:
+        ran.append(sql)
+        return run(self, sql, given)
+
+    monkeypatch.setattr(SqlTransaction, "rows", rows)
+    with store.read() as reader:
+        found = [(name, each.number, each.value) for name, each in reader.reports.newest(["c", "none", "a", "b"], ALL)]
+        assert found == [("c", 2, '"c"'), ("a", 2, '"a"'), ("b", 2, '"b"')]
+        assert len(ran) == 2
+        ran.clear()
+        assert [name for name, _ in reader.reports.newest(["c", "a", "b"], 7)] == ["c", "a", "b"]
+        assert len(ran) == 3, "what does not fit is read after that"
+        assert [name for name, _ in reader.reports.newest(["c", "a"], 0)] == ["c", "a"]
+        assert list(reader.reports.newest([], ALL)) == []

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+import msgspec
 from starlette.routing import Route
 
 from signalbook.access.base import Action
@@ -24,16 +25,15 @@ from signalbook.events.delivery.interest import EventSelection, select
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.pipeline_reports import PipelineReports
 from signalbook.storage.outbox import Record
-from signalbook.storage.schema import load_json
-from signalbook.values import JSON, JSONObject, now
+from signalbook.values import JSONObject, now
 from signalbook.xid import Kind, Xid, XidError
 
 PATH: Final = "/impact"
 _PARAMETERS: Final = ("xid", "depth")
 _PIPELINES: Final = 100
 _SUBSCRIPTIONS: Final = 200
-_REPORT: Final = 4 * 1024 * 1024
-_LAST: Final = 2**63 - 1
+_REPORTS: Final = 8 * 1024 * 1024
+"""Characters of reports in memory at once."""
 _MENTIONED: Final = 100
 """Entities that are named of each pipeline and subscription."""
 _ENTITIES: Final = {Kind.GROUP: Entity.GROUP, Kind.RESOURCE: Entity.RESOURCE, Kind.VERSION: Entity.VERSION}
@@ -111,14 +111,22 @@ def _affected(found: Impact) -> Iterator[Xid]:
 def _pipelines(reports: PipelineReports, found: Impact, access: Access) -> Iterator[JSONObject]:
     """The pipelines whose newest report has one of the messages."""
     messages = {str(xid.resource) for xid in _affected(found) if xid.kind is not Kind.GROUP}
-    for pipeline in reports.pipelines("", _PIPELINES):
-        if not access.may(Action.REPORT, Xid(("pipelines", pipeline.name))):
-            continue
-        newest = reports.reports(pipeline.name, _LAST, 1, _REPORT)
-        counts: dict[str, JSON] = load_json(newest[0].value).get("by_message", {}) if newest else {}
+    seen = [each.name for each in reports.pipelines("", _PIPELINES) if _may_see(access, each.name)]
+    for name, report in reports.newest(seen, _REPORTS):
+        counts = msgspec.json.decode(report.value, type=_Counted).by_message
         named = sorted(each for each in counts if each.partition("/versions/")[0] in messages)
         if named:
-            yield {"name": pipeline.name, "messages": named[:_MENTIONED]}
+            yield {"name": name, "messages": named[:_MENTIONED]}
+
+
+class _Counted(msgspec.Struct):
+    """What is looked at of a report."""
+
+    by_message: dict[str, msgspec.Raw] = {}
+
+
+def _may_see(access: Access, pipeline: str) -> bool:
+    return access.may(Action.REPORT, Xid(("pipelines", pipeline)))
 
 
 def _subscriptions(stored: SubscriptionStore, found: Impact, access: Access, root: str) -> Iterator[JSONObject]:

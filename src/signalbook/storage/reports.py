@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
@@ -52,6 +53,13 @@ class ReportStatements:
         self.sizes = dialect.page(select(r.number, r.size).where(*older).order_by(desc(r.number)))
         page = select(r.number, r.time, r.value).where(*older, r.number >= bindparam("first"))
         self.reports = dialect.text(page.order_by(desc(r.number)))
+        newest = (
+            PIPELINES.join(REPORTS, (p.name == r.pipeline) & (p.newest == r.number)),
+            dialect.member(p.name, "names"),
+        )
+        self.newest_sizes = dialect.text(select(p.name, r.size).select_from(newest[0]).where(newest[1]))
+        values = select(p.name, r.number, r.time, r.value).select_from(newest[0]).where(newest[1])
+        self.newest = dialect.text(values)
         self.of_batch = dialect.text(select(r.number, r.time).where(own, r.batch == bindparam("batch")))
         self.add = dialect.text(dialect.insert(REPORTS).values({c.name: bindparam(c.name) for c in r}))
         again: dict[str, Any] = {name: bindparam(name) for name in ("size", "value")}
@@ -95,6 +103,20 @@ class ReportReader:
         first = fitting[-1] if fitting else sizes[0][0]
         records = self._transaction.rows(self._sql.reports, {**place, "first": first})
         return [StoredReport(number=number, time=instant(time), value=value) for number, time, value in records]
+
+    def newest(self, names: Sequence[str], size: int) -> Iterator[tuple[str, StoredReport]]:
+        """The newest reports of these pipelines, in this order; up to ``size`` characters, or one, are read at once."""
+        sizes = dict(self._transaction.rows(self._sql.newest_sizes, {"names": self._transaction.array(names)}))
+        waiting = [name for name in dict.fromkeys(names) if name in sizes]
+        while waiting:
+            together = accumulate(sizes[name] for name in waiting)
+            fitting = waiting[: max(1, sum(reached <= size for reached in together))]
+            waiting = waiting[len(fitting) :]
+            records = self._transaction.rows(self._sql.newest, {"names": self._transaction.array(fitting)})
+            found = {
+                name: StoredReport(number=number, time=instant(at), value=value) for name, number, at, value in records
+            }
+            yield from ((name, found[name]) for name in fitting if name in found)
 
 
 class ReportWriter(ReportReader):

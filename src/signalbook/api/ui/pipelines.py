@@ -156,15 +156,12 @@ class PipelinePages:
 
     def _those_of(self, access: Access, of: str) -> PipelinesContent:
         """The pipelines whose newest batch had messages of one definition."""
-        found = [each for each in self._stored.pipelines("", _SEARCHED) if _may_see(access, each.name)]
+        found = {each.name: each for each in self._stored.pipelines("", _SEARCHED) if _may_see(access, each.name)}
         lines, left, looked = [], _SIZE, 0
-        for each in found:
-            report = next(iter(self._stored.reports(each.name, _LAST, 1, _SIZE)), None)
-            if report is None:
-                continue
+        for name, report in self._stored.newest(list(found), _SIZE):
             left -= len(report.value)
             looked += 1
-            line = _line_of(each, _read(report), of)
+            line = _line_of(found[name], _read(report), of)
             lines += [line] if line is not None else []
             if left <= 0:
                 break
