@@ -27,7 +27,8 @@ ALLOWED = {
     *("section", "div", "p", "h1", "h2", "h3", "ul", "ol", "li", "dl", "dt", "dd", "table", "thead", "tbody", "tr"),
     *("th", "td", "form", "label", "input", "select", "option", "button", "textarea", "pre", "code", "span", "bdi"),
     *("time", "img", "details", "summary", "mark", "fieldset", "legend", "figure", "figcaption", "strong"),
-    *("{http://www.w3.org/2000/svg}svg", "{http://www.w3.org/2000/svg}rect", "{http://www.w3.org/2000/svg}title"),
+    *(f"{{http://www.w3.org/2000/svg}}{name}" for name in ("svg", "rect", "title", "a", "g", "path", "text")),
+    *(f"{{http://www.w3.org/2000/svg}}{name}" for name in ("defs", "marker")),
 }
 
 

@@ -15,19 +15,16 @@ from urllib.parse import urlencode
 from signalbook.api.ui.attributes import AttributeValues, Shown, moment
 from signalbook.api.ui.documents import laid_out, language_of
 from signalbook.api.ui.pages import Crumb, Page, UIRequest, crumbs
-from signalbook.confluent.schemas import linked_references, meant
 from signalbook.engine.read.paging import PageRequest
+from signalbook.engine.read.schemas import SchemaReferences, schema_of
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.context import schema_text
-from signalbook.engine.write.imports import import_root, importable
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
-from signalbook.formats.base import Resolve
 from signalbook.formats.compatibility import Difference, Direction, SchemaText, finding, violations
-from signalbook.formats.imports import SchemaFiles, by_xid
 from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.work import OutOfTime, TooComplex, Work
-from signalbook.xid import Kind, Xid, XidError, named
+from signalbook.xid import Kind, Xid, XidError
 
 PATH: Final = "/-/compare"
 _CHOICES: Final = 200
@@ -38,8 +35,6 @@ _SHOWN: Final = 50
 _LONGEST: Final = 1000
 _SIDE: Final = 300
 """Characters of one side of a difference."""
-_REFERRED: Final = 100
-_FILES: Final = 1000
 _DIFFERING: Final = 200
 _TEXT: Final = 300_000
 _LINES: Final = 1500
@@ -218,14 +213,9 @@ def _wrong(request: UIRequest, detail: str) -> RegistryError:
 def _side(view: View, request: UIRequest, xid: Xid) -> _Side:
     """A Version with what it says of a payload: its document, or the schema in a message definition."""
     shown = view.entity(xid, ViewOptions(base_url=request.base_url))
-    kind = view.model.groups[xid.group_type].resources[xid.resource_type]
-    if kind.hasdocument:
-        found = view.document(xid, ViewOptions())
-        content, name = (None if found.url is not None else found.content), str(shown.get("format", ""))
-        return _Side(xid=xid, attributes=shown, content=content, format=name, contenttype=str(found.contenttype or ""))
-    schema, name = shown.get("dataschema"), str(shown.get("dataschemaformat", ""))
-    text = schema.encode("utf-8") if isinstance(schema, str) else None if schema is None else dump_json(schema)
-    return _Side(xid=xid, attributes=shown, content=text, format=name, contenttype="")
+    found = schema_of(view, xid)
+    contenttype = str(shown.get("contenttype", ""))
+    return _Side(xid=xid, attributes=shown, content=found.content, format=found.format, contenttype=contenttype)
 
 
 def _shown_side(side: _Side) -> VersionSide:
@@ -295,67 +285,9 @@ def _value(value: JSON) -> str:
 
 
 def _schema(view: View, request: UIRequest, side: _Side) -> SchemaText:
+    references = SchemaReferences(view, request.base_url)
     content = schema_text(side.content or b"", side.format)
-    return SchemaText(document=content, format=side.format, resolve=referred(view, side.xid, request.base_url))
-
-
-def referred(view: View, xid: Xid, base_url: str) -> Resolve:
-    """Finds what the schema ``xid`` refers to as writes do: as its references say, by xid or URL, by an import's path.
-
-    Of the imports of Protobuf that name no xid those of its own Group are found, among its first thousand schemas.
-    """
-    left = iter(range(_REFERRED))
-    files: list[SchemaFiles] = []
-
-    def resolve(uri: str) -> bytes | None:
-        if next(left, None) is None:
-            return None
-        return next((text for text in map(_content, targets(uri)) if text is not None), None)
-
-    def targets(uri: str) -> Iterator[Xid | None]:
-        yield _stated(view, xid, uri)
-        yield from (named(text, base_url) for text in (by_xid(uri) if uri.endswith(".proto") else (uri,)))
-        if uri.endswith(".proto"):
-            if not files:
-                files.append(_files(view, xid))
-            found = files[0].find(uri, str(xid.resource.owner))
-            yield None if found is None else Xid.parse(found)
-
-    def _content(target: Xid | None) -> bytes | None:
-        kind = None if target is None else view.model.resource_type(target)
-        if target is None or kind is None or not kind.hasdocument:
-            return None
-        try:
-            found = view.document(target, ViewOptions())
-        except RegistryError:
-            return None
-        return schema_text(found.content, str(found.attributes.get("format", ""))) if found.url is None else None
-
-    return resolve
-
-
-def _stated(view: View, xid: Xid, uri: str) -> Xid | None:
-    """What a Version, or one of those that it refers to, calls by this name in its attribute ``references``."""
-    seen: set[Xid] = set()
-    waiting = [xid]
-    while waiting and len(seen) < _REFERRED:
-        here = waiting.pop()
-        row = None if here in seen else view.reader.get(here)
-        seen.add(here)
-        targets = dict(reversed(linked_references({} if row is None else row.attributes)))
-        found = meant(targets, uri)
-        if found is not None:
-            return found
-        waiting.extend(targets.values())
-    return None
-
-
-def _files(view: View, xid: Xid) -> SchemaFiles:
-    group, below = xid.resource.owner, xid.resource.parent
-    root = import_root(view.entity(group, ViewOptions()))
-    listed = view.listed(below, ViewOptions(), PageRequest(limit=_FILES))
-    known = view.members(below, listed, ViewOptions())
-    return SchemaFiles(each for name, shown in known.items() for each in importable(below / name, shown, root))
+    return SchemaText(document=content, format=side.format, resolve=references.resolver(side.xid))
 
 
 def _comparable(view: View, side: _Side) -> JSONObject:

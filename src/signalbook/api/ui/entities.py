@@ -59,7 +59,10 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
-    """What an entity is: the head of its page. ``deprecated`` has the details of that, if it is."""
+    """What an entity is: the head of its page. ``deprecated`` has the details of that, if it is.
+
+    ``related`` says that it has a page of relations.
+    """
 
     kind: str
     title: str
@@ -70,6 +73,7 @@ class Heading:
     deprecated: tuple[Member, ...] | None
     facts: tuple[Fact, ...]
     edits: tuple[Edit, ...]
+    related: bool
     json: str
 
 
@@ -139,6 +143,7 @@ def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject)
         deprecated=None if deprecated is None else values.members(deprecated, {}, ()),
         facts=tuple(_facts(xid, shown, meta)),
         edits=tuple(_edits(view, xid, meta)),
+        related=xid.kind is not Kind.META,
         json=_json_path(view.model, xid),
     )
 

@@ -20,6 +20,7 @@ from signalbook.api.ui import (
     listing,
     messages,
     pipelines,
+    relations,
     searching,
     subscriptions,
 )
@@ -58,6 +59,7 @@ def routes(
     return [
         *assets.routes(kernel),
         *(Route(path, ReadPage(kernel, pages, page)) for path, page in OTHERS.items()),
+        Route(f"{PATH}{relations.RELATIONS}/{{path:any}}", ReadPage(kernel, pages, relations.page)),
         *Trying(kernel, pages).routes(),
         *Editing(kernel, pages).routes(),
         *LoginPages(kernel, pages).routes(),

@@ -35,6 +35,7 @@ from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.audit import AuditEntry, AuditQuery
 from signalbook.storage.base import Row
+from signalbook.storage.index import IndexReader
 from signalbook.storage.outbox import Record
 from signalbook.storage.schemaids import SchemaIdReader
 from signalbook.storage.store import ReadTransaction
@@ -101,6 +102,11 @@ class View:
     def schemaids(self) -> SchemaIdReader:
         """Numbers of schemas, whoever may read these, and what the Confluent-compatible API keeps beside them."""
         return self._transaction.schemaids
+
+    @property
+    def index(self) -> IndexReader:
+        """What entities refer to, whoever may read these."""
+        return self._transaction.index
 
     def search(self, wanted: Search) -> SearchPage:
         """The page of what is found by words."""

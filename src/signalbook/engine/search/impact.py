@@ -28,13 +28,15 @@ _CONTAINS: Final = "messages"
 class Dependent:
     """An entity that depends on another one, ``on``, by a ``relation``; ``depth`` is 1 if that is what was asked for.
 
-    It is a Resource where its default Version refers to the other, and the Version where another one does.
+    It is a Resource where its default Version refers to the other, and the Version where another one does; ``source``
+    is what is stored with the link, be it the default Version.
     """
 
     xid: Xid
     relation: str
     on: Xid
     depth: int
+    source: Xid
 
     def to_json(self) -> JSONObject:
         """As clients get it."""
@@ -58,13 +60,14 @@ def find_impact(index: IndexReader, reader: Reader, xid: Xid, access: Access, de
     """
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION) or reader.get(xid) is None:
         raise RegistryError("not_found", subject=str(xid))
+    links = BackwardLinks(index=index, reader=reader, access=access)
     found: list[Dependent] = []
     seen = {xid, xid.resource if xid.kind is Kind.VERSION else xid}
     level = [xid]
     complete = True
     for step in range(1, depth + 1):
         following: list[Xid] = []
-        for dependent in _level(index, reader, level, access, step):
+        for dependent in links.level(level, step):
             if dependent.xid in seen:
                 continue
             if len(found) == MOST:
@@ -76,30 +79,54 @@ def find_impact(index: IndexReader, reader: Reader, xid: Xid, access: Access, de
         if not level:
             break
     else:
-        complete = not any(each.xid not in seen for each in _level(index, reader, level, access, depth + 1))
+        complete = not any(each.xid not in seen for each in links.level(level, depth + 1))
     return Impact(xid=xid, dependents=tuple(found), complete=complete)
 
 
-def _level(
-    index: IndexReader, reader: Reader, level: Collection[Xid], access: Access, depth: int
-) -> Iterator[Dependent]:
-    """What refers to the entities of a level."""
-    rows = _rows(reader, level)
-    targets: dict[str, Xid] = {}
-    for node in level:
-        for target in _targets(node, rows):
-            targets.setdefault(target, node)
-    for referrer in index.referrers(targets):
-        if not access.readable(stored_xid(referrer.xid)):
-            continue
-        on = targets[referrer.target]
-        source = _shown(referrer)
-        if _counts(referrer, on):
-            yield Dependent(xid=source, relation=referrer.kind.removesuffix(PINNED), on=on, depth=depth)
-    for node in level:
-        # An endpoint has messages of its own.
-        if node.kind is not Kind.GROUP and node.group_type == "endpoints" and access.readable(node.resource.owner):
-            yield Dependent(xid=node.resource.owner, relation=_CONTAINS, on=node, depth=depth)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackwardLinks:
+    """Links that are followed from their ends to what has them, as far as ``access`` shows that.
+
+    With ``groups`` a message group is a step of its own between its messages and the endpoints that have it. ``moved``
+    is a Resource of which only those count who name no Version: it is about to have another default one.
+    """
+
+    index: IndexReader
+    reader: Reader
+    access: Access
+    groups: bool = False
+    moved: Xid | None = None
+
+    def level(self, nodes: Collection[Xid], depth: int) -> Iterator[Dependent]:
+        """What refers to one of these, once for each link."""
+        rows = _rows(self.reader, nodes)
+        targets: dict[str, Xid] = {}
+        for node in nodes:
+            for target in _targets(node, rows, through_groups=not self.groups):
+                targets.setdefault(target, node)
+        for referrer in self.index.referrers(targets):
+            source = stored_xid(referrer.xid)
+            on = targets[referrer.target]
+            if self.access.readable(source) and self._counts(referrer, on):
+                kind = referrer.kind.removesuffix(PINNED)
+                yield Dependent(xid=_shown(source, referrer), relation=kind, on=on, depth=depth, source=source)
+        for node in nodes:
+            owner = node.resource.owner if node.kind is not Kind.GROUP else node
+            # An endpoint has messages of its own.
+            contains = node.group_type == "endpoints" or (self.groups and node.resource_type == _CONTAINS)
+            if node.kind is not Kind.GROUP and contains and self.access.readable(owner):
+                yield Dependent(xid=owner, relation=_CONTAINS, on=node, depth=depth, source=owner)
+
+    def _counts(self, referrer: Referrer, on: Xid) -> bool:
+        """Whether a link to one of the targets of ``on`` is about it."""
+        if referrer.target == str(on):
+            return on != self.moved or not referrer.kind.endswith(PINNED)
+        if referrer.kind == IMPORT:
+            return True
+        if referrer.target == str(on.resource.owner):
+            return referrer.kind == _GROUPS
+        # Of a Version: those who take whatever is the default one. Others have named theirs.
+        return not referrer.kind.endswith(PINNED)
 
 
 def _rows(reader: Reader, level: Collection[Xid]) -> dict[Xid, Row]:
@@ -114,7 +141,7 @@ def _rows(reader: Reader, level: Collection[Xid]) -> dict[Xid, Row]:
     return rows | (reader.get_many(defaults) if defaults else {})
 
 
-def _targets(node: Xid, rows: dict[Xid, Row]) -> Iterator[str]:
+def _targets(node: Xid, rows: dict[Xid, Row], *, through_groups: bool) -> Iterator[str]:
     """What links to an entity lead to: itself; a Resource also stands for its default Version, and is in a Group."""
     yield str(node)
     if node.kind is Kind.GROUP:
@@ -125,7 +152,7 @@ def _targets(node: Xid, rows: dict[Xid, Row]) -> Iterator[str]:
         if node.id != default:
             return
         yield str(node.resource)
-    if node.resource_type == "messages" and node.group_type == _GROUPS:
+    if through_groups and node.resource_type == _CONTAINS and node.group_type == _GROUPS:
         yield str(node.resource.owner)
     shown = rows.get(node.resource / "versions" / (default or ""))
     group = rows.get(node.resource.owner)
@@ -134,18 +161,5 @@ def _targets(node: Xid, rows: dict[Xid, Row]) -> Iterator[str]:
             yield from filter(can_be_kept, file.paths())
 
 
-def _counts(referrer: Referrer, on: Xid) -> bool:
-    """Whether a link to one of the targets of ``on`` is about it."""
-    if referrer.target == str(on):
-        return True
-    if referrer.kind == IMPORT:
-        return True
-    if referrer.target == str(on.resource.owner):
-        return referrer.kind == _GROUPS
-    # Of a Version: those who take whatever is the default one. Others have named theirs.
-    return not referrer.kind.endswith(PINNED)
-
-
-def _shown(referrer: Referrer) -> Xid:
-    source = stored_xid(referrer.xid)
+def _shown(source: Xid, referrer: Referrer) -> Xid:
     return source.resource if source.kind is Kind.VERSION and referrer.flags & CURRENT else source

@@ -1,0 +1,135 @@
+"""Layered graphs as values: boxes in columns and curves between them, which a template writes as SVG.
+
+The columns are given, so that what is left to a layout is the order in each: that of the middle of what a box is linked
+to, in the columns beside it, swept over until it stays (docs/decisions/147-explorer.md).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+BOX_WIDTH: Final = 168
+BOX_HEIGHT: Final = 40
+_GAP: Final = 64
+_ROW: Final = 54
+_MARGIN: Final = 12
+_SWEEPS: Final = 6
+_CENTRED: Final = 900
+"""Height up to which columns are centred: of a taller one the middle would be out of sight."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphNode:
+    """What a box stands for: its column, its two lines of text, and where it leads, if anywhere."""
+
+    id: str
+    column: int
+    kind: str
+    label: str
+    title: str
+    href: str = ""
+    mark: str = ""
+    """A class of its own: how it looks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphBox:
+    """A node in its place."""
+
+    node: GraphNode
+    x: int
+    y: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphCurve:
+    """An arrow: its path, and what it says."""
+
+    path: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayeredGraph:
+    """A graph that is laid out."""
+
+    width: int
+    height: int
+    box_width: int
+    box_height: int
+    boxes: tuple[GraphBox, ...]
+    curves: tuple[GraphCurve, ...]
+
+
+def layered(nodes: Sequence[GraphNode], links: Collection[tuple[str, str, str]]) -> LayeredGraph:
+    """``nodes`` in their columns, and an arrow for each of ``links``: from a node, to a node, and what it says."""
+    columns = _columns(nodes, {(source, target) for source, target, _ in links})
+    tallest = max(len(column) for column in columns)
+    height = tallest * _ROW - (_ROW - BOX_HEIGHT) + 2 * _MARGIN
+    boxes: dict[str, GraphBox] = {}
+    for place, column in enumerate(columns):
+        free = (tallest - len(column)) * _ROW // 2 if height <= _CENTRED else 0
+        for row, node in enumerate(column):
+            x, y = _MARGIN + place * (BOX_WIDTH + _GAP), _MARGIN + free + row * _ROW
+            boxes[node.id] = GraphBox(node=node, x=x, y=y)
+    said: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for source, target, text in links:
+        said[source, target].append(text)
+    return LayeredGraph(
+        width=len(columns) * (BOX_WIDTH + _GAP) - _GAP + 2 * _MARGIN,
+        height=height,
+        box_width=BOX_WIDTH,
+        box_height=BOX_HEIGHT,
+        boxes=tuple(boxes.values()),
+        curves=tuple(
+            GraphCurve(path=_curve(boxes[source], boxes[target]), title=", ".join(sorted(set(texts))))
+            for (source, target), texts in said.items()
+        ),
+    )
+
+
+def _columns(nodes: Sequence[GraphNode], links: Collection[tuple[str, str]]) -> list[list[GraphNode]]:
+    """The nodes by column from left to right, each column in an order in which few links cross."""
+    by_column: dict[int, list[GraphNode]] = defaultdict(list)
+    for node in nodes:
+        by_column[node.column].append(node)
+    columns = [by_column[column] for column in sorted(by_column)]
+    near: dict[str, set[str]] = defaultdict(set)
+    for source, target in links:
+        near[source].add(target)
+        near[target].add(source)
+    for sweep in range(_SWEEPS):
+        # To the right and back again: each column is ordered by the one that was ordered before it.
+        ways = range(1, len(columns)) if sweep % 2 == 0 else range(len(columns) - 2, -1, -1)
+        before = [[node.id for node in column] for column in columns]
+        for place in ways:
+            beside = columns[place - 1 if sweep % 2 == 0 else place + 1]
+            columns[place] = _ordered(columns[place], {node.id: row for row, node in enumerate(beside)}, near)
+        if sweep and before == [[node.id for node in column] for column in columns]:
+            break
+    return columns
+
+
+def _ordered(
+    column: Sequence[GraphNode], beside: Mapping[str, int], near: Mapping[str, Collection[str]]
+) -> list[GraphNode]:
+    """By the mean row of what a node is linked to in the column ``beside``; what has none there keeps its row."""
+
+    def middle(row: int, node: GraphNode) -> float:
+        rows = [beside[each] for each in near.get(node.id, ()) if each in beside]
+        return sum(rows) / len(rows) if rows else float(row)
+
+    places = {node.id: (middle(row, node), row) for row, node in enumerate(column)}
+    return sorted(column, key=lambda node: places[node.id])
+
+
+def _curve(source: GraphBox, target: GraphBox) -> str:
+    """From the right side of one box to the left side of the other; to the right sides of those that are not behind."""
+    forward = target.x > source.x
+    x1, y1 = source.x + BOX_WIDTH, source.y + BOX_HEIGHT // 2
+    x2, y2 = target.x if forward else target.x + BOX_WIDTH, target.y + BOX_HEIGHT // 2
+    bend = _GAP // 2
+    return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend if forward else x2 + bend} {y2} {x2} {y2}"

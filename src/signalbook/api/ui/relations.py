@@ -1,0 +1,193 @@
+"""What refers to what around an entity: as a graph, and as a table that says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from signalbook.api.kernel.requests import whole_number
+from signalbook.api.ui.graphs import GraphNode, LayeredGraph, layered
+from signalbook.api.ui.pages import Page, UIRequest, crumbs, shown_text
+from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
+from signalbook.engine.read.view import View
+from signalbook.engine.search.relations import MAX_STEPS, LeftOut, RelatedEntity, Relation, Relations, find_relations
+from signalbook.errors import RegistryError
+from signalbook.model import Model
+from signalbook.xid import Kind, Xid
+
+RELATIONS: Final = "/-/relations"
+_STEPS: Final = 4
+_MARKUP: Final = 150_000
+"""Characters of a page that the graph and the table may have together."""
+_OF_ENTITY: Final = 900
+_OF_LINK: Final = 350
+_LABEL: Final = 22
+_TEXT: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelatedLink:
+    """A link of a line: of which kind, to what; ``href`` is its page if it has one."""
+
+    kind: str
+    text: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelatedLine:
+    """An entity with where it stands, what it is, and what it refers to."""
+
+    text: str
+    href: str
+    kind: str
+    place: str
+    links: tuple[RelatedLink, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelationsContent:
+    """The whole page. ``notes`` say what is left out; ``fewer`` and ``more`` lead to the page with other ``steps``."""
+
+    xid: str
+    kind: str
+    graph: LayeredGraph
+    lines: tuple[RelatedLine, ...]
+    alone: bool
+    notes: tuple[str, ...]
+    steps: int
+    fewer: str
+    more: str
+
+
+def entity_at(view: View, request: UIRequest, prefix: str) -> Xid:
+    """The Group, Resource or Version that is named behind ``prefix``. Raises ``not_found`` and ``malformed_id``."""
+    path = parse_path(request.path.removeprefix(prefix))
+    check_path(path, view.model)
+    xid = path.target
+    if path.name or path.short is not None or xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION):
+        detail = "groups, resources and versions have such a page"
+        raise RegistryError("not_found", subject=path.text, detail=detail)
+    if detail := missing_entity(xid, view):
+        raise RegistryError("not_found", subject=path.text, detail=detail)
+    return xid
+
+
+def page(view: View, request: UIRequest) -> Page:
+    """The page of what is around an entity. Raises ``bad_request`` and ``not_found``."""
+    xid = entity_at(view, request, RELATIONS)
+    steps = _steps(request)
+    found = find_relations(view, xid, request.base_url, steps)
+    content = _content(view.model, found, steps)
+    return Page(
+        template="relations.html", title=f"Relations of {xid.id}", content=content, crumbs=crumbs(xid, "relations")
+    )
+
+
+def _steps(request: UIRequest) -> int:
+    text = request.query.get("steps", str(_STEPS))
+    number = whole_number(text)
+    if number is None:
+        detail = f'"steps" takes a whole number from 1, not "{text[:40]}"'
+        raise RegistryError("bad_request", subject=request.subject, error_detail=detail)
+    return min(number, MAX_STEPS)
+
+
+def _content(model: Model, found: Relations, steps: int) -> RelationsContent:
+    entities = _fitting(found)
+    by_id = {each.id: each for each in entities}
+    relations = [each for each in found.relations if each.source in by_id and each.target in by_id]
+    here = f"{RELATIONS}{found.xid}"
+    links = [(each.source, each.target, each.kind) for each in relations]
+    return RelationsContent(
+        xid=str(found.xid),
+        kind=_kind(model, found.entities[0]),
+        graph=layered([_node(model, each) for each in entities], links),
+        lines=tuple(_line(model, each, relations, by_id) for each in sorted(entities, key=lambda each: each.steps)),
+        alone=len(found.entities) == 1,
+        notes=tuple(_notes(found, len(found.entities) - len(entities))),
+        steps=steps,
+        fewer=f"{here}?steps={steps - 1}" if steps > 1 else "",
+        more=f"{here}?steps={steps + 1}" if found.farther and steps < MAX_STEPS else "",
+    )
+
+
+def _fitting(found: Relations) -> list[RelatedEntity]:
+    """The nearest ones, as many as a page has room for."""
+    targets = {each.id: 0 for each in found.entities}
+    for relation in found.relations:
+        targets[relation.source] += _OF_LINK + 2 * min(len(relation.target), _TEXT)
+    room = _MARKUP
+    fitting: list[RelatedEntity] = []
+    for each in sorted(found.entities, key=lambda each: abs(each.steps)):
+        room -= _OF_ENTITY + 6 * min(len(each.id), _TEXT) + targets[each.id]
+        if fitting and room < 0:
+            break
+        fitting.append(each)
+    return fitting
+
+
+def _node(model: Model, entity: RelatedEntity) -> GraphNode:
+    kind = _kind(model, entity)
+    label = str(shown_text(_label(entity)))
+    mark = "middle" if entity.steps == 0 else "" if entity.there else "missing"
+    return GraphNode(
+        id=entity.id,
+        column=entity.steps,
+        kind=kind,
+        label=label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…",
+        title=f"{kind} {entity.id[:_TEXT]}",
+        href=f"{RELATIONS}{entity.xid}" if entity.there and entity.steps else "",
+        mark=mark,
+    )
+
+
+def _label(entity: RelatedEntity) -> str:
+    xid = entity.xid
+    if xid is None:
+        return entity.id.rpartition("/")[2] or entity.id
+    return f"{xid.resource_id} {xid.id}" if xid.kind is Kind.VERSION else xid.id
+
+
+def _kind(model: Model, entity: RelatedEntity) -> str:
+    if entity.xid is None:
+        return "not here"
+    kind = model.resource_type(entity.xid) or model.group_type(entity.xid)
+    singular = kind.singular if kind is not None else "entity"
+    return f"{singular} version" if entity.xid.kind is Kind.VERSION else singular
+
+
+def _line(
+    model: Model, entity: RelatedEntity, relations: Sequence[Relation], by_id: dict[str, RelatedEntity]
+) -> RelatedLine:
+    links = (
+        RelatedLink(kind=each.kind, text=_label(target)[:_TEXT], href=str(target.xid) if target.there else "")
+        for each in relations
+        if each.source == entity.id and (target := by_id[each.target])
+    )
+    return RelatedLine(
+        text=entity.id[:_TEXT],
+        href=str(entity.xid) if entity.there else "",
+        kind=_kind(model, entity),
+        place=_place(entity.steps),
+        links=tuple(links),
+    )
+
+
+def _place(steps: int) -> str:
+    if steps == 0:
+        return "this one"
+    number = f"{abs(steps)} {'step' if abs(steps) == 1 else 'steps'}"
+    return f"{number} before it" if steps < 0 else f"{number} behind it"
+
+
+def _notes(found: Relations, cut: int) -> list[str]:
+    notes = [_left_out(each) for each in found.left_out]
+    notes += [f"{cut} more have no room on this page."] * (cut > 0)
+    return notes
+
+
+def _left_out(part: LeftOut) -> str:
+    least = "at least " if part.more else ""
+    return f"{_place(part.steps).capitalize()}: {least}{part.entities:,} more are not shown."

@@ -1,0 +1,55 @@
+"""Layered graphs: each node in its column, no box over another, few crossings."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.api.ui.graphs import BOX_HEIGHT, BOX_WIDTH, GraphNode, LayeredGraph, layered
+
+LINKS = st.sets(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=40)
+
+
+def node(id: str, column: int) -> GraphNode:
+    return GraphNode(id=id, column=column, kind="schema", label=id, title=id)
+
+
+def rows(graph: LayeredGraph) -> dict[str, int]:
+    return {box.node.id: box.y for box in graph.boxes}
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=20), LINKS)
+def test_boxes_are_apart_and_inside(columns: list[int], links: set[tuple[int, int]]) -> None:
+    nodes = [node(str(at), column) for at, column in enumerate(columns)]
+    joined = {(str(a), str(b), "x") for a, b in links if a < len(nodes) and b < len(nodes)}
+    graph = layered(nodes, joined)
+    assert {box.node.id for box in graph.boxes} == {each.id for each in nodes}
+    assert len(graph.curves) == len(joined)
+    places = [(box.x, box.y) for box in graph.boxes]
+    for at, (x, y) in enumerate(places):
+        assert 0 < x < x + BOX_WIDTH < graph.width
+        assert 0 < y < y + BOX_HEIGHT < graph.height
+        assert all(abs(x - a) > BOX_WIDTH or abs(y - b) > BOX_HEIGHT for a, b in places[at + 1 :])
+    order = {box.node.id: box.x for box in graph.boxes}
+    assert all(order[a.id] < order[b.id] for a in nodes for b in nodes if a.column < b.column)
+
+
+def test_the_order_of_a_column_follows_that_of_its_neighbours() -> None:
+    nodes = [node(name, column) for column, names in enumerate(("abcd", "hgfe")) for name in names]
+    graph = layered(nodes, {("a", "e", ""), ("b", "f", ""), ("c", "g", ""), ("d", "h", "")})
+    at = rows(graph)
+    assert sorted("efgh", key=at.__getitem__) == ["e", "f", "g", "h"]
+    assert [at[a] for a in "abcd"] == [at[b] for b in "efgh"]
+
+
+def test_several_links_are_one_arrow() -> None:
+    graph = layered([node("a", 0), node("b", 1)], [("a", "b", "schema"), ("a", "b", "references"), ("b", "a", "xref")])
+    assert [each.title for each in graph.curves] == ["references, schema", "xref"]
+
+
+def test_a_tall_column_begins_where_the_others_do() -> None:
+    nodes = [node("middle", 0), *(node(str(at), 1) for at in range(60))]
+    at = rows(layered(nodes, ()))
+    assert at["middle"] == min(at.values())
+    few = rows(layered(nodes[:4], ()))
+    assert few["middle"] == few["1"]

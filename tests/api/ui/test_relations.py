@@ -1,0 +1,125 @@
+"""The relations of an entity as a graph and as a table: both say the same, bounded, and harmless."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.storage.store import Store
+
+from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
+from .conftest import Document, show
+from .test_pages import HOSTILE, harmless
+
+SVG = "{http://www.w3.org/2000/svg}"
+ORDER = "/schemagroups/shop/schemas/order"
+PLACED = "/messagegroups/shop/messages/placed"
+
+
+def table(page: Document) -> dict[str, str]:
+    """Each line's words behind the entity, by that."""
+    lines = [[" ".join("".join(cell.itertext()).split()) for cell in row] for row in page.all("tr")[1:]]
+    return {line[0].partition(" ")[0]: " | ".join(line[1:]) for line in lines}
+
+
+def boxes(page: Document) -> dict[str, str]:
+    """Where the boxes of the graph lead, by their titles."""
+    return {each.findtext(f"{SVG}title") or "": each.get("href", "") for each in page.root.iter(f"{SVG}a")}
+
+
+def test_graph_and_table_say_the_same(explorer: Client) -> None:
+    page = show(explorer, f"/-/relations{ORDER}")
+    assert table(page) == {
+        "/endpoints/orders": "3 steps before it | messagegroups shop",
+        "/messagegroups/shop": "2 steps before it | messages placed",
+        PLACED: "1 step before it | dataschema order",
+        ORDER: "this one | ",
+    }
+    assert boxes(page) == {
+        "endpoint /endpoints/orders": "/ui/-/relations/endpoints/orders",
+        "messagegroup /messagegroups/shop": "/ui/-/relations/messagegroups/shop",
+        f"message {PLACED}": f"/ui/-/relations{PLACED}",
+    }
+    curves = [each for each in page.root.iter(f"{SVG}path") if each.get("class") == "link"]
+    assert sorted(each.findtext(f"{SVG}title") or "" for each in curves) == ["dataschema", "messagegroups", "messages"]
+    assert page.links()[PLACED] == f"/ui{PLACED}"
+
+
+def test_steps_are_asked_for(explorer: Client) -> None:
+    page = show(explorer, f"/-/relations{ORDER}?steps=1")
+    assert list(table(page)) == [PLACED, ORDER]
+    assert page.links()["One step more"] == f"/ui/-/relations{ORDER}?steps=2"
+    assert "One step less" not in page.links()
+    assert "One step more" not in show(explorer, f"/-/relations{ORDER}?steps=999").links()
+
+
+def test_the_page_of_an_entity_leads_there(explorer: Client) -> None:
+    assert show(explorer, PLACED).links()["Relations"] == f"/ui/-/relations{PLACED}"
+    assert "Relations" not in show(explorer, f"{PLACED}/meta").links()
+
+
+def test_what_stands_alone_says_so(explorer: Client) -> None:
+    page = show(explorer, "/-/relations/schemagroups/shop/schemas/row")
+    assert "nothing that you may read refers to it" in page.words("main")
+    assert list(page.root.iter(f"{SVG}svg")) == []
+
+
+def test_many_are_bounded_and_counted(explorer: Client) -> None:
+    messages = {f"m{'x' * 100}{at:03}": {"dataschemaxid": ORDER} for at in range(300)}
+    body = {at: {**each, "dataschemaformat": "JsonSchema/draft-07"} for at, each in messages.items()}
+    assert explorer.send("POST", "/messagegroups/shop/messages", json=body).is_success
+    page = show(explorer, f"/-/relations{ORDER}")
+    assert "1 step before it: 241 more are not shown." in page.words("main")
+    assert len(table(page)) == len(boxes(page)) + 1
+    assert len(page.text.encode()) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/schemagroups/shop/schemas/none", 404),
+        ("/schemagroups", 404),
+        ("/nothing/x", 404),
+        ("", 404),
+        (f"{PLACED}/meta", 404),
+        (f"{ORDER}?steps=0", 400),
+        (f"{ORDER}?steps=many", 400),
+        ("/schemagroups/a%2Fb", 400),
+    ],
+)
+def test_bad_questions_are_refused(explorer: Client, path: str, status: int) -> None:
+    page = show(explorer, f"/-/relations{path}")
+    assert page.status == status
+    harmless(page)
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "n" * 65_536])
+def test_hostile_content_is_text(explorer: Client, text: str) -> None:
+    schema: dict[str, Any] = {"properties": {"a": {"$ref": f"/schemagroups/shop/schemas/{text}"}}}
+    entity = {"format": "JsonSchema/draft-07", "name": text, "description": text, "schema": schema}
+    explorer.put("/schemagroups/shop/schemas/evil$details", {**entity, "labels": {"l": text[:63]}})
+    text_of_import = text.replace("\\", "").replace('"', "").replace("\n", "")
+    proto = f'syntax = "proto3"; import "{text_of_import}.proto"; message M {{ string a = 1; }}'
+    explorer.put("/schemagroups/shop/schemas/evil.proto$details", {"format": "Protobuf/3", "schema": proto})
+    explorer.send("PATCH", ORDER + "$details", json={"name": text, "description": text})
+    for path in ("/schemagroups/shop", "/schemagroups/shop/schemas/evil", ORDER):
+        page = show(explorer, f"/-/relations{path}")
+        assert page.status in (200, 404)
+        harmless(page)
+
+
+def test_what_is_hidden_does_not_show(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    message = {"dataschemaformat": "JsonSchema/draft-07", "dataschemaxid": "/schemagroups/g/schemas/s"}
+    body = {
+        "schemagroups": {"g": {"schemas": {"s": {"format": "JsonSchema/draft-07", "schema": {}}}}},
+        "messagegroups": {"open": {"messages": {"m": message}}, "secret": {"messages": {"hidden": message}}},
+    }
+    assert client.send("PATCH", "/", json=body, headers=ADMINISTRATOR).is_success
+    put_policy(store, {"who": ["subject:ann"], "role": "reader", "on": ["/schemagroups/*", "/messagegroups/open"]})
+    page = show(client, "/-/relations/schemagroups/g/schemas/s", headers={"X-User": "ann"})
+    assert "/messagegroups/open/messages/m" in table(page)
+    assert "hidden" not in page.text
+    hidden = show(client, "/-/relations/messagegroups/secret/messages/hidden", headers={"X-User": "ann"})
+    assert hidden.status == 404
