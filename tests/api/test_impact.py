@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,3 +87,82 @@ def test_what_is_hidden_does_not_show(client: Client) -> None:
 )
 def test_what_makes_no_sense_is_refused(client: Client, query: str, status: int) -> None:
     assert client.get(f"/impact?{query}", headers=ADMINISTRATOR).status_code == status
+
+
+CHANGED = {"type": "object", "properties": {"own": {"type": "integer"}}}
+
+
+def attempt(client: Client, document: Any, query: str = f"xid={SCHEMA}", who: dict[str, str] = ADMINISTRATOR) -> Any:
+    return client.send("POST", f"/impact?{query}", json=document, headers=who)
+
+
+@pytest.fixture
+def strict(client: Client) -> Client:
+    """With a version that says something, by the rule backward, and a subscription."""
+    document = {"type": "object", "properties": {"own": {"type": "string"}}}
+    body = {"format": "JsonSchema/draft-07", "schema": document, "meta": {"compatibility": "backward"}}
+    assert client.send("PATCH", f"{SCHEMA}$details", json=body, headers=ADMINISTRATOR).is_success
+    sent = {"sink": "https://h.example/", "protocol": "HTTP"}
+    assert client.send("POST", "/subscriptions", json=sent, headers=ADMINISTRATOR).is_success
+    return client
+
+
+def test_a_change_is_tried(strict: Client) -> None:
+    answer = attempt(strict, CHANGED)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert (found["safe"], found["outcome"], found["rule"], found["default"]) == (False, "breaks", "backward", True)
+    assert found["findings"][0]["rule"] == "type_changed"
+    assert not found["check"]["accepted"]
+    assert found["check"]["errors"][0]["type"].endswith("compatibility_violation")
+    expected = {"xid": MESSAGE, "relation": "dataschema", "on": SCHEMA, "depth": 1, "outcome": "breaks"}
+    assert found["dependents"] == [expected]
+    assert found["pipelines"] == [{"name": "lake", "messages": [MESSAGE], "outcome": "breaks"}]
+    assert found["subscriptions"][0]["xids"] == [SCHEMA, MESSAGE]
+    assert strict.get(f"{SCHEMA}/versions", headers=ADMINISTRATOR).json().keys() == {"1"}, "nothing is stored"
+
+
+def test_what_breaks_nothing_is_safe(strict: Client) -> None:
+    wider = {"type": "object", "properties": {"own": {"type": ["string", "null"]}}}
+    found = attempt(strict, wider).json()
+    assert (found["safe"], found["outcome"], found["check"]["accepted"]) == (True, "holds", True)
+    assert [each["outcome"] for each in (*found["dependents"], *found["pipelines"])] == ["holds", "holds"]
+    forward = attempt(strict, wider, f"xid={SCHEMA}&compatibility=FORWARD").json()
+    assert (forward["safe"], forward["outcome"], forward["rule"]) == (False, "breaks", "forward")
+    assert attempt(strict, wider, f"xid={SCHEMA}/versions/1").json()["safe"]
+
+
+def test_what_is_no_schema_is_refused_and_breaks_all(strict: Client) -> None:
+    found = attempt(strict, {"type": 7}).json()
+    assert (found["safe"], found["check"]["accepted"], found["outcome"]) == (False, False, "breaks")
+    assert "could not be read" in found["why"]
+
+
+def test_a_version_that_stays_keeps_others_from_meeting_the_new_one(strict: Client) -> None:
+    body = {"defaultversionid": "1", "defaultversionsticky": True}
+    assert strict.send("PATCH", f"{SCHEMA}/meta", json=body, headers=ADMINISTRATOR).is_success
+    found = attempt(strict, CHANGED).json()
+    assert (found["default"], found["dependents"], found["pipelines"]) == (False, [], [])
+
+
+def test_trying_takes_no_more_than_reading_and_shows_no_more(strict: Client) -> None:
+    found = attempt(strict, CHANGED, who=ANN).json()
+    assert (found["outcome"], found["dependents"], found["pipelines"]) == ("breaks", [], [])
+    assert MESSAGE not in json.dumps(found)
+    assert attempt(strict, CHANGED, f"xid={MESSAGE}", ANN).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        (f"xid={MESSAGE}", 400),
+        ("xid=/schemagroups/g", 400),
+        (f"xid={SCHEMA}x", 404),
+        (f"xid={SCHEMA}&depth=2", 400),
+        (f"xid={SCHEMA}&compatibility=sideways", 400),
+        ("", 400),
+    ],
+)
+def test_what_cannot_be_tried(client: Client, query: str, status: int) -> None:
+    assert attempt(client, {}, query).status_code == status
+    assert client.send("POST", f"/impact?xid={SCHEMA}", headers=ADMINISTRATOR).status_code == 400, "no document"

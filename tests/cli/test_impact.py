@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,10 @@ from .conftest import Cli, Server
 
 YAML = b"""
 schemagroups:
-  g: {schemas: {s: {format: JsonSchema/draft-07, schema: {}}}}
+  g:
+    schemas:
+      s: {format: JsonSchema/draft-07, schema: {properties: {own: {type: string}}}}
+      t: {format: JsonSchema/draft-07, schema: {properties: {of: {$ref: /schemagroups/g/schemas/s}}}}
 messagegroups:
   m:
     messages:
@@ -41,12 +45,16 @@ def test_a_tree(cli: Cli, where: list[str]) -> None:
         "/schemagroups/g/schemas/s",
         "  /messagegroups/m/messages/one  (dataschema)",
         "    /messagegroups/m/messages/two  (basemessage)",
+        "  /schemagroups/g/schemas/t  (schema)",
     ]
 
 
 def test_json(cli: Cli, where: list[str]) -> None:
     found = json.loads(cli("impact", "/schemagroups/g/schemas/s", "--depth", "1", "--json", *where).out)
-    assert [each["xid"] for each in found["dependents"]] == ["/messagegroups/m/messages/one"]
+    assert [each["xid"] for each in found["dependents"]] == [
+        "/messagegroups/m/messages/one",
+        "/schemagroups/g/schemas/t",
+    ]
     assert not found["complete"]
 
 
@@ -54,3 +62,39 @@ def test_what_is_not_there(cli: Cli, where: list[str]) -> None:
     ran = cli("impact", "/schemagroups/g/schemas/none", *where)
     assert ran.code == 1
     assert "/schemagroups/g/schemas/none" in ran.err
+
+
+def test_a_change_is_tried(cli: Cli, where: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "s.json"
+    file.write_text('{"properties": {"own": {"type": "integer"}}}')
+    ran = cli("impact", "/schemagroups/g/schemas/s", "--candidate", str(file), *where)
+    assert ran.code == 1
+    lines = ran.out.splitlines()
+    assert lines[0] == f"accepted  {file}", "the schema has no rule"
+    for line in (
+        "breaks  /schemagroups/g/schemas/s",
+        "  breaks  /messagegroups/m/messages/one  (dataschema)",
+        "    breaks  /messagegroups/m/messages/two  (basemessage)",
+        "  breaks  /schemagroups/g/schemas/t  (schema)",
+        "    type_changed  /schemagroups/g/schemas/t/versions/1#/schemagroups/g/schemas/s#/properties/own/type",
+    ):
+        assert line in lines, ran.out
+    file.write_text('{"properties": {"own": {"type": ["string", "null"]}}}')
+    ran = cli("impact", "/schemagroups/g/schemas/s", "--candidate", str(file), "--json", *where)
+    assert (ran.code, json.loads(ran.out)["safe"]) == (0, True), ran.out
+    ran = cli("impact", "/schemagroups/g/schemas/s/versions/1", "--candidate", "-", *where, stdin=b"{")
+    assert ran.code == 1
+    assert ran.out.startswith("refused  -\n")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["/schemagroups/g/schemas/s", "--format", "Avro/1.11"],
+        ["/schemagroups/g/schemas/s", "--compatibility", "full"],
+        ["/schemagroups/g", "--candidate", "-"],
+        ["/schemagroups/g/schemas/s", "--candidate", "-", "--depth", "2"],
+    ],
+)
+def test_options_that_do_not_go_together(cli: Cli, given: list[str]) -> None:
+    assert cli("impact", *given, stdin=b"{}").code == 2

@@ -35,3 +35,14 @@ def test_what_depends_on_an_entity(client: Client) -> None:
     assert [each["relation"] for each in found["dependents"]] == ["xref"]
     with pytest.raises(NotFound):
         client.impact("/schemagroups/named/schemas/none")
+
+
+def test_a_change_is_tried(client: Client) -> None:
+    schema = client.put("/schemagroups/tried/schemas/s", {"format": "Avro/1.11", "schema": '"int"'})
+    client.put("/schemagroups/tried/schemas/copy/meta", {"xref": schema["xid"]})
+    found = client.try_impact(schema["xid"], b'"string"', contenttype="application/json")
+    assert (found["safe"], [each["outcome"] for each in found["dependents"]]) == (False, ["breaks"])
+    assert client.try_impact(schema["xid"], b'"long"', format="Avro/1.11")["safe"]
+    assert not client.try_impact(schema["xid"], b'"long"', compatibility="full")["safe"]
+    with pytest.raises(NotFound):
+        client.try_impact("/schemagroups/tried/schemas/none", b"{}")

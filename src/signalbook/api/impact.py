@@ -1,11 +1,15 @@
-"""``GET /impact``: what depends on an entity, which pipelines land it, which subscriptions hear of it."""
+"""``/impact``: what depends on an entity, which pipelines land it, which subscriptions hear of it.
+
+With POST, what of that a document for a schema would break: it is checked as a write, and then tried on what depends on
+the schema. Nothing is stored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from itertools import islice
 from typing import Final
 
 import msgspec
@@ -17,19 +21,30 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidated
-from signalbook.engine.engine import Engine
-from signalbook.engine.search.impact import MAX_DEPTH, Impact
+from signalbook.engine.engine import Batch, Engine
+from signalbook.engine.read.schemas import schema_of
+from signalbook.engine.search.impact import MAX_DEPTH
+from signalbook.engine.search.trial import CandidateDocument, Fate, require_document, try_candidate, worst, worst_of
 from signalbook.engine.write.apply import Change, ChangeAction, Entity
-from signalbook.errors import SignalbookError
+from signalbook.engine.write.commands import Command, DocumentBody, Method
+from signalbook.errors import RegistryError, SignalbookError
 from signalbook.events.delivery.interest import EventSelection, select
 from signalbook.events.subscriptions.store import SubscriptionStore
+from signalbook.formats.compatibility import RULES
+from signalbook.largejson import LARGE
 from signalbook.pipeline_reports import PipelineReports
+from signalbook.settings import Settings
 from signalbook.storage.outbox import Record
 from signalbook.values import JSONObject, now
+from signalbook.verdict import Verdict
+from signalbook.work import Work
 from signalbook.xid import Kind, Xid, XidError
 
 PATH: Final = "/impact"
 _PARAMETERS: Final = ("xid", "depth")
+_TRIAL_PARAMETERS: Final = ("xid", "format", "compatibility")
+_SERVER_ERROR: Final = 500
+_NOTHING_TO_TRY: Final = ("not_found", "bad_request")
 _PIPELINES: Final = 100
 _SUBSCRIPTIONS: Final = 200
 _REPORTS: Final = 8 * 1024 * 1024
@@ -37,6 +52,27 @@ _REPORTS: Final = 8 * 1024 * 1024
 _MENTIONED: Final = 100
 """Entities that are named of each pipeline and subscription."""
 _ENTITIES: Final = {Kind.GROUP: Entity.GROUP, Kind.RESOURCE: Entity.RESOURCE, Kind.VERSION: Entity.VERSION}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImpactContext:
+    """What an answer is made from, beside the registry; ``root`` is its URL."""
+
+    engine: Engine
+    reports: PipelineReports
+    subscriptions: SubscriptionStore
+    settings: Settings
+    access: Access
+    root: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedCandidate:
+    """A document with the verdict on storing it, and whether it would be what the schema shows by default."""
+
+    candidate: CandidateDocument
+    verdict: Verdict
+    moves: bool
 
 
 class ImpactAPI:
@@ -49,25 +85,49 @@ class ImpactAPI:
 
     def routes(self) -> list[Route]:
         """It, with or without a trailing slash."""
-        endpoint = PathEndpoint({"GET": revalidated(self._get)}, self._kernel, subject=PATH, needs=Action.READ)
-        return endpoint.routes(PATH)
+        handlers = {"GET": revalidated(self._get), "POST": self._post}
+        return PathEndpoint(handlers, self._kernel, subject=PATH, needs=Action.READ).routes(PATH)
 
-    async def _get(self, request: HTTPRequest) -> Response:
-        unknown = next((name for name in request.query if name not in _PARAMETERS), None)
-        if unknown is not None:
-            raise request.wrong(f'there is no parameter "{unknown[:40]}", only {", ".join(_PARAMETERS)}')
-        xid, depth = _xid(request), min(request.number("depth") or MAX_DEPTH, MAX_DEPTH)
-        ask = partial(
-            impact_document,
-            self._kernel.engine,
-            self._reports,
-            self._subscriptions,
-            xid,
-            depth=depth,
+    def context(self, request: HTTPRequest) -> ImpactContext:
+        """What an answer to a request is made from."""
+        return ImpactContext(
+            engine=self._kernel.engine,
+            reports=self._reports,
+            subscriptions=self._subscriptions,
+            settings=self._kernel.settings,
             access=request.access,
             root=request.root,
         )
+
+    async def tried(self, candidate: CandidateDocument, request: HTTPRequest) -> JSONObject:
+        """What ``trial_document`` says of a candidate, checked in its turn among the writes."""
+        check = partial(check_candidate, candidate=candidate, access=request.access, root=request.root)
+        about, large = candidate.target.resource, len(candidate.content) > LARGE
+        checked = await self._kernel.commit(check, alone=large, about=about)
+        return await self._kernel.workers.read(partial(trial_document, self.context(request), checked))
+
+    async def _get(self, request: HTTPRequest) -> Response:
+        _check_parameters(request, _PARAMETERS)
+        xid, depth = _xid(request), min(request.number("depth") or MAX_DEPTH, MAX_DEPTH)
+        ask = partial(impact_document, self.context(request), xid, depth=depth)
         return json_response(await self._kernel.workers.read(ask), headers=(NO_STORE,))
+
+    async def _post(self, request: HTTPRequest) -> Response:
+        _check_parameters(request, _TRIAL_PARAMETERS)
+        candidate = CandidateDocument(
+            target=_xid(request),
+            content=await request.body(self._kernel.settings.max_body_bytes),
+            contenttype=request.headers.get("content-type"),
+            format=request.query.get("format", ""),
+            compatibility=_rule(request),
+        )
+        return json_response(await self.tried(candidate, request), headers=(NO_STORE,))
+
+
+def _check_parameters(request: HTTPRequest, known: Collection[str]) -> None:
+    unknown = next((name for name in request.query if name not in known), None)
+    if unknown is not None:
+        raise request.wrong(f'there is no parameter "{unknown[:40]}", only {", ".join(known)}')
 
 
 def _xid(request: HTTPRequest) -> Xid:
@@ -81,36 +141,98 @@ def _xid(request: HTTPRequest) -> Xid:
     return xid
 
 
-def impact_document(
-    engine: Engine,
-    reports: PipelineReports,
-    subscriptions: SubscriptionStore,
-    xid: Xid,
-    *,
-    depth: int,
-    access: Access,
-    root: str,
-) -> JSONObject:
-    """What depends on ``xid``, and whom its change concerns, as far as ``access`` shows it. Raises ``not_found``."""
-    with engine.reading(access) as view:
+def _rule(request: HTTPRequest) -> str | None:
+    given = request.query.get("compatibility", "")
+    if given and given.casefold() not in RULES:
+        raise request.wrong(f'"compatibility" is one of {", ".join(RULES)}, not "{given[:40]}"')
+    return given.casefold() or None
+
+
+def impact_document(context: ImpactContext, xid: Xid, *, depth: int = MAX_DEPTH) -> JSONObject:
+    """What depends on ``xid``, and whom its change concerns, as far as may be seen. Raises ``not_found``."""
+    with context.engine.reading(context.access) as view:
         found = view.impact(xid, depth)
+    affected = [found.xid, *(each.xid for each in found.dependents)]
     return {
         "xid": str(xid),
         "complete": found.complete,
         "dependents": [each.to_json() for each in found.dependents],
-        "pipelines": list(_pipelines(reports, found, access)),
-        "subscriptions": list(_subscriptions(subscriptions, found, access, root)),
+        **_concerned(context, affected),
     }
 
 
-def _affected(found: Impact) -> Iterator[Xid]:
-    yield found.xid
-    yield from (each.xid for each in found.dependents)
+def check_candidate(batch: Batch, candidate: CandidateDocument, access: Access, root: str) -> CheckedCandidate:
+    """What ``/check`` says of storing a candidate. Raises ``RegistryError`` for what is no fault of it."""
+    target = candidate.target
+    version = target.kind is Kind.VERSION
+    method = Method.PUT if version else Method.POST
+    moves = True
+    try:
+        with batch.trying(candidate.compatibility, access) as session:
+            # What refuses a document does not say what would have become of the default Version.
+            moves = version or not require_document(session.view, target).defaultversionsticky
+            name = candidate.format or schema_of(session.view, target).format
+            body = DocumentBody(
+                content=candidate.content,
+                contenttype=candidate.contenttype,
+                attributes={"format": name} if name else {},
+            )
+            result = session.execute(Command(method=method, target=target, document=body, base_url=root))
+            shown = session.view.reader.get(target.resource)
+            moves = version or (shown is not None and shown.defaultversionid == result.target.version_id)
+            changes = tuple(change.to_json() for change in session.changes)
+            verdict = Verdict(changes=changes, findings=(*result.findings, *session.doubts))
+    except RegistryError as error:
+        if error.status >= _SERVER_ERROR or error.code in _NOTHING_TO_TRY:
+            raise
+        verdict = Verdict.refused(error)
+    return CheckedCandidate(candidate=candidate, verdict=verdict, moves=moves)
 
 
-def _pipelines(reports: PipelineReports, found: Impact, access: Access) -> Iterator[JSONObject]:
+def trial_document(context: ImpactContext, checked: CheckedCandidate) -> JSONObject:
+    """What a candidate would break, beside the verdict on storing it. Raises ``not_found``."""
+    given = context.settings
+    work = Work(steps=given.max_work, seconds=given.work_timeout)
+    with context.engine.reading(context.access) as view:
+        trial = try_candidate(
+            view,
+            checked.candidate,
+            context.root,
+            moves=checked.moves,
+            work=work,
+            rule=given.default_compatibility,
+        )
+    target = checked.candidate.target
+    affected = [target, *(each.dependent.xid for each in trial.affected)]
+    fates: dict[str, list[Fate]] = {}
+    for each in trial.affected:
+        fates.setdefault(str(each.dependent.xid.resource), []).append(each.effect.fate)
+    concerned = _concerned(context, affected)
+    for pipeline in concerned["pipelines"]:
+        names = {each.partition("/versions/")[0] for each in pipeline["messages"]}
+        pipeline["outcome"] = worst_of(fate for name in names for fate in fates.get(name, ()))
+    return {
+        "xid": str(target),
+        "safe": checked.verdict.accepted and trial.complete and worst(trial) == "holds",
+        "check": checked.verdict.to_json(),
+        "default": checked.moves,
+        **trial.effect.to_json(),
+        "complete": trial.complete,
+        "dependents": [each.to_json() for each in trial.affected],
+        **concerned,
+    }
+
+
+def _concerned(context: ImpactContext, affected: Sequence[Xid]) -> JSONObject:
+    return {
+        "pipelines": list(_pipelines(context.reports, affected, context.access)),
+        "subscriptions": list(_subscriptions(context.subscriptions, affected, context.access, context.root)),
+    }
+
+
+def _pipelines(reports: PipelineReports, affected: Sequence[Xid], access: Access) -> Iterator[JSONObject]:
     """The pipelines whose newest report has one of the messages."""
-    messages = {str(xid.resource) for xid in _affected(found) if xid.kind is not Kind.GROUP}
+    messages = {str(xid.resource) for xid in affected if xid.kind is not Kind.GROUP}
     seen = [each.name for each in reports.pipelines("", _PIPELINES) if _may_see(access, each.name)]
     for name, report in reports.newest(seen, _REPORTS):
         counts = msgspec.json.decode(report.value, type=_Counted).by_message
@@ -129,9 +251,11 @@ def _may_see(access: Access, pipeline: str) -> bool:
     return access.may(Action.REPORT, Xid(("pipelines", pipeline)))
 
 
-def _subscriptions(stored: SubscriptionStore, found: Impact, access: Access, root: str) -> Iterator[JSONObject]:
+def _subscriptions(
+    stored: SubscriptionStore, affected: Sequence[Xid], access: Access, root: str
+) -> Iterator[JSONObject]:
     """The subscriptions that would get an event if one of these entities changed."""
-    records = [_record(xid, now()) for xid in islice(_affected(found), _MENTIONED)]
+    records = [_record(xid, now()) for xid in affected[:_MENTIONED]]
     for each in stored.page("", _SUBSCRIPTIONS, by=access):
         try:
             selection = select(each.subscription, root)

@@ -300,14 +300,15 @@ def verdict_lines(name: str, verdict: Verdict, *, accepted: bool = False, files:
         if error.get("detail"):
             yield Text(f"  {error['detail']}")
         for fault in error.get("faults", ()):
-            yield from _fault(fault, "red")
+            yield from fault_lines(fault, "red")
     for each in verdict.findings:
-        yield from _fault(each.to_json(), _STYLES[each.severity])
+        yield from fault_lines(each.to_json(), _STYLES[each.severity])
     for file in files[:_SHOWN]:
         yield Text(f"  in {file}")
 
 
-def _fault(fault: JSONObject, style: str) -> Iterator[Text]:
+def fault_lines(fault: JSONObject, style: str) -> Iterator[Text]:
+    """A finding for people, in a ``style`` of rich."""
     from rich.text import Text
 
     word = {"warning": "warning", "info": "note"}.get(str(fault.get("severity"))) or str(fault.get("rule", "fault"))

@@ -1,25 +1,48 @@
-"""``signalbook impact``: what depends on an entity."""
+"""``signalbook impact``: what depends on an entity, and what of that a document for a schema would break."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer import Argument, Option
 
-from signalbook.cli.console import plain, print_json, say
+from signalbook.cli.check import Rule, fault_lines, verdict_lines
+from signalbook.cli.console import output, plain, print_json, say
+from signalbook.cli.files import read_file
 from signalbook.cli.registry import DbOption, JsonOption, ServerOption, open_part, read_xid
 from signalbook.values import JSONObject
+from signalbook.verdict import Verdict
+from signalbook.xid import Kind, Xid
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
+    from signalbook.api.impact import ImpactContext
     from signalbook.client import Client
     from signalbook.engine.engine import Engine
     from signalbook.settings import Settings
 
+_STYLES: Final = {"breaks": "bold red", "unknown": "yellow", "holds": "green"}
+
 
 def run(
     xid: Annotated[str, Argument(metavar="XID", help="A group, resource or version.")],
-    depth: Annotated[int, Option("--depth", min=1, max=10, help="How many steps away, at most.")] = 10,
+    depth: Annotated[
+        int | None, Option("--depth", min=1, max=10, help="How many steps away, at most (default 10).")
+    ] = None,
+    candidate: Annotated[
+        str | None,
+        Option("--candidate", metavar="FILE", help="A document that the schema is to have, or - for standard input."),
+    ] = None,
+    compatibility: Annotated[
+        Rule | None,
+        Option("--compatibility", case_sensitive=False, help="The rule to judge by; by default each schema's own."),
+    ] = None,
+    format: Annotated[
+        str, Option("--format", metavar="NAME/VERSION", help="Format of the candidate; by default the schema's.")
+    ] = "",
     server: ServerOption = None,
     db: DbOption = None,
     json: JsonOption = False,
@@ -29,48 +52,141 @@ def run(
     Messages and their schemas, base messages, endpoints and their groups, cross references, schemas that refer to
     others. Below it stand the pipelines whose newest report has one of these messages, and the subscriptions that hear
     of a change.
+
+    With --candidate it is checked whether the document would be accepted as the next version of the schema XID, or in
+    the place of the version XID, and what of all that would break; nothing is changed. The exit code is 0 if it would
+    be accepted and nothing breaks, else 1, also if that cannot be told.
     """
     target = read_xid(xid, "XID")
-
-    def remote(client: Client) -> JSONObject:
-        return client.impact(target, depth=depth)
-
-    def local(engine: Engine, given: Settings) -> JSONObject:
-        from signalbook.access.decisions import UNRESTRICTED
-        from signalbook.api.impact import impact_document
-        from signalbook.events.subscriptions.store import SubscriptionStore
-        from signalbook.pipeline_reports import PipelineReports
-
-        return impact_document(
-            engine,
-            PipelineReports(engine.store, keep=given.max_reports, most=given.max_pipelines),
-            SubscriptionStore.of(engine, given),
-            target,
-            depth=depth,
-            access=UNRESTRICTED,
-            root=given.base_url,
-        )
-
-    with open_part(server, db, remote=remote, local=local, create=False) as found:
+    if candidate is None:
+        if compatibility is not None or format:
+            raise typer.BadParameter("--compatibility and --format go with --candidate")
+        found = _impact(target, depth or 10, server, db)
         if json:
             print_json(found)
         else:
             _show(found)
+        return
+    if depth is not None:
+        raise typer.BadParameter("--depth does not go with --candidate: all that breaks is looked for")
+    if target.kind not in (Kind.RESOURCE, Kind.VERSION):
+        raise typer.BadParameter(f"{xid} names no schema, such as /schemagroups/g/schemas/s")
+    found = _trial(target, read_file(candidate), format, compatibility, server, db)
+    if json:
+        print_json(found)
+    else:
+        _show_trial(candidate, found)
+    if not found["safe"]:
+        raise typer.Exit(1)
 
 
-def _show(found: JSONObject) -> None:
+def _impact(target: Xid, depth: int, server: str | None, db: str | None) -> JSONObject:
+    def remote(client: Client) -> JSONObject:
+        return client.impact(target, depth=depth)
+
+    def local(engine: Engine, given: Settings) -> JSONObject:
+        from signalbook.api.impact import impact_document
+
+        return impact_document(_context(engine, given), target, depth=depth)
+
+    with open_part(server, db, remote=remote, local=local, create=False) as found:
+        return found
+
+
+def _trial(
+    target: Xid, content: bytes, format: str, compatibility: Rule | None, server: str | None, db: str | None
+) -> JSONObject:
+    def remote(client: Client) -> JSONObject:
+        return client.try_impact(target, content, format=format, compatibility=compatibility)
+
+    def local(engine: Engine, given: Settings) -> JSONObject:
+        from signalbook.api.impact import check_candidate, trial_document
+        from signalbook.engine.search.trial import CandidateDocument
+
+        tried = CandidateDocument(target=target, content=content, format=format, compatibility=compatibility)
+        context = _context(engine, given)
+        with engine.trying() as batch:
+            checked = check_candidate(batch, tried, context.access, context.root)
+        return trial_document(context, checked)
+
+    with open_part(server, db, remote=remote, local=local, create=False) as found:
+        return found
+
+
+def _context(engine: Engine, given: Settings) -> ImpactContext:
+    from signalbook.access.decisions import UNRESTRICTED
+    from signalbook.api.impact import ImpactContext
+    from signalbook.events.subscriptions.store import SubscriptionStore
+    from signalbook.pipeline_reports import PipelineReports
+
+    return ImpactContext(
+        engine=engine,
+        reports=PipelineReports(engine.store, keep=given.max_reports, most=given.max_pipelines),
+        subscriptions=SubscriptionStore.of(engine, given),
+        settings=given,
+        access=UNRESTRICTED,
+        root=given.base_url,
+    )
+
+
+def _tree(found: JSONObject) -> Iterator[tuple[JSONObject, int]]:
+    """The dependents, each below what it depends on, with its depth there."""
     by_parent: dict[str, list[JSONObject]] = {}
     for each in found["dependents"]:
         by_parent.setdefault(each["on"], []).append(each)
-    typer.echo(plain(found["xid"]))
     waiting = [(each, 1) for each in reversed(by_parent.get(found["xid"], []))]
     while waiting:
         each, depth = waiting.pop()
-        typer.echo(f"{'  ' * depth}{plain(each['xid'])}  ({plain(each['relation'])})")
+        yield each, depth
         waiting += [(below, depth + 1) for below in reversed(by_parent.get(each["xid"], []))]
+
+
+def _show(found: JSONObject) -> None:
+    typer.echo(plain(found["xid"]))
+    for each, depth in _tree(found):
+        typer.echo(f"{'  ' * depth}{plain(each['xid'])}  ({plain(each['relation'])})")
     for pipeline in found["pipelines"]:
         typer.echo(f"pipeline {plain(pipeline['name'])}: {', '.join(map(plain, pipeline['messages']))}")
     for subscription in found["subscriptions"]:
         typer.echo(f"subscription {plain(subscription['id'])} ({plain(subscription['protocol'])})")
     if not found["complete"]:
         say("there is more than is shown: ask for what depends on one of these")
+
+
+def _show_trial(name: str, found: JSONObject) -> None:
+    screen = output()
+    verdict = Verdict.from_json(found["check"])
+    for line in (*verdict_lines(plain(name), verdict, accepted=verdict.accepted), *_effect_lines(found, "", 0)):
+        screen.print(line, soft_wrap=True)
+    for each, depth in _tree(found):
+        for line in _effect_lines(each, f"  ({plain(each['relation'])})", depth):
+            screen.print(line, soft_wrap=True)
+    for pipeline in found["pipelines"]:
+        named = ", ".join(map(plain, pipeline["messages"]))
+        screen.print(_line(pipeline, f"pipeline {plain(pipeline['name'])}: {named}"), soft_wrap=True)
+    for subscription in found["subscriptions"]:
+        typer.echo(f"subscription {plain(subscription['id'])} ({plain(subscription['protocol'])})")
+    if not found["default"]:
+        say("the schema keeps its default version: who names the schema would not meet this one")
+    if not found["complete"]:
+        say("there is more than is shown, which was not looked at")
+
+
+def _effect_lines(effect: JSONObject, relation: str, depth: int) -> Iterator[Text]:
+    from rich.text import Text
+
+    indent = "  " * depth
+    yield _line(effect, f"{plain(effect['xid'])}{relation}", indent)
+    if effect.get("why"):
+        yield Text(f"{indent}  {plain(effect['why'])}")
+    for fault in effect.get("findings", ()):
+        shown: dict[str, Any] = {key: plain(text) if isinstance(text, str) else text for key, text in fault.items()}
+        for line in fault_lines(shown, "red"):
+            yield Text(indent) + line
+
+
+def _line(effect: JSONObject, text: str, indent: str = "") -> Text:
+    from rich.text import Text
+
+    outcome = str(effect["outcome"])
+    return Text.assemble(indent, (outcome, _STYLES.get(outcome, "")), f"  {text}")

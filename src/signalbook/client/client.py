@@ -371,6 +371,25 @@ class Client:
         query = {"xid": str(transport.to_xid(target))} | ({} if depth is None else {"depth": str(depth)})
         return self._object("GET", "/impact", query=query)
 
+    def try_impact(
+        self,
+        target: Target,
+        content: bytes,
+        *,
+        contenttype: str | None = None,
+        format: str = "",
+        compatibility: str | None = None,
+    ) -> JSONObject:
+        """What a document for a schema would break, transitively; nothing changes. Raises ``NotFound`` as ``impact``.
+
+        A Resource gets a new Version, of a Version the document is replaced. ``safe`` in the answer says that nothing
+        is against it. With ``compatibility`` everything is judged as if that were its rule.
+        """
+        given = {"format": format, "compatibility": compatibility or ""}
+        query = {"xid": str(transport.to_xid(target))} | {name: text for name, text in given.items() if text}
+        headers = _headers(contenttype=contenttype)
+        return json_object(self._transport.send("POST", "/impact", query=query, content=content, headers=headers))
+
     # What changed
 
     def events(self, after: int = 0, *, limit: int | None = None) -> Events:

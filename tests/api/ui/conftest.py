@@ -80,6 +80,8 @@ PATHS = (
     "/-/edit/schemagroups/shop/schemas/order/versions",
     "/-/compare?of=/schemagroups/shop/schemas/order&old=1&new=2",
     "/-/compare?of=/schemagroups/shop/schemas/row",
+    "/-/impact/schemagroups/shop/schemas/order",
+    "/-/impact/endpoints/orders",
     "/-/relations/schemagroups/shop/schemas/order",
     "/-/relations/endpoints/orders?steps=2",
     "/-/changes",

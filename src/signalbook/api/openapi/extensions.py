@@ -52,7 +52,7 @@ _NUMBER: Final[JSONObject] = {"type": "integer", "minimum": 1}
 _BATCH: Final = "application/cloudevents-batch+json"
 _VERDICT, _EVENT = "Verdict", "Event"
 _FOUND: Final = "Found"
-_IMPACT: Final = "Impact"
+_IMPACT, _TRIAL = "Impact", "Impact.trial"
 _QUERY: Final[JSONObject] = {"type": "string", "maxLength": MAX_QUERY}
 _WRITES: Final = ("put", "patch", "post", "delete")
 _RULE: Final[JSONObject] = {
@@ -281,7 +281,21 @@ def search_paths() -> JSONObject:
     depends = {"200": response("What depends on it.", "ETag", json=reference(_IMPACT)), **kept}
     return {
         "/search": {"get": _operation("search", "search", {**found, **kept}, 400, parameters=parameters)},
-        "/impact": {"get": _operation("search", "impact", depends, 400, 404, parameters=steps)},
+        "/impact": {
+            "get": _operation("search", "impact", depends, 400, 404, parameters=steps),
+            "post": _operation(
+                "search",
+                "tryImpact",
+                {"200": response("What the document would break.", json=reference(_TRIAL))},
+                *(400, 404, 503),
+                parameters=[
+                    query("xid", {**about, "description": "That of a schema or a version of one."}),
+                    query("format", {"description": "That of the document, if it is another one.", "schema": TEXT}),
+                    query("compatibility", _RULE),
+                ],
+                requestBody={"required": True, "content": {"*/*": {}}},
+            ),
+        },
     }
 
 
@@ -317,7 +331,28 @@ def search_schemas() -> JSONObject:
         "pipelines": {"type": "array", "items": _complete({"name": TEXT, "messages": xids})},
         "subscriptions": {"type": "array", "items": _complete({"id": TEXT, "protocol": TEXT, "xids": xids})},
     }
-    return {_FOUND: _complete(page), _IMPACT: _complete(impact)}
+    return {_FOUND: _complete(page), _IMPACT: _complete(impact), _TRIAL: _trial(impact, dependent)}
+
+
+def _trial(impact: JSONObject, dependent: JSONObject) -> JSONObject:
+    """What ``POST /impact`` answers: the same, with what becomes of each."""
+    effect: JSONObject = {
+        "outcome": {"enum": ["breaks", "holds", "unknown"]},
+        "rule": {"enum": list(RULES)},
+        "why": TEXT,
+        "findings": {"type": "array", "items": {"type": "object"}},
+    }
+
+    def with_effect(known: JSONObject) -> JSONObject:
+        return _object({**known["properties"], **effect}, *known["required"], "outcome")
+
+    pipeline = with_effect(impact["pipelines"]["items"])
+    flag: JSONObject = {"type": "boolean"}
+    more: JSONObject = {
+        "dependents": {"type": "array", "items": with_effect(dependent)},
+        "pipelines": {"type": "array", "items": pipeline},
+    }
+    return with_effect(_complete({**impact, **more, "safe": flag, "default": flag, "check": reference(_VERDICT)}))
 
 
 def pipeline_paths() -> JSONObject:

@@ -11,7 +11,14 @@ from signalbook.api.ui.graphs import GraphNode, LayeredGraph, layered
 from signalbook.api.ui.pages import Page, UIRequest, crumbs, shown_text
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
 from signalbook.engine.read.view import View
-from signalbook.engine.search.relations import MAX_STEPS, LeftOut, RelatedEntity, Relation, Relations, find_relations
+from signalbook.engine.search.relations import (
+    MAX_STEPS,
+    RelatedEntity,
+    Relation,
+    Relations,
+    UnshownEntities,
+    find_relations,
+)
 from signalbook.errors import RegistryError
 from signalbook.model import Model
 from signalbook.xid import Kind, Xid
@@ -61,9 +68,9 @@ class RelationsContent:
     more: str
 
 
-def entity_at(view: View, request: UIRequest, prefix: str) -> Xid:
-    """The Group, Resource or Version that is named behind ``prefix``. Raises ``not_found`` and ``malformed_id``."""
-    path = parse_path(request.path.removeprefix(prefix))
+def entity_at(view: View, text: str) -> Xid:
+    """The Group, Resource or Version at a path. Raises ``not_found`` and ``malformed_id``."""
+    path = parse_path(text)
     check_path(path, view.model)
     xid = path.target
     if path.name or path.short is not None or xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION):
@@ -76,7 +83,7 @@ def entity_at(view: View, request: UIRequest, prefix: str) -> Xid:
 
 def page(view: View, request: UIRequest) -> Page:
     """The page of what is around an entity. Raises ``bad_request`` and ``not_found``."""
-    xid = entity_at(view, request, RELATIONS)
+    xid = entity_at(view, request.path.removeprefix(RELATIONS))
     steps = _steps(request)
     found = find_relations(view, xid, request.base_url, steps)
     content = _content(view.model, found, steps)
@@ -188,6 +195,6 @@ def _notes(found: Relations, cut: int) -> list[str]:
     return notes
 
 
-def _left_out(part: LeftOut) -> str:
+def _left_out(part: UnshownEntities) -> str:
     least = "at least " if part.more else ""
     return f"{_place(part.steps).capitalize()}: {least}{part.entities:,} more are not shown."

@@ -10,6 +10,7 @@ from typing import Final
 
 from starlette.routing import Route
 
+from signalbook.api.impact import ImpactAPI
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui import (
     assets,
@@ -26,6 +27,7 @@ from signalbook.api.ui import (
 )
 from signalbook.api.ui.definitions import is_message
 from signalbook.api.ui.editing import Editing
+from signalbook.api.ui.impact import ImpactPages
 from signalbook.api.ui.login import LoginPages
 from signalbook.api.ui.pages import PATH, Page, PageFunction, Pages, ReadPage, UIRequest
 from signalbook.api.ui.trying import Trying
@@ -63,6 +65,7 @@ def routes(
         *Trying(kernel, pages).routes(),
         *Editing(kernel, pages).routes(),
         *LoginPages(kernel, pages).routes(),
+        *ImpactPages(kernel, pages, ImpactAPI(kernel, reports, stored)).routes(),
         *pipelines.PipelinePages(kernel, pages, reports).routes(),
         *subscriptions.SubscriptionPages(kernel, pages, stored, replication).routes(),
         Route(PATH, entity),

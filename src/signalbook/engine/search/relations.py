@@ -50,7 +50,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class UnshownEntities:
     """How many entities of one step are not there; ``more`` if even that was not counted to the end."""
 
     steps: int
@@ -65,7 +65,7 @@ class Relations:
     xid: Xid
     entities: tuple[RelatedEntity, ...]
     relations: tuple[Relation, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[UnshownEntities, ...]
     farther: bool
     """Whether there are entities more steps away."""
 
@@ -116,7 +116,7 @@ class _Around:
     def __init__(self, middle: Xid) -> None:
         own = RelatedEntity(id=str(middle), xid=middle, steps=0)
         self.entities = {own.id: own}
-        self.left_out: list[LeftOut] = []
+        self.left_out: list[UnshownEntities] = []
         # The middle of a Version is the middle of what has it.
         self._seen = {own.id, str(middle.resource)} if middle.kind is Kind.VERSION else {own.id}
         self._levels: dict[int, list[RelatedEntity]] = {0: [own]}
@@ -130,7 +130,9 @@ class _Around:
         self.entities |= {each.id: each for each in taken}
         self._levels[steps] = taken
         if len(new) > len(taken):
-            self.left_out.append(LeftOut(steps=steps, entities=len(new) - len(taken), more=len(new) == _COUNTED))
+            self.left_out.append(
+                UnshownEntities(steps=steps, entities=len(new) - len(taken), more=len(new) == _COUNTED)
+            )
 
     def has_more(self, steps: int, step: _Step) -> bool:
         """Whether there is anything behind the last step."""

@@ -442,7 +442,7 @@ def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dic
             continue
         if len(found) == _MAX_EXTERNAL:
             raise SchemaError([_dangling(path, uri, f"more than {_MAX_EXTERNAL} documents are referred to")])
-        content = resolve(_public(uri)) if resolve else None
+        content = resolve(public_uri(uri)) if resolve else None
         if content is None:
             raise SchemaError([_dangling(path, uri, "there is no such document to be had")])
         try:
@@ -453,13 +453,13 @@ def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dic
     return found
 
 
-def _public(uri: str) -> str:
+def public_uri(uri: str) -> str:
     """What ``resolve`` is asked for: references relative to a document without ``$id`` become paths."""
     return uri.removeprefix(_ROOT)
 
 
 def _dangling(path: str, uri: str, why: str) -> Finding:
-    return Finding(path=path, rule="$ref", message=shorten(f"cannot use {_public(uri)}: {why}"))
+    return Finding(path=path, rule="$ref", message=shorten(f"cannot use {public_uri(uri)}: {why}"))
 
 
 def _external(root: JSON, base: str = "") -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import Final
 from signalbook.formats.base import shorten
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema.comparison.terms import Term
+from signalbook.formats.jsonschema.document import public_uri
 from signalbook.values import JSON, dump_json
 
 _MAX_SHOWN: Final = 300
@@ -76,7 +77,11 @@ def difference(rule: str, term: Term, keyword: str = "", *, old: JSON = None, **
     new = term.written(keyword) if keyword else term.raw
     words_shown = {"old": text(old), "new": text(new), **words}
     return Difference(
-        path=path, rule=rule, old=brief(old), new=brief(new), message=shorten(MESSAGES[rule].format(**words_shown))
+        path=public_uri(path),
+        rule=rule,
+        old=brief(old),
+        new=brief(new),
+        message=shorten(MESSAGES[rule].format(**words_shown)),
     )
 
 

@@ -1,0 +1,273 @@
+"""What a document on trial would break, on each database; and, whatever refers to what, that it is all of that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.engine.search.test_finding import reading
+from tests.engine.search.test_impact import json_schema
+from tests.engine.search.test_relations import ROOT_URL, put
+
+from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.engine.engine import Engine
+from signalbook.engine.search import trial
+from signalbook.engine.search.trial import CandidateDocument, CandidateTrial, try_candidate, worst
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage.store import Store, open_store
+from signalbook.work import Work
+from signalbook.xid import Xid
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
+NUMBERED = {"type": "object", "properties": {"city": {"type": "integer"}}}
+WIDER = {"type": "object", "properties": {"city": {"type": ["string", "null"]}}}
+ADDRESS = "/schemagroups/g/schemas/address"
+ORDER = "/schemagroups/g/schemas/order"
+M = "/messagegroups/m/messages/"
+
+
+def message(schema: str, **more: Any) -> dict[str, Any]:
+    return {"dataschemaformat": "JsonSchema/draft-07", "dataschemaxid": schema, **more}
+
+
+REGISTRY: dict[str, Any] = {
+    "schemagroups": {
+        "g": {
+            "schemas": {
+                "address": {"versions": {"1": json_schema(CITY), "2": json_schema(CITY)}},
+                "order": json_schema({"properties": {"to": {"$ref": ADDRESS}}}),
+                "pinned": json_schema({"properties": {"to": {"$ref": f"{ADDRESS}/versions/1"}}}),
+                "current": json_schema({"properties": {"to": {"$ref": f"{ADDRESS}/versions/2"}}}),
+                "copy": {"meta": {"xref": ADDRESS}},
+                "other": json_schema({"type": "string"}),
+            }
+        }
+    },
+    "messagegroups": {
+        "m": {
+            "messages": {
+                "direct": message(ADDRESS),
+                "base": message(ORDER),
+                "made": {"basemessage": f"{M}base"},
+                "own": message("/schemagroups/g/schemas/other", basemessage=f"{M}base"),
+                "late": {"relatedto": "made"},
+                "pinned": message("/schemagroups/g/schemas/pinned"),
+                "copied": message("/schemagroups/g/schemas/copy"),
+                "inline": {
+                    "dataschemaformat": "JsonSchema/draft-07",
+                    "dataschema": {"properties": {"to": {"$ref": ORDER}}},
+                },
+            }
+        },
+        "fine": {"messages": {"x": message("/schemagroups/g/schemas/other")}},
+    },
+    "endpoints": {
+        "e": {"usage": ["producer"], "messagegroups": ["/messagegroups/m"]},
+        "fine": {"usage": ["producer"], "messagegroups": ["/messagegroups/fine"]},
+        "own": {"usage": ["producer"], "messages": {"x": {"basemessage": f"{M}made"}}},
+    },
+}
+
+
+@pytest.fixture
+def engine(store: Store) -> Engine:
+    made = Engine(store, settings=Settings(base_url=f"{ROOT_URL}/"))
+    put(made, REGISTRY)
+    return made
+
+
+def attempt(
+    engine: Engine,
+    target: str,
+    document: Any,
+    access: Access = UNRESTRICTED,
+    *,
+    moves: bool = True,
+    steps: int = 0,
+    **more: Any,
+) -> CandidateTrial:
+    content = document.encode() if isinstance(document, str) else json.dumps(document).encode()
+    candidate = CandidateDocument(target=Xid.parse(target), content=content, **more)
+    with engine.reading(access) as view:
+        return try_candidate(view, candidate, ROOT_URL, moves=moves, work=Work(steps=steps, seconds=0))
+
+
+def effects(found: CandidateTrial) -> dict[str, str]:
+    return {str(each.dependent.xid).rpartition("/")[2]: each.effect.fate for each in found.affected}
+
+
+def test_what_breaks_breaks_through_others(engine: Engine) -> None:
+    found = attempt(engine, ADDRESS, NUMBERED)
+    assert effects(found) == {
+        **dict.fromkeys(("order", "direct", "base", "made", "copy", "copied", "inline", "e", "x", "own"), "breaks")
+    }
+    assert (found.effect.fate, found.effect.rule, worst(found), found.complete) == (
+        "breaks",
+        "backward",
+        "breaks",
+        True,
+    )
+    by_name = {str(each.dependent.xid).rpartition("/")[2]: each for each in found.affected}
+    assert [each.rule for each in by_name["order"].effect.findings] == ["type_changed"]
+    assert by_name["order"].effect.findings[0].path.startswith(f"{ORDER}/versions/1#")
+    assert str(by_name["base"].dependent.on) == ORDER
+    assert by_name["inline"].effect.findings
+
+
+def test_what_is_compatible_holds_everywhere(engine: Engine) -> None:
+    found = attempt(engine, ADDRESS, WIDER)
+    assert set(effects(found).values()) == {"holds"}
+    assert worst(found) == "holds"
+    forward = attempt(engine, ADDRESS, WIDER, compatibility="forward")
+    assert effects(forward)["order"] == worst(forward) == "breaks"
+
+
+def test_each_schema_is_judged_by_its_own_rule(engine: Engine) -> None:
+    put(engine, {"schemagroups": {"g": {"schemas": {"order": {"meta": {"compatibility": "forward"}}}}}})
+    by_name = {
+        str(each.dependent.xid).rpartition("/")[2]: each.effect for each in attempt(engine, ADDRESS, WIDER).affected
+    }
+    assert (by_name["order"].rule, by_name["order"].fate) == ("forward", "breaks")
+    assert (by_name["direct"].fate, by_name["base"].fate) == ("holds", "breaks")
+
+
+def test_a_version_concerns_who_names_it(engine: Engine) -> None:
+    old = effects(attempt(engine, f"{ADDRESS}/versions/1", NUMBERED))
+    assert old == dict.fromkeys(("pinned", "e"), "breaks")
+    default = effects(attempt(engine, f"{ADDRESS}/versions/2", NUMBERED))
+    assert {default["current"], default["order"]} == {"breaks"}
+    assert "pinned" not in default
+    assert "current" not in effects(attempt(engine, ADDRESS, NUMBERED)), "a new version is another one"
+
+
+def test_a_new_version_that_is_not_the_default_one_concerns_nobody(engine: Engine) -> None:
+    found = attempt(engine, ADDRESS, NUMBERED, moves=False)
+    assert (found.effect.fate, found.affected, found.complete) == ("breaks", (), True)
+
+
+def test_a_definition_that_is_gone(engine: Engine) -> None:
+    names = {"definitions": {"name": {"type": "string"}}}
+    put(
+        engine,
+        {
+            "schemagroups": {
+                "g": {
+                    "schemas": {
+                        "names": json_schema(names),
+                        "user": json_schema(
+                            {"properties": {"n": {"$ref": "/schemagroups/g/schemas/names#/definitions/name"}}}
+                        ),
+                    }
+                }
+            }
+        },
+    )
+    found = attempt(engine, "/schemagroups/g/schemas/names", {})
+    assert effects(found) == {"user": "breaks"}
+    assert "could not be read any more" in found.affected[0].effect.why
+
+
+PROTO = 'syntax = "proto3"; package p; '
+XSD = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">{}</xs:schema>'
+FORMATS = {
+    "Avro/1.11": (
+        {"type": "record", "name": "A", "namespace": "p", "fields": [{"name": "a", "type": "string"}]},
+        {"type": "record", "name": "A", "namespace": "p", "fields": [{"name": "a", "type": "int"}]},
+        {"type": "record", "name": "B", "namespace": "p", "fields": [{"name": "a", "type": "p.A"}]},
+    ),
+    "Protobuf/3": (
+        PROTO + "message A { string a = 1; }",
+        PROTO + "message A { int32 a = 1; }",
+        PROTO + 'import "a.proto"; message B { A a = 1; }',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_other_formats(engine: Engine, name: str) -> None:
+    old, new, user = FORMATS[name]
+    beside = {"references": [{"name": "p.A", "type": "p.A", "xid": "/schemagroups/f/schemas/a.proto/versions/1"}]}
+    group = {
+        "a.proto": {"versions": {"1": {"format": name, "schema": old}}},
+        "b": {"format": name, "schema": user, **(beside if name.startswith("Avro") else {})},
+    }
+    put(engine, {"schemagroups": {"f": {"schemas": group}}})
+    target = "/schemagroups/f/schemas/a.proto" + ("/versions/1" if name.startswith("Avro") else "")
+    found = attempt(engine, target, new)
+    assert effects(found) == {"b": "breaks"}
+    assert effects(attempt(engine, target, old)) == {"b": "holds"}
+
+
+def test_what_cannot_be_told_says_why(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"format": "Own/1", "schema": f"see '{ADDRESS}' there"}
+    put(engine, {"schemagroups": {"g": {"schemas": {"foreign": body}}}})
+    found = attempt(engine, ADDRESS, NUMBERED)
+    assert effects(found)["foreign"] == "unknown"
+    short = attempt(engine, ADDRESS, NUMBERED, steps=100)
+    assert effects(short)["order"] == "unknown"
+    assert "max_work" in next(each.effect.why for each in short.affected if each.effect.why)
+    monkeypatch.setattr(trial, "_COMPARED", 0)
+    assert effects(attempt(engine, ADDRESS, NUMBERED))["order"] == "unknown"
+    monkeypatch.setattr(trial, "MOST", 3)
+    few = attempt(engine, ADDRESS, NUMBERED)
+    assert (len(few.affected), few.complete) == (3, False)
+
+
+def test_what_is_hidden_leads_nowhere(engine: Engine) -> None:
+    found = attempt(engine, ADDRESS, NUMBERED, reading("/schemagroups", f"{M}made", "/endpoints"))
+    assert set(effects(found)) == {"order", "copy"}
+
+
+@pytest.mark.parametrize(("target", "code"), [(f"{M}base", "bad_request"), (f"{ADDRESS}x", "not_found")])
+def test_what_cannot_be_tried(engine: Engine, target: str, code: str) -> None:
+    with pytest.raises(RegistryError) as raised:
+        attempt(engine, target, {})
+    assert raised.value.code == code
+
+
+NAMES = "abcdef"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Engine]:
+    with closing(open_store("sqlite://")) as store:
+        yield Engine(store, settings=Settings(base_url=ROOT_URL))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.dictionaries(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), st.booleans(), max_size=12),
+    st.sampled_from(NAMES),
+    st.booleans(),
+)
+def test_it_breaks_all_that_reaches_it_and_nothing_else(
+    shared: Engine, links: dict[tuple[str, str], bool], middle: str, breaking: bool
+) -> None:
+    """``links`` go from one schema to another one, or to a certain version of it, which stays as it is."""
+    group = f"/schemagroups/{uuid4().hex}"
+    path = {name: f"{group}/schemas/{name}" for name in NAMES}
+    schemas = {}
+    for name in NAMES:
+        refs = {to: path[to] + "/versions/1" * pinned for (of, to), pinned in sorted(links.items()) if of == name}
+        own = {"own": {"type": "string"}, **{to: {"$ref": ref} for to, ref in refs.items()}}
+        schemas[name] = {"versions": {"1": json_schema({"type": "object", "properties": own})}}
+    put(shared, {"schemagroups": {group[14:]: {"schemas": schemas}}})
+    document = schemas[middle]["versions"]["1"]["schema"]
+    changed = {"own": {"type": "integer"}} if breaking else {"new": {}}
+    found = attempt(shared, path[middle], {**document, "properties": {**document["properties"], **changed}})
+    concerned = {middle}
+    while (
+        more := {of for (of, to), pinned in links.items() if to in concerned and (to != middle or not pinned)}
+        - concerned
+    ):
+        concerned |= more
+    fate = "breaks" if breaking else "holds"
+    assert effects(found) == dict.fromkeys(concerned - {middle}, fate)
+    assert found.effect.fate == fate
