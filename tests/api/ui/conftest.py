@@ -129,6 +129,12 @@ def show(client: Client, path: str, method: str = "GET", **sent: Any) -> Documen
     return Document(answer.status_code, answer.headers, answer.text, parse(answer.text))
 
 
+def form_token(client: Client, path: str) -> str:
+    """The token of the form on a page."""
+    fields = show(client, path).all("input")
+    return next((each.get("value", "") for each in fields if each.get("name") == "token"), "")
+
+
 @pytest.fixture
 def explorer(store: Store, serve: Serve) -> Client:
     """A registry with something of each kind."""

@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -72,8 +73,22 @@ def issuer() -> Iterator[Provider]:
         yield found
 
 
+@dataclass(frozen=True)
+class Closed:
+    """The explorer of a server with a policy, the headers of its administrator, and an API token of ann."""
+
+    url: str
+    root: dict[str, str]
+    ann: str
+
+    def send(self, method: str, path: str, body: object) -> None:
+        """A write by the administrator."""
+        url = self.url.removesuffix("/ui") + path
+        httpx.request(method, url, json=body, headers=self.root, timeout=120).raise_for_status()
+
+
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory, issuer: Provider) -> Iterator[str]:
+def closed(tmp_path_factory: pytest.TempPathFactory, issuer: Provider) -> Iterator[Closed]:
     """The explorer of a server with a policy, at which people log in."""
     folder = tmp_path_factory.mktemp("closed")
     database = f"sqlite:///{folder / 'signalbook.db'}"
@@ -84,10 +99,11 @@ def closed(tmp_path_factory: pytest.TempPathFactory, issuer: Provider) -> Iterat
     with serving(folder, "--db", database, *options, *client) as root:
         issuer.let_in(root)
         with closing(open_store(database)) as store:
-            headers = bearer(store, "root")
+            ann = bearer(store, "ann", "team")["Authorization"].removeprefix("Bearer ")
+            found = Closed(f"{root}/ui", bearer(store, "root"), ann)
         for group in ("open", "closed"):
-            httpx.put(f"{root}/messagegroups/{group}", json={}, headers=headers, timeout=120).raise_for_status()
-        yield f"{root}/ui"
+            found.send("PUT", f"/messagegroups/{group}", {})
+        yield found
 
 
 @contextmanager
@@ -98,8 +114,12 @@ def opened(
     width: int = 1400,
     scheme: str = "light",
     scripts: bool = True,
+    status: int = 0,
 ) -> Iterator[Page]:
-    """A page in a browser of its own; anything that its policy forbids, or its scripts do wrong, fails the test."""
+    """A page in a browser of its own; anything that its policy forbids, or its scripts do wrong, fails the test.
+
+    ``status`` is that of answers which are errors, and are meant to be: browsers say so.
+    """
     context = browser.new_context(
         viewport={"width": width, "height": 900},
         color_scheme="dark" if scheme == "dark" else "light",
@@ -112,7 +132,9 @@ def opened(
 
     def noted(message: ConsoleMessage) -> None:
         # An issuer's pages are not ours.
-        if message.type in ("error", "warning") and urlsplit(page.url).netloc == ours:
+        if message.type not in ("error", "warning") or urlsplit(page.url).netloc != ours:
+            return
+        if not (status and f"responded with a status of {status}" in message.text):
             wrong.append(message.text)
 
     page.on("console", noted)
@@ -190,14 +212,25 @@ def log_in(page: Page, user: str, issuer: Provider) -> None:
     page.get_by_role("button", name="Continue").click()
 
 
-def test_people_log_in_at_the_issuer_and_out_again(browser: Browser, closed: str, issuer: Provider) -> None:
+def accessible(page: Page) -> None:
+    """No barrier that axe-core finds, and nothing wider than the window."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    assert page.evaluate(AUDIT) == [], page.url
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
+
+
+def sessions(page: Page) -> list[Any]:
+    return [each for each in page.context.cookies() if each["name"].startswith("signalbook-session")]
+
+
+def test_people_log_in_at_the_issuer_and_out_again(browser: Browser, closed: Closed, issuer: Provider) -> None:
     """Code flow, session, a form that writes, and both sessions ended; each page as a browser lets it be."""
-    group = f"{closed}/messagegroups/open"
+    group = f"{closed.url}/messagegroups/open"
     with opened(browser, group, scripts=False, width=390) as page:
         page.get_by_role("link", name="Log in").click()
         log_in(page, "ann", issuer)
         page.wait_for_url(group)
-        (cookie,) = [each for each in page.context.cookies() if each["name"].startswith("signalbook-session")]
+        (cookie,) = sessions(page)
         assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Lax", "/")
         page.get_by_role("link", name="Edit").click()
         page.fill("input[name=name]", "by ann")
@@ -207,9 +240,51 @@ def test_people_log_in_at_the_issuer_and_out_again(browser: Browser, closed: str
         page.get_by_role("link", name="You are ann of the team").click()
         page.get_by_role("button", name="Log out", exact=True).click()
         page.get_by_role("button", name="Yes").click()
-        page.wait_for_url(f"{closed}/-/login**")
-        assert not [each for each in page.context.cookies() if each["name"].startswith("signalbook-session")]
+        page.wait_for_url(f"{closed.url}/-/login**")
+        assert sessions(page) == []
         page.goto(group)
         page.get_by_role("link", name="Log in").click()
         page.get_by_role("link", name=f"Log in at {issuer.url}").click()
         page.wait_for_selector("input[name=login]")
+
+
+def test_who_has_a_token_alone_logs_in_and_sees_changes_as_they_happen(browser: Browser, closed: Closed) -> None:
+    """The stream of changes counts the session, and shows what it may see."""
+    with opened(browser, f"{closed.url}/-/changes", width=390, status=401) as page:
+        accessible(page)
+        page.get_by_role("link", name="Log in").first.click()
+        accessible(page)
+        page.fill("#secret", "sbk_wrong")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).to_contain_text("no API token")
+        accessible(page)
+        page.fill("#secret", closed.ann)
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url(f"{closed.url}/-/changes")
+        expect(page.locator("#live")).to_be_visible(timeout=_PATIENT)
+        closed.send("PUT", "/messagegroups/new", {})
+        expect(page.locator("ol.changes a").first).to_have_text("/messagegroups/new", timeout=_PATIENT)
+        page.get_by_role("link", name="You are ann").click()
+        accessible(page)
+        page.get_by_role("button", name="Log out everywhere").click()
+        page.wait_for_url(f"{closed.url}/-/login?out=yes")
+        assert sessions(page) == []
+
+
+def test_two_people_edit_the_same(browser: Browser, closed: Closed) -> None:
+    """Who saves later sees what the other one saved, writes over it on purpose, and is told where he may not."""
+    form = f"{closed.url}/-/edit/messagegroups/closed"
+    with opened(browser, form, width=390, status=401) as page:
+        accessible(page)
+    with opened(browser, f"{closed.url}/-/login?back=/ui/-/edit/messagegroups/closed", width=390, status=409) as page:
+        page.fill("#secret", closed.ann)
+        page.get_by_role("button", name="Log in").click()
+        page.fill("input[name=name]", "Mine")
+        closed.send("PATCH", "/messagegroups/closed", {"name": "Theirs"})
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_role("alert")).to_contain_text("It was changed meanwhile", timeout=_PATIENT)
+        expect(page.locator(".stored")).to_contain_text("Theirs")
+        accessible(page)
+        page.get_by_role("button", name="Save").click()
+        page.wait_for_url(f"{closed.url}/messagegroups/closed")
+        assert page.locator("h1").inner_text() == "Mine"

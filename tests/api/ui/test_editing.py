@@ -141,7 +141,7 @@ def test_without_the_right_token_nothing_is_written(explorer: Client, store: Sto
     elsewhere = opened(explorer, f"{SCHEMA}/meta")["token"]
     for token in ("", "x", "é", foreign, elsewhere):
         page = refused(explorer, GROUP, form | {"token": token}, 403)
-        assert "Nothing was written" in page.words("main")
+        assert "Nothing was done" in page.words("main")
     assert post(other, GROUP, form).status_code == 403, "another browser's"
     sent = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
     assert post(explorer, GROUP, form, headers=sent).status_code == 403

@@ -149,7 +149,7 @@ def test_form_tokens_are_of_one_session(client: Client, store: Store) -> None:
     visitor.log_in(secret)
     answer = visitor.send("POST", "/ui/-/edit/messagegroups/open", data=form)
     assert answer.status_code == 403
-    assert "Nothing was written" in answer.text
+    assert "Nothing was done" in answer.text
 
 
 def test_no_session_is_fixed_beforehand(client: Client, store: Store) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ..conftest import Client
-from .conftest import Document, show
+from .conftest import Document, form_token, show
 
 BASE = "/messagegroups/shop/messages/base"
 MESSAGE = "/messagegroups/shop/messages/paid"
@@ -125,7 +125,9 @@ def test_a_schema_that_is_not_there_is_told(explorer: Client) -> None:
 
 
 def try_it(client: Client, text: str, **form: str) -> Document:
-    return show(client, f"/-/try{MESSAGE}", method="POST", data={"message": text, **form})
+    path = f"/-/try{MESSAGE}"
+    given = {"token": form_token(client, path), "message": text, **form}
+    return show(client, path, method="POST", data=given)
 
 
 def test_a_message_is_matched_and_each_violation_has_its_place(explorer: Client) -> None:
@@ -170,6 +172,7 @@ def test_what_is_no_message_cannot_be_tried(explorer: Client) -> None:
 
 def test_a_page_of_another_site_cannot_use_the_form(explorer: Client) -> None:
     put(explorer, MESSAGE, definition())
+    assert try_it(explorer, "{}", token="").status == 403
     sent = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
     answer = explorer.send("POST", f"/ui/-/try{MESSAGE}", data={"message": "{}"}, headers=sent)
     assert answer.status_code == 403

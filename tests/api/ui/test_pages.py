@@ -10,7 +10,7 @@ import pytest
 from signalbook.storage.store import Store
 
 from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
-from .conftest import PATHS, Document, show
+from .conftest import PATHS, Document, form_token, show
 
 BIDI = "\u202egnp.exe\u202c"
 HOSTILE = (
@@ -130,8 +130,11 @@ def _ask(explorer: Client, sent: str) -> None:
         assert page.status in (200, 400)
         harmless(page)
     assert show(explorer, "/-/search", params={"q": sent, "type": sent}).status == 200
-    tried = {"message": sent, "contenttype": sent, "kind": "event"}
-    harmless(show(explorer, "/-/try/messagegroups/shop/messages/placed", method="POST", data=tried))
+    path = "/-/try/messagegroups/shop/messages/placed"
+    tried = {"message": sent, "contenttype": sent, "kind": "event", "token": form_token(explorer, path)}
+    page = show(explorer, path, method="POST", data=tried)
+    assert page.status == 200
+    harmless(page)
     page = show(explorer, f"/messagegroups/{sent.replace('/', '%2F').replace('?', '%3F').replace('#', '%23')}")
     assert page.status in (400, 404)
     harmless(page)

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
-from signalbook.api.kernel.errors import NO_STORE, Denied
+from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
@@ -34,10 +34,6 @@ from signalbook.xid import ROOT, Kind, Xid
 EDIT: Final = f"{PATH}/-/edit"
 MOST_BYTES: Final = 1 << 20
 """Of a form, percent-encoded."""
-_FORGED: Final = (
-    "Nothing was written: the form is from another browser, another session, another user or another site, or its "
-    "cookie is gone. Open it anew."
-)
 _STORED: Final = 4_000
 _MOST: Final = 50
 _ABOUT: Final = {
@@ -104,8 +100,7 @@ class Editing:
     async def _post(self, request: HTTPRequest) -> Response:
         entered = Entered.read(await request.body(MOST_BYTES), request)
         path = _path(request)
-        if not await self._tokens.knows(entered.token, request, path):
-            raise Denied(_FORGED)
+        await self._tokens.require(entered.token, request, path)
         xid = await self._kernel.workers.read(partial(self._found, path, request.access))
         depth = self._kernel.settings.max_depth
         posted = Posted(xid=xid, entered=entered, root=request.root, access=request.access, max_depth=depth)

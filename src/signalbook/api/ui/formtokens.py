@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.api.kernel.cookies import Cookie
+from signalbook.api.kernel.errors import Denied
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Header
 from signalbook.api.kernel.routing import Kernel
@@ -22,6 +23,10 @@ from signalbook.engine.engine import Session
 FORM: Final = Cookie(name="signalbook-form", same_site="Strict")
 _KEY: Final = "ui/forms"
 _BYTES: Final = 32
+_FORGED: Final = (
+    "Nothing was done: the form is from another browser, another session, another user or another site, or its cookie "
+    "is gone. Open it anew."
+)
 _VALUE: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
@@ -54,6 +59,11 @@ class FormTokens:
         value = _cookie(request)
         known = await self._signed(value, request, path)
         return hmac.compare_digest(known.encode(), text.encode()) and bool(value)
+
+    async def require(self, text: str, request: HTTPRequest, path: str) -> None:
+        """Raise ``Denied`` unless ``text`` is the token of the form at ``path`` for this browser and whoever asks."""
+        if not await self.knows(text, request, path):
+            raise Denied(_FORGED)
 
     async def key(self, purpose: bytes) -> bytes:
         """A key of 256 bits that all servers have, for a purpose of its own."""

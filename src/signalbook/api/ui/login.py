@@ -216,8 +216,7 @@ class LoginPages:
     async def _log_out(self, request: HTTPRequest) -> Response:
         """End the session of this browser, or all of its user, and that at the issuer if it can be ended from here."""
         given = _fields(await request.body(_MOST_BYTES), request)
-        if not await self._tokens.knows(given.get("token", ""), request, LOGOUT):
-            raise Denied("the form is from another browser, another session or another site: open it anew")
+        await self._tokens.require(given.get("token", ""), request, LOGOUT)
         identity, secret = request.access.identity, SESSION.of(request.scope, request.root)
         origin = self._kernel.admission.origin(request.scope)
 

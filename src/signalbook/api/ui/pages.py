@@ -21,8 +21,17 @@ from markupsafe import Markup
 from starlette.types import Receive, Scope
 
 from signalbook import __version__
-from signalbook.access.base import ANONYMOUS, NOTHING, Action, Forbidden, Identity, Unauthenticated
+from signalbook.access.base import (
+    ANONYMOUS,
+    NOTHING,
+    Action,
+    CredentialsNeeded,
+    Forbidden,
+    Identity,
+    Unauthenticated,
+)
 from signalbook.access.decisions import Access
+from signalbook.access.sessions import SessionEnded
 from signalbook.api.kernel.cookies import PAGES
 from signalbook.api.kernel.errors import Denied, NotAllowed
 from signalbook.api.kernel.requests import base_url, query_pairs, raw_path
@@ -57,6 +66,11 @@ _WHO: Final = '<span class="who"></span>'
 _NAME: Final = 40
 _BACK: Final = 1000
 _MOST_PRINCIPALS: Final = 50
+_NOBODY: Final[dict[type[Exception], str]] = {
+    CredentialsNeeded: "You are not logged in",
+    SessionEnded: "You are no longer logged in",
+}
+_FOR_PROGRAMS: Final = ": send credentials"
 _MOST_PARAMETERS: Final = 100
 _READS: Final = ("GET", "HEAD", "OPTIONS")
 # Characters that show nothing, or turn around what others show: a reader has to see that they are there.
@@ -200,6 +214,8 @@ class Pages:
         root = base_url(scope, self.settings)
         body: JSONObject = msgspec.json.decode(response.body)
         content = ErrorContent.of(body, response.status)
+        if isinstance(error, CredentialsNeeded | SessionEnded):
+            content = replace(content, title=_NOBODY[type(error)], detail=content.detail.removesuffix(_FOR_PROGRAMS))
         if isinstance(error, Denied):
             content = replace(content, login=False)
         elif content.login:

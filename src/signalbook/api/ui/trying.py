@@ -19,6 +19,7 @@ from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.definitions import MOST, RegistryDefinitions, is_message
+from signalbook.api.ui.formtokens import FormTokens
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs
 from signalbook.api.ui.samples import BASE64, EVENT, sampled
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
@@ -61,6 +62,7 @@ class TryContent:
     xid: str
     name: str
     action: str
+    token: str
     text: str
     kind: str
     kinds: tuple[tuple[str, str], ...]
@@ -78,6 +80,7 @@ class Attempt:
     kind: str = "event"
     base64: bool = False
     contenttype: str = ""
+    token: str = ""
 
     @classmethod
     def read(cls, body: bytes, request: HTTPRequest) -> Attempt:
@@ -91,6 +94,7 @@ class Attempt:
             kind=given.get("kind", ["event"])[0],
             base64="base64" in given,
             contenttype=given.get("contenttype", [""])[0][:200],
+            token=given.get("token", [""])[0],
         )
         if attempt.kind not in _KINDS:
             raise request.wrong(f'"kind" is one of {", ".join(_KINDS)}')
@@ -118,6 +122,7 @@ class Trying:
     def __init__(self, kernel: Kernel, pages: Pages) -> None:
         self._kernel = kernel
         self._pages = pages
+        self._tokens = FormTokens(kernel)
 
     def routes(self) -> list[Route]:
         """The one path. POST changes nothing: a message is too long for a URL."""
@@ -128,15 +133,18 @@ class Trying:
         return await self._page(request, None)
 
     async def _try(self, request: HTTPRequest) -> Response:
-        body = await request.body(_BODY)
-        return await self._page(request, Attempt.read(body, request))
+        attempt = Attempt.read(await request.body(_BODY), request)
+        await self._tokens.require(attempt.token, request, _path(request))
+        return await self._page(request, attempt)
 
     async def _page(self, request: HTTPRequest, attempt: Attempt | None) -> Response:
-        path = raw_path(request.scope).removeprefix(TRY)
-        page = await self._kernel.workers.read(partial(self._made, path, request.root, request.access, attempt))
-        return self._pages.response(page, request.root, NO_STORE)
+        path = _path(request)
+        token = await self._tokens.token(request, path)
+        made = partial(self._made, path, request.root, request.access, token.text, attempt)
+        page = await self._kernel.workers.read(made)
+        return self._pages.response(page, request.root, NO_STORE, *token.headers)
 
-    def _made(self, path: str, root: str, access: Access, attempt: Attempt | None) -> Page:
+    def _made(self, path: str, root: str, access: Access, token: str, attempt: Attempt | None) -> Page:
         parsed = parse_path(path)
         access.require(Action.READ, ROOT)
         with self._kernel.engine.reading(access) as view:
@@ -146,16 +154,21 @@ class Trying:
             if not is_message(view, xid) or definitions.raw(xid) is None:
                 detail = missing_entity(xid, view) or "only messages can be tried"
                 raise RegistryError("not_found", subject=str(xid), detail=detail)
-            content = _content(definitions, xid, attempt)
+            content = _content(definitions, xid, token, attempt)
         return Page(template="try.html", title=f"Try {xid.resource_id}", content=content, crumbs=crumbs(xid, "try"))
 
 
-def _content(definitions: RegistryDefinitions, xid: Xid, attempt: Attempt | None) -> TryContent:
+def _path(request: HTTPRequest) -> str:
+    return raw_path(request.scope).removeprefix(TRY)
+
+
+def _content(definitions: RegistryDefinitions, xid: Xid, token: str, attempt: Attempt | None) -> TryContent:
     shown = attempt or _sample(definitions, xid)
     return TryContent(
         xid=str(xid),
         name=xid.resource_id,
         action=f"/-/try{xid}",
+        token=token,
         text=shown.text,
         kind=shown.kind,
         kinds=tuple(_KINDS.items()),
