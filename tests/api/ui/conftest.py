@@ -129,9 +129,9 @@ def show(client: Client, path: str, method: str = "GET", **sent: Any) -> Documen
     return Document(answer.status_code, answer.headers, answer.text, parse(answer.text))
 
 
-def form_token(client: Client, path: str) -> str:
+def form_token(client: Client, path: str, **sent: Any) -> str:
     """The token of the form on a page."""
-    fields = show(client, path).all("input")
+    fields = show(client, path, **sent).all("input")
     return next((each.get("value", "") for each in fields if each.get("name") == "token"), "")
 
 

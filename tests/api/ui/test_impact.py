@@ -11,7 +11,7 @@ from signalbook.storage.store import Store
 
 from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
 from ..test_pipelines import report
-from .conftest import Document, show
+from .conftest import Document, form_token, show
 from .test_pages import HOSTILE, harmless
 
 ORDER = "/schemagroups/shop/schemas/order"
@@ -33,7 +33,8 @@ def client(explorer: Client) -> Client:
 
 def attempt(client: Client, document: Any, xid: str = ORDER, **more: Any) -> Document:
     text = document if isinstance(document, str) else json.dumps(document)
-    fields = {"document": text, "format": "JsonSchema/draft-07", "compatibility": "", **more}
+    token = form_token(client, f"/-/impact{xid}")
+    fields = {"token": token, "document": text, "format": "JsonSchema/draft-07", "compatibility": "", **more}
     return show(client, f"/-/impact{xid}", "POST", data=fields)
 
 
@@ -63,7 +64,7 @@ def test_only_what_has_a_document_has_a_form(client: Client) -> None:
     form = show(client, f"/-/impact{ORDER}").all("textarea")
     assert "A better one" in (form[0].text or ""), "it begins with what is stored"
     assert show(client, f"/-/impact{PLACED}").all("textarea") == []
-    assert attempt(client, {}, PLACED).status == 400
+    assert attempt(client, {}, PLACED).status == 403
 
 
 def test_a_change_is_tried(client: Client) -> None:
@@ -94,7 +95,8 @@ def test_what_holds_and_what_is_refused(client: Client) -> None:
     ("fields", "status"), [({"document": ""}, 400), ({"document": "{}", "compatibility": "sideways"}, 400)]
 )
 def test_bad_forms_are_refused(client: Client, fields: dict[str, str], status: int) -> None:
-    page = show(client, f"/-/impact{ORDER}", "POST", data=fields)
+    token = form_token(client, f"/-/impact{ORDER}")
+    page = show(client, f"/-/impact{ORDER}", "POST", data={**fields, "token": token})
     assert page.status == status
     harmless(page)
     assert show(client, f"/-/impact{ORDER}", "POST", content=b"\xff").status == 400
@@ -132,7 +134,9 @@ def test_what_is_hidden_does_not_show(store: Store, serve: Serve) -> None:
     put_policy(store, {"who": ["subject:ann"], "role": "reader", "on": ["/schemagroups/*"]})
     ann = {"X-User": "ann"}
     path = "/-/impact/schemagroups/g/schemas/s"
-    for page in (show(client, path, headers=ann), show(client, path, "POST", data={"document": "7"}, headers=ann)):
+    form = {"document": "7", "token": form_token(client, path, headers=ann)}
+    for page in (show(client, path, headers=ann), show(client, path, "POST", data=form, headers=ann)):
         assert page.status == 200
-        assert "hidden" not in page.text.replace('<p class="choose" hidden>', "").replace(" hidden>", "")
+        shown = page.text.replace('type="hidden"', "").replace(" hidden>", "")
+        assert "hidden" not in shown
     assert show(client, "/-/impact/messagegroups/secret/messages/hidden", headers=ann).status == 404

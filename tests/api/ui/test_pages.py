@@ -60,6 +60,18 @@ def test_a_page_is_valid_small_and_has_what_readers_need(explorer: Client) -> No
         assert len(page.text.encode()) < 20_000
 
 
+def test_no_form_is_taken_without_its_token(explorer: Client) -> None:
+    """A page of another site would have one filled in for whoever is logged in here."""
+    seen = set()
+    for path in PATHS:
+        for form in show(explorer, path).all("form"):
+            if form.get("method") == "post":
+                seen.add(path)
+                assert [each.get("type") for each in form.iter("input") if each.get("name") == "token"] == ["hidden"]
+                assert explorer.send("POST", form.get("action", ""), data={"token": "x"}).status_code == 403, path
+    assert len(seen) > 4
+
+
 def test_every_answer_has_a_strict_policy(explorer: Client) -> None:
     for path in ("", "/nothing/here", "/messagegroups/shop/messages/placed"):
         headers = show(explorer, path).headers

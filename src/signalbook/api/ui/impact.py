@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
@@ -19,6 +19,7 @@ from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.documents import laid_out
 from signalbook.api.ui.forms import shown_field
+from signalbook.api.ui.formtokens import FormTokens
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs, written_text
 from signalbook.api.ui.pipelines import PIPELINES
 from signalbook.api.ui.relations import entity_at
@@ -90,6 +91,7 @@ class TrialForm:
     rule: str
     rules: tuple[str, ...]
     version: bool
+    token: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,7 @@ class ImpactPages:
         self._kernel = kernel
         self._pages = pages
         self._api = api
+        self._tokens = FormTokens(kernel)
 
     def routes(self) -> list[Route]:
         """The one path. POST changes nothing: a document is too long for a URL."""
@@ -124,10 +127,11 @@ class ImpactPages:
     async def _show(self, request: HTTPRequest) -> Response:
         xid, form = await self._kernel.workers.read(partial(self._found, request))
         found = await self._kernel.workers.read(partial(impact_document, self._api.context(request), xid))
-        return self._page(request, xid, form, found)
+        return await self._page(request, xid, form, found)
 
     async def _try(self, request: HTTPRequest) -> Response:
         entered = _entered(await request.body(_BODY), request)
+        await self._tokens.require(entered.get("token", ""), request, _path(request))
         xid, form = await self._kernel.workers.read(partial(self._found, request))
         if form is None:
             raise request.wrong("only what has a document can be tried")
@@ -144,14 +148,14 @@ class ImpactPages:
             raise request.wrong("the document is empty: enter one to try")
         found = await self._api.tried(candidate, request)
         filled = _form(xid, shown_field(text), name[:_TEXT], rule)
-        return self._page(request, xid, filled, found)
+        return await self._page(request, xid, filled, found)
 
     def _found(self, request: HTTPRequest) -> tuple[Xid, TrialForm | None]:
         """What the page is about, with the form as it begins."""
         access: Access = request.access
         access.require(Action.READ, ROOT)
         with self._kernel.engine.reading(access) as view:
-            xid = entity_at(view, raw_path(request.scope).removeprefix(f"{PATH}{IMPACT}"))
+            xid = entity_at(view, _path(request))
             kind = view.model.resource_type(xid)
             if kind is None or not kind.hasdocument:
                 return xid, None
@@ -166,15 +170,20 @@ class ImpactPages:
         shown = shown_field(text)
         return xid, _form(xid, shown if len(shown) <= _FILLED else "", stored.format, "")
 
-    def _page(self, request: HTTPRequest, xid: Xid, form: TrialForm | None, found: JSONObject) -> Response:
-        content = _content(xid, form, found)
+    async def _page(self, request: HTTPRequest, xid: Xid, form: TrialForm | None, found: JSONObject) -> Response:
+        token = await self._tokens.token(request, _path(request))
+        content = _content(xid, form and replace(form, token=token.text), found)
         page = Page(
             template="impact.html",
             title=f"What depends on {xid.id}",
             content=content,
             crumbs=crumbs(xid, "impact"),
         )
-        return self._pages.response(page, request.root, NO_STORE)
+        return self._pages.response(page, request.root, NO_STORE, *token.headers)
+
+
+def _path(request: HTTPRequest) -> str:
+    return raw_path(request.scope).removeprefix(f"{PATH}{IMPACT}")
 
 
 def _entered(body: bytes, request: HTTPRequest) -> dict[str, str]:
