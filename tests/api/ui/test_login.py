@@ -142,6 +142,7 @@ def test_a_cookie_writes_by_forms_alone(client: Client, store: Store) -> None:
 
 
 def test_form_tokens_are_of_one_session(client: Client, store: Store) -> None:
+    """What was entered meanwhile is not lost: whoever sees it may save it."""
     secret = secret_of(store, "ann", "team")
     visitor = Visitor(client)
     visitor.log_in(secret)
@@ -150,6 +151,11 @@ def test_form_tokens_are_of_one_session(client: Client, store: Store) -> None:
     answer = visitor.send("POST", "/ui/-/edit/messagegroups/open", data=form)
     assert answer.status_code == 403
     assert "Nothing was done" in answer.text
+    again = Document(403, answer.headers, answer.text, parse(answer.text))
+    harmless(again)
+    assert fields(again)["description"] == "late"
+    assert visitor.send("POST", "/ui/-/edit/messagegroups/open", data={**fields(again), "do": "save"}).is_redirect
+    assert visitor.send("GET", "/messagegroups/open").json()["description"] == "late"
 
 
 def test_no_session_is_fixed_beforehand(client: Client, store: Store) -> None:

@@ -20,7 +20,7 @@ from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.forms import Entered, Field, Form, Posted, form_of, shown_field
-from signalbook.api.ui.formtokens import FormToken, FormTokens
+from signalbook.api.ui.formtokens import FORGED, FormToken, FormTokens
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
 from signalbook.engine.engine import Batch
@@ -68,7 +68,10 @@ class VerdictContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditContent:
-    """A form as it was filled in, and what came of it; ``conflict`` says that the entity changed meanwhile."""
+    """A form as it was filled in, and what came of it; ``conflict`` says that the entity changed meanwhile.
+
+    ``forged`` is why it was not taken, where it came without the right token.
+    """
 
     kind: str
     title: str
@@ -79,6 +82,7 @@ class EditContent:
     fields: tuple[Field, ...]
     conflict: bool
     verdict: VerdictContent | None
+    forged: str = ""
 
 
 class Editing:
@@ -100,7 +104,9 @@ class Editing:
     async def _post(self, request: HTTPRequest) -> Response:
         entered = Entered.read(await request.body(MOST_BYTES), request)
         path = _path(request)
-        await self._tokens.require(entered.token, request, path)
+        if not await self._tokens.knows(entered.token, request, path):
+            # What somebody wrote while his session ended is still there, and saved if he wants that now.
+            return await self._page(request, entered, None, forged=True)
         xid = await self._kernel.workers.read(partial(self._found, path, request.access))
         depth = self._kernel.settings.max_depth
         posted = Posted(xid=xid, entered=entered, root=request.root, access=request.access, max_depth=depth)
@@ -123,11 +129,17 @@ class Editing:
             return _refused(error)
         return target
 
-    async def _page(self, request: HTTPRequest, entered: Entered | None, verdict: Verdict | None) -> Response:
+    async def _page(
+        self, request: HTTPRequest, entered: Entered | None, verdict: Verdict | None, *, forged: bool = False
+    ) -> Response:
         path = _path(request)
         token = await self._tokens.token(request, path)
         made = partial(self._made, path, request.access, token, entered, verdict)
         page = await self._kernel.workers.read(made)
+        if forged:
+            assert isinstance(page.content, EditContent)
+            content = replace(page.content, forged=FORGED)
+            page = replace(page, content=content, status=HTTPStatus.FORBIDDEN)
         return self._pages.response(page, request.root, NO_STORE, *token.headers)
 
     def _made(

@@ -23,9 +23,9 @@ from signalbook.engine.engine import Session
 FORM: Final = Cookie(name="signalbook-form", same_site="Strict")
 _KEY: Final = "ui/forms"
 _BYTES: Final = 32
-_FORGED: Final = (
+FORGED: Final = (
     "Nothing was done: the form is from another browser, another session, another user or another site, or its cookie "
-    "is gone. Open it anew."
+    "is gone."
 )
 _VALUE: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
@@ -63,7 +63,7 @@ class FormTokens:
     async def require(self, text: str, request: HTTPRequest, path: str) -> None:
         """Raise ``Denied`` unless ``text`` is the token of the form at ``path`` for this browser and whoever asks."""
         if not await self.knows(text, request, path):
-            raise Denied(_FORGED)
+            raise Denied(f"{FORGED} Open it anew.")
 
     async def key(self, purpose: bytes) -> bytes:
         """A key of 256 bits that all servers have, for a purpose of its own."""
