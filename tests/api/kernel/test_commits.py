@@ -200,8 +200,8 @@ def test_what_waiting_writes_are_about_is_said_before_they_run(ledger: Ledger) -
         lines.append(number)
 
     commits = Commits(ledger.transaction, expect, timeout=PATIENCE)
-    about = [Xid(("g", "1")), None, Xid(("g", "3"))]
-    together(lambda: [commits.write(partial(line, n), about=xid) for n, xid in enumerate(about)], ledger)
+    about = [[Xid(("g", "1"))], [], [Xid(("g", "3"))]]
+    together(lambda: [commits.write(partial(line, n), about=xids) for n, xids in enumerate(about)], ledger)
     commits.close()
     # The first write may have its transaction to itself, or all three share one.
     assert ledger.commits in ([[["1", "3"], 0, 1, 2]], [[["1"], 0, ["3"], 1, 2]])

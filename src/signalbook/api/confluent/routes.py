@@ -18,10 +18,10 @@ from signalbook.api.confluent.requests import CONTENT_TYPE, ConfluentRequest, an
 from signalbook.api.kernel.errors import NO_STORE, problem_response
 from signalbook.api.kernel.requests import BodyTooLarge, base_url, query_pairs, raw_path, read_body
 from signalbook.api.kernel.responses import Response, Sendable, options_response
-from signalbook.api.kernel.routing import EntityAPI, Kernel
+from signalbook.api.kernel.routing import CORRELATION, EntityAPI, Kernel
 from signalbook.confluent import errors
 from signalbook.confluent.errors import ConfluentError
-from signalbook.confluent.naming import GROUPS
+from signalbook.confluent.naming import GROUPS, group_id, is_subject, parse_subject, schema_ids
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
@@ -188,13 +188,29 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         handler = asked.reads or asked.known
         if handler is None and asked.writes is None:
             raise errors.not_allowed()
-        if handler is not None:
+        # Where a commit is waited for anyway, it costs less to find out there.
+        shared = handler is asked.known and kernel.commits.busy and len(body) <= writing.QUICK
+        if handler is not None and not shared:
             found = await self._answered(request, handler)
-            if found is not None and len(body) <= _REMEMBERED:
-                kernel.cache.put(key, generation, found)
-        if found is not None or asked.writes is None:
-            return found or answer({})
-        return await kernel.commit(partial(self._commit, request=request), alone=large, about=None)
+        if found is None and asked.writes is not None:
+            about = self.about(request)
+            found = await kernel.commit(partial(self._commit, request=request), alone=large, about=about)
+            if asked.known is None or any(name == CORRELATION for name, _ in found.headers):
+                return found
+        if found is not None and len(body) <= _REMEMBERED:
+            kernel.cache.put(key, generation, found)
+        return found or answer({})
+
+    def about(self, request: ConfluentRequest) -> tuple[Xid, ...]:
+        """What the schema of the subject may be."""
+        if not request.names or request.path.words[0] != "subjects":
+            return ()
+        default = request.settings.confluent_group
+        subject = parse_subject(request.names[0], request.context, default)
+        group = group_id(subject.context, default)
+        if group is None or not is_subject(subject.name):
+            return ()
+        return tuple(Xid((GROUPS, group, "schemas", name)) for name in schema_ids(subject.name))
 
     async def _answered(self, request: ConfluentRequest, handler: Reads | Known) -> Response | None:
         """What is known without a write, at once where a thread would cost more."""

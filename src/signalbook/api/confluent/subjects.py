@@ -117,6 +117,7 @@ class Subjects:
         self._view = view
         self.default_group = default_group
         self._found: dict[Subject, Row | None] = {}
+        self._new: dict[Subject, Xid | None] = {}
         self._settings: dict[tuple[str, str], JSONObject] = {}
         self._asked: set[str] = set()
 
@@ -172,7 +173,12 @@ class Subjects:
         return self._found[subject]
 
     def new_schema(self, subject: Subject) -> Xid | None:
-        """The schema that a subject is or will be; None if it can be none."""
+        """The schema that a subject is or will be; None if it can be none. Asked for once, as ``schema``."""
+        if subject not in self._new:
+            self._new[subject] = self._new_schema(subject)
+        return self._new[subject]
+
+    def _new_schema(self, subject: Subject) -> Xid | None:
         found, group = self.schema(subject), self.group(subject.context)
         if found is not None or group is None or not is_subject(subject.name):
             return found

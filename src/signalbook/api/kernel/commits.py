@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
@@ -74,13 +74,15 @@ class Commits(Generic[Batch]):
         self._timeout = timeout
         self._queue: SimpleQueue[_Write[Batch] | None] = SimpleQueue()
         self._next: _Write[Batch] | None = None
+        self.busy = False
+        """Whether a commit is under way: what comes now shares the next one."""
         self._thread = threading.Thread(target=self._serve, name="write", daemon=True)
         self._thread.start()
 
-    async def write(self, work: Callable[[Batch], T], *, alone: bool = False, about: Xid | None = None) -> T:
+    async def write(self, work: Callable[[Batch], T], *, alone: bool = False, about: Collection[Xid] = ()) -> T:
         """Run ``work`` in a transaction, ``alone`` if it is long and others had to wait for it.
 
-        ``about`` is an entity that it will ask for, there or not.
+        ``about`` are entities that it will ask for, there or not.
 
         Raises what ``work`` or the commit raises, and ``StorageBusy`` if it does not start in time.
         """
@@ -105,7 +107,9 @@ class Commits(Generic[Batch]):
         while (first := self._next or self._queue.get()) is not None:
             self._next = None
             if first.claim():
+                self.busy = True
                 self._commit(first)
+                self.busy = False
 
     def _commit(self, first: _Write[Batch]) -> None:
         done = [first]
@@ -119,7 +123,7 @@ class Commits(Generic[Batch]):
                 for some in self._rounds(first):
                     done += some[some[0] is first :]
                     # What they ask for one by one is read together before: a batch takes few statements.
-                    self._expect(batch, [write.about for write in some if write.about is not None])
+                    self._expect(batch, [xid for write in some for xid in write.about])
                     for write in some:
                         write.run(batch)
                 tracing.describe(span, {"signalbook.writes": len(done)}, (write.context for write in done))
@@ -163,7 +167,7 @@ class _Write(Generic[Batch]):
     """One write: the work, and who waits for its result. It is run or given up, never both."""
 
     def __init__(
-        self, work: Callable[[Batch], Any], loop: asyncio.AbstractEventLoop, *, alone: bool, about: Xid | None
+        self, work: Callable[[Batch], Any], loop: asyncio.AbstractEventLoop, *, alone: bool, about: Collection[Xid]
     ) -> None:
         self.alone = alone
         self.about = about

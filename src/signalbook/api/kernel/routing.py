@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
@@ -65,6 +65,8 @@ class AnyPath(PathConvertor):
 
 register_url_convertor("any", AnyPath())
 
+CORRELATION: Final = "xRegistry-xregcorrelationid"
+"""The header of a response to a write that changed something."""
 _MOST_TRIES: Final = 200
 """Of a write: documents that refer to others are read one after the other, each for the next try."""
 _STOPPED: Final = "this server stops: send the request again"
@@ -156,7 +158,7 @@ class Kernel:
 
         return await self.commit(run)
 
-    async def commit(self, work: Callable[[Batch], T], *, alone: bool = False, about: Xid | None = None) -> T:
+    async def commit(self, work: Callable[[Batch], T], *, alone: bool = False, about: Collection[Xid] = ()) -> T:
         """Do ``work`` in a group commit, as ``Commits.write`` does, and what it leaves for later between two tries.
 
         Raises what these raise, ``TooComplex`` and ``OutOfTime``.
@@ -445,9 +447,9 @@ class EntityAPI(Endpoint, Generic[R]):
             await self.kernel.decode(request)
         return request
 
-    def about(self, request: R) -> Xid | None:  # noqa: ARG002  for those that override it
-        """An entity that a write will ask for: those of writes that wait together are read together."""
-        return None
+    def about(self, request: R) -> Collection[Xid]:  # noqa: ARG002  for those that override it
+        """Entities that a write will ask for: those of writes that wait together are read together."""
+        return ()
 
     async def load(self, request: R) -> Sendable:
         """The response to a request that only reads, made anew."""
@@ -521,5 +523,4 @@ class EntityAPI(Endpoint, Generic[R]):
                 return response
             if not self.holds:
                 self.kernel.held(session)
-            correlation = ("xRegistry-xregcorrelationid", session.correlationid)
-            return replace(response, headers=(*response.headers, correlation))
+            return replace(response, headers=(*response.headers, (CORRELATION, session.correlationid)))

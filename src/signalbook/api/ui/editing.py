@@ -112,7 +112,7 @@ class Editing:
         posted = Posted(xid=xid, entered=entered, root=request.root, access=request.access, max_depth=depth)
         work = partial(_tried if entered.checks else self._saved, posted=posted)
         done = await self._kernel.commit(
-            work, alone=len(entered.values.get("document", "")) > LARGE, about=xid.resource
+            work, alone=len(entered.values.get("document", "")) > LARGE, about=(xid.resource,)
         )
         if isinstance(done, Verdict):
             return await self._page(request, entered, done)

@@ -81,10 +81,10 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
     def request(self, scope: Scope, body: bytes) -> RegistryRequest:
         return read_request(scope, body, self.kernel.settings)
 
-    def about(self, request: RegistryRequest) -> Xid | None:
+    def about(self, request: RegistryRequest) -> tuple[Xid, ...]:
         """The Resource."""
         target = request.path.target
-        return Xid(target.parts[:4]) if target.resource_id else None
+        return (Xid(target.parts[:4]),) if target.resource_id else ()
 
     def check(self, view: View, request: RegistryRequest) -> None:
         """The path exists and takes the method, and the server speaks the version asked for.
