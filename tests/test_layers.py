@@ -25,7 +25,7 @@ L0 = {
 }
 L1 = {"brokers", "model", "formats", "messages", "cncf", "confluent"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
-ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replication", "doctor"}
+ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replication", "doctor", "codegen"}
 
 # package -> packages it may import (itself is always allowed)
 DEPENDENCIES: dict[str, set[str]] = {
@@ -63,6 +63,7 @@ DEPENDENCIES: dict[str, set[str]] = {
     "client": {"__init__", "confluent"} | L0,
     "conformance": {"__init__"} | L0 | {"client"},
     "pipeline": {"__init__"} | L0 | L1 | {"client", "fetching"},
+    "codegen": {"__init__", "pipeline"} | L0 | L1,
     "folder_registry": L0 | L1 | {"access", "storage", "engine"},
     "server": ALL - {"cli"},
     "doctor": ALL - {"cli"},

@@ -45,6 +45,7 @@ PAGES = {
     "dead-letters.md": (),
     "inference.md": (),
     "events.md": (),
+    "generate.md": (),
     "message-catalog.md": (),
     "producing.md": (),
     "replication.md": ("--allow-sinks", "127.0.0.1:9000"),

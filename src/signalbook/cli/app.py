@@ -22,6 +22,7 @@ from signalbook.cli import (
     conform,
     doctor,
     export,
+    generate,
     get,
     impact,
     importing,
@@ -123,6 +124,7 @@ app.command("import")(importing.run)
 app.command("register")(register.run)
 app.command("export")(export.run)
 app.command("get")(get.run)
+app.command("generate")(generate.run)
 app.command("search")(search.run)
 app.command("impact")(impact.run)
 app.command("replicate")(replicate.run)

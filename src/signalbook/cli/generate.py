@@ -1,0 +1,128 @@
+"""``signalbook generate``: files made of definitions, kept up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from typer import Argument, Option
+
+from signalbook.cli.console import notice, output, plain, print_json, say, table, working
+from signalbook.cli.files import write_pieces
+from signalbook.cli.message import RegistryOption
+from signalbook.cli.outputs import pairs
+from signalbook.cli.registry import JsonOption
+from signalbook.values import JSONObject
+
+if TYPE_CHECKING:
+    from signalbook.codegen.base import Generated, GeneratorInput
+    from signalbook.codegen.output import OutputPlan
+
+
+_LEFT_OUT: Final = 3
+
+
+def run(
+    target: Annotated[str, Argument(metavar="TARGET", help="What to generate; list shows all targets.")],
+    registry: RegistryOption = "",
+    group: Annotated[
+        list[str] | None, Option("--group", metavar="XID", help="Only this message group or endpoint; repeatable.")
+    ] = None,
+    folder: Annotated[Path | None, Option("--output", "-o", metavar="DIR", help="The folder of the files.")] = None,
+    option: Annotated[
+        list[str] | None, Option("--option", metavar="NAME=VALUE", help="An option of the target; repeatable.")
+    ] = None,
+    check: Annotated[
+        bool, Option("--check", help="Write nothing; the exit code is 1 if a file is out of date.")
+    ] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace generated files that were edited by hand.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Make files of definitions: tables, documents, code.
+
+    The same definitions give the same bytes. A file that this command did not write is never overwritten, and one that
+    it wrote and somebody edited only with --overwrite; then nothing is written. Definitions that a target has no form
+    for are named with the reason and left out, and the exit code is 3.
+    """
+    if target == "list":
+        _list(json)
+        return
+    if not registry or folder is None:
+        raise typer.BadParameter("--registry and --output are required")
+    from signalbook.codegen.base import generate, read_input
+    from signalbook.codegen.output import plan_output
+
+    with working(f"generating {plain(target)}") as progress:
+        given = read_input(target.lower(), registry, group or (), pairs(option, "--option"), progress)
+        generated = generate(given)
+        plan = plan_output(folder, given, generated)
+        if not check:
+            _write(folder, plan, overwrite=overwrite)
+    for xid, why in given.incomplete.items():
+        notice(f"{xid}: {why}")
+    if json:
+        print_json(_summary(given, generated, plan, check=check))
+    else:
+        _show(folder, generated, plan, check=check)
+    if check and any(plan.stale):
+        raise typer.Exit(1)
+    if generated.left_out:
+        raise typer.Exit(_LEFT_OUT)
+
+
+def _list(json: bool) -> None:
+    from signalbook.codegen.base import targets
+
+    found = targets()
+    if json:
+        print_json({"targets": [{"name": name, "summary": summary} for name, summary in found.items()]})
+        return
+    rows = table("target", "what it makes", numbers=())
+    for name, summary in found.items():
+        rows.add_row(name, plain(summary))
+    output().print(rows)
+
+
+def _write(folder: Path, plan: OutputPlan, *, overwrite: bool) -> None:
+    """Put the files in place, the manifest last. Raises ``GeneratorError`` if something would be lost."""
+    from signalbook.codegen.base import GeneratorError
+
+    lost = [f"{folder / path} was not generated here: remove it, or use another folder" for path in plan.foreign]
+    if not overwrite:
+        lost += [f"{folder / path} was edited by hand: --overwrite replaces it" for path in plan.edited]
+    if lost:
+        raise GeneratorError("\n".join(["nothing is written:", *(f"  {plain(line)}" for line in lost)]))
+    for path in plan.removed:
+        (folder / path).unlink()
+    for path, content in plan.writes.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_pieces(place, [content])
+
+
+def _show(folder: Path, generated: Generated, plan: OutputPlan, *, check: bool) -> None:
+    for xid, why in generated.left_out.items():
+        say(f"left out {plain(xid)}: {plain(why)}")
+    if check:
+        for path, what in plan.stale:
+            typer.echo(f"{plain(str(folder / path))} {what}")
+    count = len(generated.files)
+    kinds = (("new", plan.created), ("changed", plan.updated), ("removed", plan.removed))
+    changes = ", ".join(f"{len(paths)} {kind}" for kind, paths in kinds if paths) or "no change"
+    say(f"{'checked' if check else 'generated'} {count} files in {plain(str(folder))}: {changes}")
+
+
+def _summary(given: GeneratorInput, generated: Generated, plan: OutputPlan, *, check: bool) -> JSONObject:
+    found: JSONObject = {
+        "target": given.target,
+        "definitions": len(given.messages),
+        "created": plan.created,
+        "updated": plan.updated,
+        "unchanged": plan.unchanged,
+        "removed": plan.removed,
+        "left_out": [{"xid": xid, "reason": why} for xid, why in generated.left_out.items()],
+    }
+    if check:
+        found["stale"] = [{"path": path, "reason": what} for path, what in plan.stale]
+    return found

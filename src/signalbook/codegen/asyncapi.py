@@ -1,0 +1,313 @@
+"""Messages and endpoints as an AsyncAPI 3.0 document.
+
+An endpoint is a server for each of its addresses and a channel with the messages it takes; messages that no endpoint
+has are in a channel by what their own definition says of topic, subject or path. Operations are those of its clients.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from signalbook.codegen.base import Generated, Generator, GeneratorInput, Inexpressible
+from signalbook.codegen.naming import last_part, unique
+from signalbook.codegen.yamlfiles import yaml_file
+from signalbook.formats.base import family
+from signalbook.messages import CompiledDefinition, SchemaDocument
+from signalbook.messages.definitions.definition import declared_attributes
+from signalbook.messages.definitions.normalise import canonical_protocol
+from signalbook.values import JSON, JSONError, JSONObject, parse_json
+from signalbook.xid import group_of
+
+_VERSION: Final = "3.0.0"
+_PROTOCOLS: Final = {
+    "HTTP": "http",
+    "KAFKA": "kafka",
+    "MQTT/3.1.1": "mqtt",
+    "MQTT/5.0": "mqtt5",
+    "NATS": "nats",
+    "AMQP/1.0": "amqp1",
+}
+# Where a message of each protocol goes: the option of its definition, and that of an endpoint.
+_ADDRESSES: Final = {
+    "HTTP": ("path", "path"),
+    "KAFKA": ("topic", "topic"),
+    "MQTT/3.1.1": ("topic_name", "topic"),
+    "MQTT/5.0": ("topic_name", "topic"),
+    "NATS": ("subject", "subject"),
+    "AMQP/1.0": ("to", "node"),
+}
+# What stands before the names of attributes where an event is in binary mode.
+_PREFIXES: Final = {"HTTP": "ce-", "KAFKA": "ce_", "NATS": "ce-", "AMQP/1.0": "cloudEvents:", "MQTT/5.0": ""}
+_FORMATS: Final = {
+    "jsonschema": "application/schema+json;version={}",
+    "avro": "application/vnd.apache.avro+json;version=1.9.0",
+    "protobuf": "application/vnd.google.protobuf;version={}",
+    "jsonstructure": "application/vnd.json-structure+json;version={}",
+    "xsd": "application/xml;version={}",
+}
+_ACTIONS: Final = {"producer": "send", "consumer": "receive", "subscriber": "receive"}
+_PLACEHOLDER: Final = re.compile(r"\{[+#./;?&]?([^{}]*)\}")
+_TYPES: Final = {"integer": "integer", "boolean": "boolean", "number": "number"}
+
+
+@dataclass(slots=True, kw_only=True)
+class _Channel:
+    """Where messages go: an address, on servers."""
+
+    address: str | None
+    protocol: str
+    endpoint: str = ""
+    xids: list[str] = field(default_factory=list)
+
+
+def _generate(given: GeneratorInput) -> Generated:
+    """One document."""
+    document = _Document(given)
+    xids = [xid for xid in given.messages if xid not in document.left_out]
+    files = (yaml_file(given, "asyncapi.yaml", document.made(), xids),) if xids else ()
+    return Generated(files=files, left_out=document.left_out)
+
+
+class _Document:
+    """The parts of the document, each with the names of the others in it."""
+
+    def __init__(self, given: GeneratorInput) -> None:
+        self._given = given
+        self.left_out: dict[str, str] = {}
+        self._schemas: dict[str, JSONObject] = {}
+        found = [(xid, server) for xid, entity in given.endpoints.items() for server in _servers(entity)]
+        keys = unique(map(str, range(len(found))), lambda index: _plain(last_part(found[int(index)][0])))
+        self._servers = {keys[str(index)]: server for index, (_, server) in enumerate(found)}
+        self._served = {keys[str(index)]: xid for index, (xid, _) in enumerate(found)}
+        self._schema_names = unique(self._documents(), _identifier)
+        payloads: dict[str, JSONObject | None] = {}
+        for xid, definition in given.messages.items():
+            try:
+                payloads[xid] = self._payload(definition)
+            except Inexpressible as error:
+                self.left_out[xid] = str(error)
+        self._names = unique(payloads, _identifier)
+        self._channels = self._gathered(payloads)
+        self._messages = {
+            self._names[xid]: _message(given.messages[xid], payload, self._protocol(xid))
+            for xid, payload in payloads.items()
+        }
+
+    def made(self) -> JSONObject:
+        """The document."""
+        channels = unique((str(index) for index in range(len(self._channels))), self._channel_name)
+        operations = dict(self._operations(list(channels.values())))
+        return {
+            "asyncapi": _VERSION,
+            "info": self._info(),
+            **({"servers": self._servers} if self._servers else {}),
+            "channels": {
+                name: self._channel(each) for name, each in zip(channels.values(), self._channels, strict=True)
+            },
+            **({"operations": operations} if operations else {}),
+            "components": {"messages": self._messages, **({"schemas": self._schemas} if self._schemas else {})},
+        }
+
+    def _info(self) -> JSONObject:
+        root = next(iter(self._given.documents), {})
+        said = {"description": str(root["description"])} if root.get("description") else {}
+        title = self._given.option("title") or str(root.get("name") or "Messages")
+        return {"title": title, "version": self._given.option("version") or "1.0.0", **said}
+
+    def _documents(self) -> Iterator[str]:
+        found = (each.schema_use.document for each in self._given.messages.values() if each.schema_use.schema)
+        return iter(dict.fromkeys(found))
+
+    def _payload(self, definition: CompiledDefinition) -> JSONObject | None:
+        """A reference to the schema, None if there is none. Raises ``Inexpressible``."""
+        use, document = definition.schema_use, self._given.document(definition)
+        if use.schema is None or document is None:
+            return None
+        name = self._schema_names[use.document]
+        kind = family(use.schema.format)
+        if name not in self._schemas:
+            self._schemas[name] = _schema(document, use.schema.format, f"#/components/schemas/{name}/schema")
+        if not use.link.strip("#"):
+            return {"$ref": f"#/components/schemas/{name}"}
+        if kind not in ("jsonschema", "jsonstructure"):
+            return {**self._schemas[name], "x-type": use.link}
+        pointer = unquote(use.link.lstrip("#"))
+        if not pointer.startswith("/"):
+            raise Inexpressible(f"its schema is at {use.link}, and AsyncAPI has no links to anchors")
+        target = f"#/components/schemas/{name}/schema{pointer}"
+        return {"schemaFormat": self._schemas[name]["schemaFormat"], "schema": {"$ref": target}}
+
+    def _gathered(self, xids: Iterable[str]) -> list[_Channel]:
+        """All channels, those of endpoints first."""
+        wanted = list(xids)
+        found: dict[tuple[str, str, str | None], _Channel] = {}
+        placed: set[str] = set()
+        for endpoint, entity in self._given.endpoints.items():
+            protocol = canonical_protocol(str(entity.get("protocol") or ""))
+            groups = {
+                endpoint,
+                *("/" + "/".join(str(each).rstrip("/").split("/")[-2:]) for each in entity.get("messagegroups") or ()),
+            }
+            for xid in wanted:
+                own = self._given.messages[xid].protocol
+                if group_of(xid) in groups and own in ("", protocol):
+                    address = self._address(xid, protocol) or _option(entity, _ADDRESSES.get(protocol, ("", ""))[1])
+                    key = (endpoint, protocol, address)
+                    channel = found.setdefault(key, _Channel(address=address, protocol=protocol, endpoint=endpoint))
+                    channel.xids.append(xid)
+                    placed.add(xid)
+        for xid in wanted:
+            if xid not in placed:
+                protocol = self._given.messages[xid].protocol
+                address = self._address(xid, protocol)
+                key = (group_of(xid), protocol, address)
+                found.setdefault(key, _Channel(address=address, protocol=protocol)).xids.append(xid)
+        return list(found.values())
+
+    def _address(self, xid: str, protocol: str) -> str | None:
+        return _option(self._given.messages[xid].definition, _ADDRESSES.get(protocol, ("", ""))[0])
+
+    def _protocol(self, xid: str) -> str:
+        return next((each.protocol for each in self._channels if xid in each.xids), "")
+
+    def _channel_name(self, index: str) -> str:
+        channel = self._channels[int(index)]
+        return _plain(channel.endpoint.rpartition("/")[2] or channel.address or group_of(channel.xids[0]))
+
+    def _channel(self, channel: _Channel) -> JSONObject:
+        made: JSONObject = {"address": None}
+        if channel.address is not None:
+            names = [_plain(name) for name in _PLACEHOLDER.findall(channel.address)]
+            made["address"] = _PLACEHOLDER.sub(lambda found: f"{{{_plain(found[1])}}}", channel.address)
+            if names:
+                made["parameters"] = {name: {} for name in dict.fromkeys(names)}
+        if channel.endpoint:
+            names = [name for name, endpoint in self._served.items() if endpoint == channel.endpoint]
+            made |= {"servers": [{"$ref": f"#/servers/{name}"} for name in names]} if names else {}
+        names = [self._names[xid] for xid in channel.xids]
+        made["messages"] = {name: {"$ref": f"#/components/messages/{name}"} for name in names}
+        return made
+
+    def _operations(self, names: list[str]) -> Iterator[tuple[str, JSONObject]]:
+        for name, channel in zip(names, self._channels, strict=True):
+            usage = self._given.endpoints[channel.endpoint].get("usage") if channel.endpoint else ()
+            actions = [_ACTIONS[each] for each in usage or () if each in _ACTIONS]
+            for action in dict.fromkeys(actions):
+                messages = [{"$ref": f"#/channels/{name}/messages/{self._names[xid]}"} for xid in channel.xids]
+                yield (
+                    f"{action}-{name}",
+                    {"action": action, "channel": {"$ref": f"#/channels/{name}"}, "messages": messages},
+                )
+
+
+def _servers(endpoint: JSONObject) -> Iterator[JSONObject]:
+    """A server for each address of an endpoint."""
+    options = endpoint.get("protocoloptions")
+    addresses = options.get("endpoints") if isinstance(options, dict) else None
+    protocol = canonical_protocol(str(endpoint.get("protocol") or ""))
+    for address in addresses if isinstance(addresses, list) else ():
+        text = str(address.get("uri") if isinstance(address, dict) else address)
+        uri = urlsplit(text if "://" in text else f"//{text}")
+        # The user in a URI is nobody's business, and may have a password.
+        host = uri.netloc.rpartition("@")[2]
+        made: JSONObject = {"host": host, "protocol": _PROTOCOLS.get(protocol, protocol.lower() or "unknown")}
+        if uri.scheme == "https" and protocol == "HTTP":
+            made["protocol"] = "https"
+        if uri.path.strip("/"):
+            made["pathname"] = uri.path
+        variables = [_plain(name) for name in _PLACEHOLDER.findall(host + uri.path)]
+        if variables:
+            made["variables"] = {name: {} for name in dict.fromkeys(variables)}
+        yield made
+
+
+def _message(definition: CompiledDefinition, payload: JSONObject | None, protocol: str) -> JSONObject:
+    raw = definition.definition
+    made: JSONObject = {"name": definition.message_id}
+    for name, text in (("title", raw.get("name")), ("description", raw.get("description"))):
+        made |= {name: str(text)} if text else {}
+    if definition.payload_type:
+        made["contentType"] = definition.payload_type
+    prefix = _PREFIXES.get(protocol)
+    if definition.is_event and prefix is not None:
+        made["headers"] = _headers(definition, prefix)
+    if payload is not None:
+        made["payload"] = payload
+    made["x-xid"] = definition.xid
+    return made
+
+
+def _headers(definition: CompiledDefinition, prefix: str) -> JSONObject:
+    """The attributes of an event in binary mode."""
+    properties: JSONObject = {f"{prefix}specversion": {"type": "string", "const": "1.0"}}
+    required = [f"{prefix}specversion"]
+    declared = {each.name: each for each in declared_attributes(definition.definition)}
+    for name in dict.fromkeys(("id", "source", "type", *declared)):
+        each = declared.get(name)
+        if name == "datacontenttype":
+            continue
+        made: JSONObject = {"type": "string"}
+        if each is not None and each.constant is not None:
+            made["const"] = str(each.constant)
+        if each is not None and each.template() is not None:
+            made["description"] = f"as {each.value}"
+        properties[f"{prefix}{name}"] = made
+        if each is None or each.required:
+            required.append(f"{prefix}{name}")
+    return {"type": "object", "required": required, "properties": properties}
+
+
+def _schema(document: SchemaDocument, format: str, place: str) -> JSONObject:
+    """A schema document with its format; references within it lead to its ``place``. Raises ``Inexpressible``."""
+    kind, _, version = format.partition("/")
+    stated = _FORMATS.get(kind.lower(), "application/octet-stream").format(version.replace("draft/", ""))
+    if kind.lower() in ("protobuf", "xsd"):
+        return {"schemaFormat": stated, "schema": document.content.decode("utf-8", "replace")}
+    try:
+        return {"schemaFormat": stated, "schema": _rebased(parse_json(document.content), place)}
+    except JSONError as error:
+        raise Inexpressible(f"its schema is no JSON: {error}") from None
+
+
+def _rebased(value: JSON, place: str) -> JSON:
+    """A schema whose references begin at the root of the document that it is in now. Raises ``Inexpressible``."""
+    if isinstance(value, list):
+        return [_rebased(each, place) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found: dict[str, Any] = {name: _rebased(each, place) for name, each in value.items()}
+    reference = found.get("$ref")
+    if isinstance(reference, str):
+        pointer = reference.removeprefix("#")
+        if pointer == reference or (pointer and not pointer.startswith("/")):
+            raise Inexpressible(f"its schema refers to {reference}, and references of AsyncAPI are within the document")
+        found["$ref"] = place + pointer
+    return found
+
+
+def _option(entity: Mapping[str, JSON], name: str) -> str | None:
+    """An option of a definition (an object with a value, or the value) or an endpoint."""
+    options = entity.get("protocoloptions")
+    found = options.get(name) if isinstance(options, dict) else None
+    found = found.get("value") if isinstance(found, dict) else found
+    return found if isinstance(found, str) and found else None
+
+
+def _identifier(xid: str) -> str:
+    """The key of a message or schema: letters, digits, dots, hyphens and underscores."""
+    return _plain(last_part(xid.partition("/versions/")[0]))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name) or "_"
+
+
+GENERATOR: Final = Generator(
+    summary="one AsyncAPI 3.0 document of messages, channels, servers and operations",
+    generate=_generate,
+    options={"title": "the title of the document", "version": "its version, such as 1.0.0"},
+)

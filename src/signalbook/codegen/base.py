@@ -1,0 +1,253 @@
+"""The contract of a generator, which generators there are, and what they are given.
+
+Generators are everything in the entry-point group ``signalbook.generators``, the built-in ones too. The name of an
+entry point is the target on the command line, its value an object that keeps to ``Generator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import EntryPoint
+from pathlib import PurePosixPath
+from typing import Final
+
+from signalbook import plugins
+from signalbook.errors import SignalbookError
+from signalbook.messages import CompiledDefinition, Policy, SchemaDocument
+from signalbook.pipeline.job.snapshot import Snapshot, is_foreign, read_documents
+from signalbook.values import Finding, JSONObject, digest, dump_json, fingerprint
+from signalbook.xid import group_of
+
+GROUP: Final = "signalbook.generators"
+# What a registry notes of an entity, and what says where it was read from: the same definition may differ in them.
+_VOLATILE: Final = frozenset(
+    {
+        *("ancestor", "createdat", "epoch", "isdefault", "meta", "metaurl", "modifiedat", "self", "shortself"),
+        *("versions", "versionscount", "versionsurl"),
+    }
+)
+
+
+class GeneratorError(SignalbookError):
+    """Nothing can be generated: there is no such target, an option is wrong, a package is missing."""
+
+
+class Inexpressible(SignalbookError):
+    """A definition that a target has no form for; the message says why. The others are generated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratedFile:
+    """One file: its path below the output folder, its bytes, and the xids of the definitions it is made of."""
+
+    path: str
+    content: bytes
+    xids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """What a generator made; ``left_out`` are the definitions that it has no form for, with the reasons, by xid."""
+
+    files: tuple[GeneratedFile, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorInput:
+    """The definitions that files are made of, and the options.
+
+    ``messages`` are the usable ones by xid, in order; ``unusable`` says why the others are none, ``incomplete`` which
+    of the usable ones lack a base. ``documents`` are those of the registry, with its groups and endpoints. ``progress``
+    takes words for people.
+    """
+
+    target: str
+    snapshot: Snapshot
+    messages: Mapping[str, CompiledDefinition]
+    unusable: Mapping[str, str]
+    incomplete: Mapping[str, str]
+    documents: tuple[JSONObject, ...]
+    options: Mapping[str, str]
+    progress: Callable[[str], None]
+
+    def option(self, name: str, choices: Sequence[str] = ()) -> str:
+        """An option's value, the first of ``choices`` if it was not given. Raises ``GeneratorError`` for others."""
+        value = self.options.get(name) or (choices[0] if choices else "")
+        if choices and value not in choices:
+            raise GeneratorError(f"{self.target}: {name} is one of {', '.join(choices)}, not {value!r}")
+        return value
+
+    @cached_property
+    def by_group(self) -> Mapping[str, tuple[CompiledDefinition, ...]]:
+        """The messages of each group, both in the order of their xids."""
+        found: dict[str, list[CompiledDefinition]] = {}
+        for xid, definition in self.messages.items():
+            found.setdefault(group_of(xid), []).append(definition)
+        return {group: tuple(found[group]) for group in sorted(found)}
+
+    def entity(self, xid: str) -> JSONObject:
+        """A group or an endpoint as the registry has it; empty if it has none."""
+        _, kind, name = xid.split("/")[:3]
+        for document in self.documents:
+            found = document.get(kind)
+            entity = found.get(name) if isinstance(found, dict) else None
+            if isinstance(entity, dict):
+                return entity
+        return {}
+
+    @cached_property
+    def endpoints(self) -> Mapping[str, JSONObject]:
+        """The endpoints of the registry by xid, in order."""
+        found: dict[str, JSONObject] = {}
+        for document in self.documents:
+            for name, entity in (document.get("endpoints") or {}).items():
+                if isinstance(entity, dict):
+                    found.setdefault(f"/endpoints/{name}", entity)
+        return dict(sorted(found.items()))
+
+    def document(self, definition: CompiledDefinition) -> SchemaDocument | None:
+        """The schema document of a usable definition, None if it has no schema."""
+        use = definition.schema_use
+        if use.schema is None:
+            return None
+        inline = definition.definition.get("dataschema")
+        if use.resource or inline is None:
+            return self.snapshot.schema(use.document)
+        content = inline.encode() if isinstance(inline, str) else dump_json(inline)
+        return SchemaDocument(content=content, format=use.schema.format, xid=use.document)
+
+    @cached_property
+    def fingerprints(self) -> Mapping[str, str]:
+        """SHA-256 of each message and its schema, by xid; what a registry notes of them (times, epochs) is no part."""
+        return {xid: _fingerprint(definition) for xid, definition in self.messages.items()}
+
+    def header(self, xids: Iterable[str]) -> Iterator[str]:
+        """The lines at the top of a file that is made of these definitions; each is one line of printable text."""
+        named = sorted(xids)
+        yield f"Generated by signalbook generate {self.target}. Changes by hand are not kept: change the definitions."
+        yield f"Fingerprint: {digest(''.join(self.fingerprints[xid] for xid in named).encode())}"
+        yield from (f"Definition: {printable(xid)}" for xid in named)
+
+
+def _fingerprint(definition: CompiledDefinition) -> str:
+    use = definition.schema_use
+    lasting = {name: value for name, value in definition.definition.items() if name not in _VOLATILE}
+    return fingerprint([definition.xid, lasting, "" if use.schema is None else use.schema.fingerprint])
+
+
+def printable(text: str) -> str:
+    """``text`` on one line."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generator:
+    """What makes files of definitions: the object that an entry point of the group ``signalbook.generators`` names.
+
+    ``summary`` says in one line what it makes, ``options`` which options it takes, each with its help. ``generate``
+    makes the files, of the same input the same bytes, and writes nothing. It raises ``GeneratorError``.
+    """
+
+    summary: str
+    generate: Callable[[GeneratorInput], Generated]
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def targets() -> Mapping[str, str]:
+    """The targets there are, each with its summary; without one, if a package for it is missing."""
+    found = {}
+    for name in sorted(_offered()):
+        try:
+            found[name] = find_generator(name).summary
+        except GeneratorError as error:
+            found[name] = str(error)
+    return found
+
+
+def find_generator(target: str) -> Generator:
+    """The generator of a target. Raises ``GeneratorError`` if there is none, or not all that it takes."""
+    point = _offered().get(target.lower())
+    if point is None:
+        raise GeneratorError(f"there is no target {target!r}; there are: {', '.join(sorted(_offered()))}")
+    try:
+        found: Generator = plugins.load(point)
+    except ModuleNotFoundError as error:
+        raise GeneratorError(f"{target} needs {error.name}: {plugins.install(*point.extras)}") from error
+    return found
+
+
+def _offered() -> Mapping[str, EntryPoint]:
+    return plugins.offered(GROUP, "generator", plugins.lower)
+
+
+def read_input(
+    target: str,
+    registry: str,
+    groups: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> GeneratorInput:
+    """The definitions of a registry (its URL, a document, a folder), those of ``groups`` or all.
+
+    Raises ``SignalbookError`` where there are none.
+    """
+    progress("reading the definitions")
+    foreign = is_foreign(registry)
+    documents = [] if foreign else read_documents(registry)
+    snapshot = Snapshot.load(registry, groups) if foreign else Snapshot.of_registry(registry, documents, groups)
+    contract = snapshot.compile(Policy())
+    progress("reading their schemas")
+    unusable = _reasons(contract.verify())
+    return GeneratorInput(
+        target=target,
+        snapshot=snapshot,
+        messages={xid: contract.definitions[xid] for xid in sorted(contract.definitions) if xid not in unusable},
+        unusable=unusable,
+        incomplete=_reasons(contract.incomplete),
+        documents=tuple(document for _, document in documents),
+        options=dict(options or {}),
+        progress=progress,
+    )
+
+
+def _reasons(findings: Mapping[str, Sequence[Finding]]) -> dict[str, str]:
+    return {xid: "; ".join(map(str, findings[xid])) for xid in sorted(findings)}
+
+
+def generate(given: GeneratorInput) -> Generated:
+    """The files of a target, and all definitions that are left out.
+
+    Raises ``GeneratorError`` if an option is unknown or nothing is left to generate.
+    """
+    generator = find_generator(given.target)
+    for name in given.options:
+        if name not in generator.options:
+            there = ", ".join(generator.options) or "none"
+            raise GeneratorError(f"{given.target} has no option {name}; there are: {there}")
+    if not given.messages:
+        raise GeneratorError(_nothing(given.unusable))
+    found = generator.generate(given)
+    left_out = dict(sorted({**given.unusable, **found.left_out}.items()))
+    if not found.files:
+        raise GeneratorError(_nothing(left_out))
+    _check_paths(given.target, found.files)
+    return Generated(files=tuple(sorted(found.files, key=lambda file: file.path)), left_out=left_out)
+
+
+def _nothing(left_out: Mapping[str, str]) -> str:
+    return "\n".join(["none of the definitions can be generated:", *(f"  {x}: {why}" for x, why in left_out.items())])
+
+
+def _check_paths(target: str, files: Iterable[GeneratedFile]) -> None:
+    """Raise ``GeneratorError`` for a path that leads out of the folder, or that two files have on some file system."""
+    seen: set[str] = set()
+    for file in files:
+        path = PurePosixPath(file.path)
+        if path.is_absolute() or not path.parts or ".." in path.parts or "\\" in file.path or path.parts[0][0] == ".":
+            raise GeneratorError(f"{target} made a file outside of the output folder: {file.path!r}")
+        if file.path.lower() in seen:
+            raise GeneratorError(f"{target} made two files of one name: {file.path!r}")
+        seen.add(file.path.lower())

@@ -1,0 +1,67 @@
+"""Names in generated files: legal in their language, and one for each thing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from keyword import iskeyword, issoftkeyword
+from typing import Final
+
+from signalbook.pipeline.tables.naming import escape
+
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_LONGEST: Final = 80
+
+
+def words(text: str) -> list[str]:
+    """The words of a name, such as ``order``, ``placed`` of ``order.placed`` and of ``OrderPlaced``; ASCII alone."""
+    return _WORDS.findall(text.encode("ascii", "ignore").decode()[:_LONGEST])
+
+
+def snake(text: str, fallback: str = "value") -> str:
+    """A name as a function or variable of Python has it."""
+    found = "_".join(word.lower() for word in words(text)) or fallback
+    found = f"n_{found}" if found[0].isdigit() else found
+    return f"{found}_" if iskeyword(found) or issoftkeyword(found) else found
+
+
+def pascal(text: str, fallback: str = "Value") -> str:
+    """A name as a class has it."""
+    found = "".join(word[:1].upper() + word[1:] for word in words(text)) or fallback
+    found = f"N{found}" if found[0].isdigit() else found
+    return f"{found}_" if iskeyword(found) else found
+
+
+def last_part(xid: str) -> str:
+    """The id of the entity that an xid names."""
+    return xid.rpartition("/")[2]
+
+
+def constant_name(xid: str) -> str:
+    """The name of a constant that stands for a message."""
+    return snake(last_part(xid), "message").upper()
+
+
+def group_files(groups: Iterable[str]) -> dict[str, str]:
+    """The name of each group's file, without a suffix: its id, with its type before it unless that is the usual one."""
+    return unique(groups, _group_file)
+
+
+def _group_file(group: str) -> str:
+    _, kind, name = group.split("/", 2)
+    return escape(name if kind == "messagegroups" else f"{kind}.{name}")
+
+
+def unique(things: Iterable[str], name: Callable[[str], str], taken: Iterable[str] = ()) -> dict[str, str]:
+    """A name for each thing, in the order of ``things``: those that collide get a number, whatever their case."""
+    used = {each.lower() for each in taken}
+    found: dict[str, str] = {}
+    for thing in things:
+        stem = made = name(thing)
+        number = 1
+        while made.lower() in used:
+            number += 1
+            made = f"{stem}_{number}"
+        used.add(made.lower())
+        found[thing] = made
+    return found

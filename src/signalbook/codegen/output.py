@@ -1,0 +1,141 @@
+"""What generated files do to a folder: decided before anything is written, by a manifest of what was written before.
+
+The manifest of a target has the SHA-256 of each file. A file that it does not name is somebody else's and is never
+overwritten; one that is no longer as it was written was edited, which only ``overwrite`` allows to be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import msgspec
+
+from signalbook.codegen.base import Generated, GeneratorError, GeneratorInput
+from signalbook.values import digest, dump_json
+
+_LARGEST: Final = 64 * 1024 * 1024
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    sha256: str
+    definitions: tuple[str, ...]
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    target: str
+    options: dict[str, str]
+    files: dict[str, _Entry]
+    left_out: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPlan:
+    """What becomes of the files of a target in a folder, by their paths.
+
+    ``foreign`` are in the way and not in the manifest; ``edited`` are in it and were changed by hand, which would be
+    lost. ``writes`` has what is to be written, the manifest last.
+    """
+
+    created: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    edited: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    writes: Mapping[str, bytes]
+
+    @property
+    def stale(self) -> Iterator[tuple[str, str]]:
+        """Each file that is not as it would be generated now, with what is wrong with it."""
+        yield from ((path, "is edited by hand") for path in self.edited)
+        yield from ((path, "is in the way and not generated") for path in self.foreign)
+        yield from ((path, "is missing") for path in self.created)
+        yield from ((path, "is out of date") for path in self.updated if path not in self.edited)
+        yield from ((path, "is no longer generated") for path in self.removed if path not in self.edited)
+
+
+def manifest_name(target: str) -> str:
+    """The name of the manifest of a target."""
+    return f".signalbook-{target}.json"
+
+
+def plan_output(folder: Path, given: GeneratorInput, generated: Generated) -> OutputPlan:
+    """Hold the generated files against those in ``folder``. Raises ``GeneratorError`` for a broken manifest."""
+    name = manifest_name(given.target)
+    before = _read_manifest(folder / name)
+    made = {file.path: file.content for file in generated.files}
+    manifest = dump_json(
+        msgspec.to_builtins(
+            _Manifest(
+                target=given.target,
+                options=dict(sorted(given.options.items())),
+                files={file.path: _Entry(digest(file.content), file.xids) for file in generated.files},
+                left_out=dict(generated.left_out),
+            )
+        ),
+        indent=2,
+    ) + b"\n"  # fmt: skip
+    found: dict[str, list[str]] = {}
+    for path in sorted(made.keys() | before.keys()):
+        for kind in _state(folder, path, made.get(path), before.get(path)):
+            found.setdefault(kind, []).append(path)
+    writes = {path: made[path] for path in (*found.get("created", ()), *found.get("updated", ()))}
+    if _content(folder, name) != manifest:
+        if not found.keys() & {"created", "updated", "removed"}:
+            found["updated"] = [name]
+        writes[name] = manifest  # last: a crash before it leaves files that are known to be ours, or as they would be
+    return OutputPlan(**{kind: tuple(paths) for kind, paths in found.items()}, writes=writes)
+
+
+def _state(folder: Path, path: str, made: bytes | None, before: _Entry | None) -> Iterator[str]:
+    """The names of the fields of ``OutputPlan`` that a path belongs to."""
+    there = _content(folder, path)
+    if made is not None and there == made:
+        yield "unchanged"
+        return
+    if there is not None and before is None:
+        yield "foreign"
+    elif there is not None and before is not None and digest(there) != before.sha256:
+        yield "edited"
+    if made is None:
+        if there is not None:
+            yield "removed"
+    else:
+        yield "created" if there is None else "updated"
+
+
+def _content(folder: Path, path: str) -> bytes | None:
+    """The file's bytes, ``None`` if there is none. Raises ``GeneratorError`` for what is no file of this folder."""
+    place = folder
+    for part in PurePosixPath(path).parts:
+        place /= part
+        if place.is_symlink():
+            raise GeneratorError(
+                f"{place} is a link, which is not followed: remove it, or generate into another folder"
+            )
+    if place.is_dir() or (place.exists() and (not place.is_file() or place.stat().st_size > _LARGEST)):
+        raise GeneratorError(f"{place} is in the way: remove it, or generate into another folder")
+    try:
+        return place.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _read_manifest(path: Path) -> Mapping[str, _Entry]:
+    content = _content(path.parent, path.name)
+    if content is None:
+        return {}
+    try:
+        found = msgspec.json.decode(content, type=_Manifest)
+    except msgspec.DecodeError as error:
+        advice = "restore it, or generate into another folder"
+        raise GeneratorError(f"{path}: the list of generated files is broken: {error}; {advice}") from None
+    for name in found.files:
+        # The list says what may be removed: it may have come from anywhere.
+        parts = PurePosixPath(name).parts
+        if name.startswith("/") or ".." in parts or not parts:
+            raise GeneratorError(f"{path}: names a file outside of its folder: {name!r}")
+    return found.files

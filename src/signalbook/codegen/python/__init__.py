@@ -1,0 +1,1 @@
+"""Python packages made of definitions."""

@@ -1,0 +1,187 @@
+"""Statements that make the landed tables elsewhere, in several dialects of SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from sqlglot import exp, parse_one
+
+from signalbook.codegen.base import Generated, GeneratedFile, Generator, GeneratorInput, Inexpressible
+from signalbook.codegen.naming import group_files, unique
+from signalbook.messages import CompiledDefinition
+from signalbook.pipeline.tables.ddl import TableColumn, landing_table, table_columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlDialect:
+    """How a dialect differs in what its library does not say."""
+
+    name: str
+    described: str = "{} COMMENT {}"
+    table_described: str = "\nCOMMENT {}"
+    apart: bool = False
+    """Whether descriptions are statements of their own."""
+    convert: Callable[[exp.DataType], exp.DataType] = lambda kind: kind
+    plain_names: bool = False
+    """Whether names have letters, digits and underscores alone."""
+
+
+# What a NUMERIC of BigQuery has before and behind the point, at most.
+_WHOLE_DIGITS: Final = 29
+_SCALE: Final = 9
+_MICROSECONDS: Final = 6
+
+
+def _for_bigquery(kind: exp.DataType) -> exp.DataType:
+    """BigQuery has no maps, no lists of lists, and two widths of decimals."""
+    if kind.is_type("map"):
+        key, value = map(_for_bigquery, kind.expressions)
+        return _list_of(key=key, value=value)
+    if kind.is_type("array"):
+        item = _for_bigquery(kind.expressions[0])
+        return _list_of(element=item) if item.is_type("array") else _nested("ARRAY", [item])
+    if kind.is_type("struct"):
+        members = [exp.ColumnDef(this=each.this, kind=_for_bigquery(each.args["kind"])) for each in kind.expressions]
+        return _nested("STRUCT", members)
+    if kind.is_type("decimal"):
+        precision, scale = (int(each.name) for each in kind.expressions)
+        if precision - scale > _WHOLE_DIGITS or scale > _SCALE:
+            return exp.DataType(this=exp.DataType.Type.BIGDECIMAL, expressions=kind.expressions)
+    return kind
+
+
+def _list_of(**members: exp.DataType) -> exp.DataType:
+    """A list of structures."""
+    made = [exp.ColumnDef(this=exp.to_identifier(name, quoted=True), kind=kind) for name, kind in members.items()]
+    return _nested("ARRAY", [_nested("STRUCT", made)])
+
+
+def _nested(name: str, expressions: list[exp.DataType] | list[exp.ColumnDef]) -> exp.DataType:
+    return exp.DataType(this=exp.DataType.Type[name], expressions=expressions, nested=True)
+
+
+def _for_trino(kind: exp.DataType) -> exp.DataType:
+    """Times in microseconds, as the pipeline writes them; Trino's own are in milliseconds."""
+    for node in kind.find_all(exp.DataType):
+        if node.is_type("timestamptz", "time"):
+            node.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(_MICROSECONDS))])
+    return kind
+
+
+DIALECTS: Final[Mapping[str, SqlDialect]] = {
+    each.name: each
+    for each in (
+        SqlDialect(name="duckdb", apart=True),
+        SqlDialect(name="trino", convert=_for_trino),
+        SqlDialect(
+            name="bigquery",
+            described="{} OPTIONS(description={})",
+            table_described="\nOPTIONS(description={})",
+            convert=_for_bigquery,
+            plain_names=True,
+        ),
+        SqlDialect(name="snowflake", table_described="\nCOMMENT = {}"),
+    )
+}
+
+
+def _generate(given: GeneratorInput) -> Generated:
+    """A file of statements for each group and dialect."""
+    wanted = given.option("dialect", ("all", *DIALECTS))
+    files: list[GeneratedFile] = []
+    left_out: dict[str, str] = {}
+    names = group_files(given.by_group)
+    for dialect in DIALECTS.values() if wanted == "all" else (DIALECTS[wanted],):
+        given.progress(f"writing {dialect.name}")
+        schemas = unique(given.by_group, partial(_schema_name, given, dialect))
+        for group, definitions in given.by_group.items():
+            tables, failed = _tables(dialect, schemas[group], definitions)
+            if tables:
+                text = _text(given, dialect, schemas[group], tables)
+                path = f"{dialect.name}/{names[group]}.sql"
+                files.append(GeneratedFile(path=path, content=text.encode(), xids=tuple(tables)))
+            left_out |= failed
+    return Generated(files=tuple(files), left_out=left_out)
+
+
+def _schema_name(given: GeneratorInput, dialect: SqlDialect, group: str) -> str:
+    name = landing_table(given.by_group[group][0]).group
+    return _plain(name) if dialect.plain_names else name
+
+
+def _tables(
+    dialect: SqlDialect, schema: str, definitions: tuple[CompiledDefinition, ...]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The statements for the table of each definition, and why some have none."""
+    tables: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    landed = {each.xid: landing_table(each).message for each in definitions}
+    names = unique(landed, lambda xid: _plain(landed[xid])) if dialect.plain_names else landed
+    for each in definitions:
+        try:
+            tables[each.xid] = "\n".join(_table(each, dialect, schema, names[each.xid]))
+        except Inexpressible as error:
+            left_out[each.xid] = f"{dialect.name}: {error}"
+    return tables, left_out
+
+
+def _text(given: GeneratorInput, dialect: SqlDialect, schema: str, tables: Mapping[str, str]) -> str:
+    head = [*(f"-- {line}" for line in given.header(tables)), ""]
+    head.append(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema, dialect)};")
+    return "\n\n".join(["\n".join(head), *tables.values()]) + "\n"
+
+
+def _table(definition: CompiledDefinition, dialect: SqlDialect, schema: str, name: str) -> Iterator[str]:
+    """Raises ``Inexpressible``."""
+    columns = table_columns(definition, times=True)
+    table = f"{_quoted(schema, dialect)}.{_quoted(name, dialect)}"
+    lines = ",\n".join(f"  {_column(column, dialect)}" for column in columns)
+    description = str(definition.definition.get("description") or "")
+    said = "" if dialect.apart or not description else dialect.table_described.format(_literal(description, dialect))
+    yield f"CREATE TABLE IF NOT EXISTS {table} (\n{lines}\n){said};"
+    if dialect.apart:
+        if description:
+            yield f"COMMENT ON TABLE {table} IS {_literal(description, dialect)};"
+        for column in columns:
+            if column.description:
+                place = f"{table}.{_quoted(column.name, dialect)}"
+                yield f"COMMENT ON COLUMN {place} IS {_literal(column.description, dialect)};"
+
+
+_BIGQUERY_REFUSES: Final = frozenset('!"$()*,./;?@[]\\^`{}~')
+
+
+def _column(column: TableColumn, dialect: SqlDialect) -> str:
+    parsed: exp.DataType = parse_one(column.type, read="spark", into=exp.DataType)
+    for name in (column.name, *(each.name for each in parsed.find_all(exp.Identifier))):
+        if dialect.plain_names and _BIGQUERY_REFUSES & set(name):
+            raise Inexpressible(f"a column may not be named {name!r}")
+    kind = dialect.convert(parsed)
+    made = f"{_quoted(column.name, dialect)} {kind.sql(dialect.name)}"
+    if dialect.apart or not column.description:
+        return made
+    return dialect.described.format(made, _literal(column.description, dialect))
+
+
+def _quoted(name: str, dialect: SqlDialect) -> str:
+    return exp.to_identifier(name, quoted=True).sql(dialect.name)
+
+
+def _literal(text: str, dialect: SqlDialect) -> str:
+    line = "".join(char if char.isprintable() else " " for char in text)
+    return exp.Literal.string(line).sql(dialect.name)
+
+
+def _plain(name: str) -> str:
+    """A name of letters, digits and underscores."""
+    return "".join(char if char.isascii() and char.isalnum() else "_" for char in name)
+
+
+GENERATOR: Final = Generator(
+    summary="SQL that makes the landed tables in DuckDB, Trino, BigQuery and Snowflake",
+    generate=_generate,
+    options={"dialect": f"all, or one of {', '.join(DIALECTS)}"},
+)

@@ -1,0 +1,124 @@
+"""The table of a definition as SQL describes it: its columns, in Spark's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from pyspark.sql.types import DataType
+
+from signalbook.formats import Struct
+from signalbook.messages import CompiledDefinition
+from signalbook.pipeline import columns
+from signalbook.pipeline.landing.rows import layout
+from signalbook.pipeline.tables.evolution import readable
+from signalbook.pipeline.tables.naming import TableName, quoted, table_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableColumn:
+    """A column of a landed table.
+
+    ``type`` is in the words of Spark SQL, ``commented`` with the comments of its members; ``required`` says that no row
+    of a conforming message lacks a value, ``values`` are all that there may be, where they are few and all text.
+    ``field`` is the column of the files.
+    """
+
+    name: str
+    type: str
+    commented: str
+    description: str
+    required: bool
+    values: tuple[str, ...]
+    field: pa.Field
+
+
+def landing_table(definition: CompiledDefinition) -> TableName:
+    """The first table of a definition."""
+    return table_name(definition.xid)
+
+
+def table_columns(definition: CompiledDefinition, *, times: bool = False) -> tuple[TableColumn, ...]:
+    """The columns of the table that the pipeline lands the messages of a definition in, without those of Spark's own.
+
+    Times of day are there only if ``times``: Spark has no type for them.
+    """
+    landed = columns.written(layout(definition).columns)
+    required, values = _required(definition), _values(definition)
+    return tuple(
+        TableColumn(
+            name=field.name,
+            type=_type(field.type, comments=False),
+            commented=_type(field.type, comments=True),
+            description=_doc(field),
+            required=field.name in required,
+            values=values.get(field.name, ()),
+            field=field,
+        )
+        for field in (landed if times else readable(landed))
+    )
+
+
+def spark_types(definition: CompiledDefinition) -> tuple[DataType, ...]:
+    """The types of the same columns, without times of day."""
+    return tuple(field.dataType for field in from_arrow_schema(readable(columns.written(layout(definition).columns))))
+
+
+_ALWAYS: Final = frozenset(("ce_id", "ce_source", "ce_type"))
+_KNOWN: Final = frozenset(("_definition", "_fingerprint", "_batch", "_landed_at"))
+
+
+def _members(definition: CompiledDefinition) -> Iterator[tuple[str, str, bool]]:
+    """Column and name of each member of the payload, and whether it is always there."""
+    shape = layout(definition).shape
+    if isinstance(shape, Struct) and shape.fields and not shape.nullable:
+        # Columns have the names of members but for those that are taken: they are in the same order.
+        for field, member in zip(columns.payload(shape), shape.fields, strict=True):
+            yield field.name, member.name, member.required and not member.shape.nullable
+
+
+def _required(definition: CompiledDefinition) -> frozenset[str]:
+    found = {column for column, _, always in _members(definition) if always}
+    return _KNOWN | found | (_ALWAYS if definition.is_event else frozenset())
+
+
+def _values(definition: CompiledDefinition) -> dict[str, tuple[str, ...]]:
+    constants = definition.constants
+    found = {column: constants[name] for column, name, _ in _members(definition) if name in constants}
+    texts = {column: tuple(sorted(map(str, values))) for column, values in found.items() if _all_text(values)}
+    return {column: values for column, values in texts.items() if values}
+
+
+def _all_text(values: frozenset[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _doc(field: pa.Field) -> str:
+    return str((field.metadata or {}).get(b"doc", b""), "utf-8", "replace")
+
+
+def _type(kind: pa.DataType, *, comments: bool) -> str:
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(_member(field, comments) for field in kind)}>"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{_type(kind.value_type, comments=comments)}>"
+    if pa.types.is_map(kind):
+        return f"MAP<{_type(kind.key_type, comments=comments)}, {_type(kind.item_type, comments=comments)}>"
+    if pa.types.is_time(kind):
+        return "TIME"
+    found: DataType = from_arrow_type(kind)
+    return str(found.simpleString()).upper()
+
+
+def _member(field: pa.Field, comments: bool) -> str:
+    said = f" COMMENT {text(_doc(field))}" if comments and _doc(field) else ""
+    return f"{quoted(field.name)}: {_type(field.type, comments=comments)}{said}"
+
+
+def text(value: str) -> str:
+    """A string literal of Spark SQL, on one line."""
+    found = value.replace("\\", "\\\\").replace("'", "\\'")
+    return "'" + "".join(char if char.isprintable() else " " for char in found) + "'"

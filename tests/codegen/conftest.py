@@ -1,0 +1,83 @@
+"""Definitions of every kind, some of them hard to name in any language, and what is generated of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.codegen.base import Generated, GeneratorInput, generate, read_input
+from signalbook.values import dump_json
+
+GROUP = "/messagegroups/shop.orders/messages/"
+PROTO = 'syntax = "proto3"; message Parcel { string id = 1; repeated Item items = 2; } message Item { int32 n = 1; }'
+XSD = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="n" type="xs:int"/></xs:schema>'
+AVRO: dict[str, Any] = {
+    "type": "record", "name": "Ride", "namespace": "acme", "fields": [
+        {"name": "n", "type": ["null", "int"], "default": None, "doc": "a 'quoted' {{ thing }} -- \\ x"},
+        {"name": "fare", "type": {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}},
+        {"name": "at", "type": {"type": "int", "logicalType": "time-millis"}},
+        {"name": "tags", "type": {"type": "map", "values": {
+            "type": "array", "items": {"type": "array", "items": "long"}}}},
+    ],
+}  # fmt: skip
+PLACED: dict[str, Any] = {
+    "type": "object", "required": ["kind", "total"], "additionalProperties": False, "properties": {
+        "kind": {"enum": ["new", "again"]},
+        "total": {"type": "number", "minimum": 0, "description": "Euros | cents"},
+        "buyer": {"$ref": "#/$defs/buyer"},
+    }, "$defs": {"buyer": {"type": "object", "properties": {"e-mail": {"type": "string"}}}},
+}  # fmt: skip
+EVENT: dict[str, Any] = {
+    "envelope": "CloudEvents/1.0",
+    "envelopemetadata": {"type": {"value": "placed"}, "source": {"type": "uritemplate", "value": "/shops/{shop}"}},
+}
+MESSAGES: dict[str, Any] = {
+    "order.placed": {**EVENT, "description": "It's <b>placed</b>\n'; DROP TABLE x; --",
+                     "dataschemaformat": "JsonSchema/draft/2020-12", "dataschema": PLACED},
+    "class": {"protocol": "KAFKA", "protocoloptions": {"topic": "rides.{city}"}, "dataschemaformat": "Avro/1.11",
+              "dataschema": AVRO},
+    "order-placed": {"protocol": "HTTP", "protocoloptions": {"path": "/x"}, "dataschemaformat": "JsonSchema/draft-07",
+                     "dataschema": {"type": "object", "properties": {"a.b": {"type": "string"}}}},
+    "parcel": {"protocol": "NATS", "protocoloptions": {"subject": "parcels"}, "dataschemaformat": "Protobuf/3",
+               "dataschemauri": "/schemagroups/shop/schemas/parcel:Parcel"},
+    "xml": {"protocol": "NATS", "protocoloptions": {"subject": "xml"}, "dataschemaformat": "XSD/1.1",
+            "dataschema": XSD},
+    "image": {"protocol": "NATS", "protocoloptions": {"subject": "image"}, "datacontenttype": "image/png"},
+    "broken": {"protocol": "KAFKA", "protocoloptions": {"topic": 5}},
+}  # fmt: skip
+ENDPOINTS: dict[str, Any] = {
+    "in": {"usage": ["producer"], "protocol": "HTTP", "messagegroups": ["/messagegroups/shop.orders"],
+           "protocoloptions": {"endpoints": [{"uri": "https://me:secret@in.example:8443/{tenant}/orders"}]}},
+    "out": {"usage": ["consumer", "subscriber"], "protocol": "KAFKA", "messagegroups": ["#/messagegroups/shop.orders"],
+            "protocoloptions": {"topic": "orders", "endpoints": [{"uri": "kafka.example:9092"}, {"uri": "b:1"}]}},
+}  # fmt: skip
+DOCUMENT: dict[str, Any] = {
+    "name": "The shop",
+    "messagegroups": {"shop.orders": {"description": "To the door.", "messages": MESSAGES}},
+    "schemagroups": {"shop": {"schemas": {"parcel": {"versions": {"1": {
+        "format": "Protobuf/3", "schema": PROTO}}}}}},
+    "endpoints": ENDPOINTS,
+}  # fmt: skip
+
+Make = Callable[..., Generated]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., GeneratorInput]:
+    """The input of a target: of ``DOCUMENT``, or another one."""
+
+    def make(target: str, document: dict[str, Any] | None = None, **options: str) -> GeneratorInput:
+        path = tmp_path / "definitions.json"
+        path.write_bytes(dump_json(DOCUMENT if document is None else document))
+        return read_input(target, str(path), (), options)
+
+    return make
+
+
+@pytest.fixture
+def make(read: Callable[..., GeneratorInput]) -> Make:
+    """What is generated of it."""
+    return lambda *given, **options: generate(read(*given, **options))

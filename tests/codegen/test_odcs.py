@@ -1,0 +1,36 @@
+"""Data contracts, held to the JSON Schema of the standard."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import jsonschema_rs
+import yaml
+from tests.codegen.conftest import Make
+
+SCHEMA = json.loads((files("open_data_contract_standard") / "schema.json").read_text())
+
+
+def contract(make: Make, **options: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(make("odcs", **options).files[0].content)
+    return found
+
+
+def test_it_keeps_to_the_standard(make: Make) -> None:
+    made = contract(make, version="2.1.0")
+    faults = [error.message for error in jsonschema_rs.validator_for(SCHEMA).iter_errors(made)]
+    assert faults == []
+    assert (made["version"], made["status"], made["description"]) == ("2.1.0", "active", {"purpose": "To the door."})
+
+
+def test_columns(make: Make) -> None:
+    tables = {each["name"]: each for each in contract(make)["schema"]}
+    columns = {each["name"]: each for each in tables["order.placed"]["properties"]}
+    assert columns["kind"]["required"]
+    assert columns["kind"]["quality"][0]["arguments"] == {"validValues": ["again", "new"]}
+    assert columns["total"]["description"] == "Euros | cents"
+    assert columns["buyer"]["properties"] == [{"name": "e-mail", "logicalType": "string"}]
+    rides = {each["name"]: each["logicalType"] for each in tables["class"]["properties"]}
+    assert (rides["fare"], rides["at"], rides["tags"], rides["_landed_at"]) == ("number", "time", "object", "timestamp")

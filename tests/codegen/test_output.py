@@ -1,0 +1,82 @@
+"""Files in a folder: others' are kept, edits are noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from signalbook.codegen.base import Generated, GeneratedFile, GeneratorError, GeneratorInput
+from signalbook.codegen.output import OutputPlan, manifest_name, plan_output
+
+Plan = Callable[..., OutputPlan]
+
+
+@pytest.fixture
+def plan(read: Callable[..., GeneratorInput], tmp_path: Path) -> Plan:
+    """The plan for files of these names and texts, in the folder ``out``; ``write`` puts them there."""
+    given = read("dbt")
+
+    def make(*, write: bool = False, **files: str) -> OutputPlan:
+        made = tuple(GeneratedFile(path=name, content=text.encode(), xids=()) for name, text in files.items())
+        found = plan_output(tmp_path / "out", given, Generated(files=made))
+        for path, content in found.writes.items() if write else ():
+            (tmp_path / "out" / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "out" / path).write_bytes(content)
+        return found
+
+    return make
+
+
+def test_a_second_time_nothing_changes(plan: Plan) -> None:
+    assert plan(write=True, a="1", b="2").created == ("a", "b")
+    again = plan(a="1", b="2")
+    assert (again.unchanged, again.writes, list(again.stale)) == (("a", "b"), {}, [])
+
+
+def test_what_changed_and_what_is_gone(plan: Plan) -> None:
+    plan(write=True, a="1", b="2")
+    found = plan(a="3", c="4")
+    assert (found.updated, found.created, found.removed) == (("a",), ("c",), ("b",))
+    assert dict(found.stale) == {"a": "is out of date", "b": "is no longer generated", "c": "is missing"}
+    assert list(found.writes)[-1] == manifest_name("dbt")
+
+
+def test_files_of_others(plan: Plan, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a").write_text("mine")
+    found = plan(a="1", b="2")
+    assert (found.foreign, found.created) == (("a",), ("b",))
+    assert ("a", "is in the way and not generated") in list(found.stale)
+    (tmp_path / "out" / "a").write_text("1")  # as after a crash before the list was written
+    assert plan(a="1").foreign == ()
+
+
+def test_edits_by_hand(plan: Plan, tmp_path: Path) -> None:
+    plan(write=True, a="1", b="2")
+    (tmp_path / "out" / "a").write_text("1 and more")
+    (tmp_path / "out" / "b").write_text("2 and more")
+    found = plan(a="1")
+    assert (found.edited, found.updated, found.removed) == (("a", "b"), ("a",), ("b",))
+    assert dict(found.stale) == {"a": "is edited by hand", "b": "is edited by hand"}
+
+
+def test_links_and_folders_in_the_way(plan: Plan, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(GeneratorError, match="is a link, which is not followed"):
+        plan(a="1")
+    (tmp_path / "out" / "b").mkdir()
+    with pytest.raises(GeneratorError, match="is in the way"):
+        plan(b="1")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"target": "x", "options": {}, "files": {"../x": {"sha256": "", '
+                                  '"definitions": []}}, "left_out": {}}'])  # fmt: skip
+def test_a_broken_list_of_files(text: str, plan: Plan, tmp_path: Path) -> None:
+    """It says what may be removed, and may have come from anywhere."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / manifest_name("dbt")).write_text(text)
+    with pytest.raises(GeneratorError, match=r"broken|outside of its folder"):
+        plan(a="1")

@@ -1,0 +1,57 @@
+"""Statements in other dialects: run by DuckDB, read by the library for the rest."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+import sqlglot
+from tests.codegen.conftest import GROUP, Make
+
+from signalbook.codegen.sql import DIALECTS
+
+
+def statements(make: Make, dialect: str) -> str:
+    return make("sql", dialect=dialect).files[0].content.decode()
+
+
+def test_duckdb_runs_them(make: Make) -> None:
+    """All columns and descriptions come through, and the description that looks like a statement runs none."""
+    connection = duckdb.connect()
+    connection.execute(statements(make, "duckdb"))
+    found = connection.execute("SELECT table_name, comment FROM duckdb_tables() ORDER BY 1").fetchall()
+    assert [name for name, _ in found] == ["class", "image", "order-placed", "order.placed", "parcel", "xml"]
+    assert dict(found)["order.placed"] == "It's <b>placed</b> '; DROP TABLE x; --"
+    kinds = dict(connection.execute("SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = 'class'")
+                 .fetchall())  # fmt: skip
+    assert (kinds["fare"], kinds["at"], kinds["tags"]) == ("DECIMAL(38,2)", "TIME", "MAP(VARCHAR, BIGINT[][])")
+    comments = dict(connection.execute("SELECT column_name, comment FROM duckdb_columns() WHERE table_name = 'class'")
+                    .fetchall())  # fmt: skip
+    assert comments["n"] == "a 'quoted' {{ thing }} -- \\ x"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_each_dialect_reads_its_own(dialect: str, make: Make) -> None:
+    read = sqlglot.parse(statements(make, dialect), read=dialect, error_level=sqlglot.ErrorLevel.RAISE)
+    assert sum(isinstance(each, sqlglot.exp.Create) for each in read) == (6 if dialect == "bigquery" else 7)
+
+
+def test_bigquery_has_no_maps_and_no_lists_of_lists(make: Make) -> None:
+    text = statements(make, "bigquery")
+    assert "MAP<" not in text
+    assert "`tags` ARRAY<STRUCT<`key` STRING, `value` ARRAY<STRUCT<`element` ARRAY<INT64>>>>>" in text
+    assert "`fare` BIGNUMERIC(38, 2)" in text
+    assert "`shop_orders`.`order_placed_2`" in text
+
+
+def test_what_a_dialect_has_no_name_for_is_left_out(make: Make) -> None:
+    found = make("sql")
+    assert found.left_out[GROUP + "order-placed"] == "bigquery: a column may not be named 'a.b'"
+    by_path = {file.path: file.xids for file in found.files}
+    assert GROUP + "order-placed" in by_path["trino/shop.orders.sql"]
+    assert GROUP + "order-placed" not in by_path["bigquery/shop.orders.sql"]
+
+
+def test_times_are_in_microseconds_for_trino(make: Make) -> None:
+    text = statements(make, "trino")
+    assert '"ce_time" TIMESTAMP(6) WITH TIME ZONE' in text
+    assert '"at" TIME(6)' in text

@@ -1,0 +1,54 @@
+"""Columns of tables in Spark's words, held to what Spark reads in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from signalbook.messages import CompiledDefinition, Contract
+from signalbook.pipeline.tables.ddl import spark_types, table_columns, text
+from signalbook.pipeline.tables.naming import quoted
+
+XID = "/messagegroups/g/messages/m"
+FIELDS: list[dict[str, Any]] = [
+    {"name": "n", "type": ["null", "int"], "doc": "it's a `doc` -- with \\ and\nlines"},
+    {"name": "fare", "type": {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}},
+    {"name": "at", "type": {"type": "int", "logicalType": "time-millis"}},
+    {"name": "ce_id", "type": {"type": "map", "values": {"type": "array", "items": "long"}}},
+    {"name": "inner", "type": {"type": "record", "name": "I", "fields": [
+        {"name": "on", "type": "boolean", "doc": "in 'it'"}]}},
+    {"name": "kind", "type": {"type": "enum", "name": "E", "symbols": ["b", "a"]}},
+]  # fmt: skip
+
+
+def definition(**more: Any) -> CompiledDefinition:
+    schema = {"type": "record", "name": "R", "fields": FIELDS}
+    message = {"dataschemaformat": "Avro/1.11", "dataschema": schema, **more}
+    return Contract.compile({XID: message}, lambda _: None).definitions[XID]
+
+
+def test_spark_reads_the_columns_that_land(spark_session: SparkSession) -> None:
+    columns = table_columns(definition())
+    lines = [f"{quoted(each.name)} {each.commented} COMMENT {text(each.description)}" for each in columns]
+    read: Any = StructType.fromDDL(", ".join(lines))
+    assert read.names == [each.name for each in columns]
+    assert [each.dataType.simpleString() for each in read] == [
+        kind.simpleString() for kind in spark_types(definition())
+    ]
+    assert read["n"].metadata == {"comment": "it's a `doc` -- with \\ and lines"}
+    assert read["inner"].dataType["on"].metadata == {"comment": "in 'it'"}
+
+
+def test_times_of_day_only_where_they_are_wanted() -> None:
+    assert "at" not in [each.name for each in table_columns(definition())]
+    assert {each.name: each.type for each in table_columns(definition(), times=True)}["at"] == "TIME"
+
+
+def test_what_every_row_has() -> None:
+    columns = {each.name: each for each in table_columns(definition(), times=True)}
+    assert [columns[name].required for name in ("n", "fare", "ce_id_", "ce_id", "_batch", "_source")] == [
+        False, True, True, False, True, False,
+    ]  # fmt: skip
+    assert columns["kind"].values == ("a", "b")
