@@ -22,7 +22,7 @@ from signalbook.xid import group_of
 
 GROUP: Final = "signalbook.generators"
 # What a registry notes of an entity, and what says where it was read from: the same definition may differ in them.
-_VOLATILE: Final = frozenset(
+VOLATILE: Final = frozenset(
     {
         *("ancestor", "createdat", "epoch", "isdefault", "meta", "metaurl", "modifiedat", "self", "shortself"),
         *("versions", "versionscount", "versionsurl"),
@@ -134,7 +134,7 @@ class GeneratorInput:
 
 def _fingerprint(definition: CompiledDefinition) -> str:
     use = definition.schema_use
-    lasting = {name: value for name, value in definition.definition.items() if name not in _VOLATILE}
+    lasting = {name: value for name, value in definition.definition.items() if name not in VOLATILE}
     return fingerprint([definition.xid, lasting, "" if use.schema is None else use.schema.fingerprint])
 
 

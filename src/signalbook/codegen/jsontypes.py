@@ -1,0 +1,184 @@
+"""The types of a JSON Schema, from its normal form."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import unquote
+
+from signalbook.codegen.datatypes import (
+    ANY,
+    NULL,
+    ClosedSet,
+    DataRecord,
+    DataType,
+    ListType,
+    MapType,
+    PlainType,
+    RecordMember,
+    RecordTable,
+    union,
+)
+from signalbook.formats.jsonschema import normal
+from signalbook.formats.jsonschema.document import absolute, fragment_of, lookup, uri_of
+from signalbook.formats.jsonschema.format import JsonSchema
+from signalbook.formats.jsonschema.normal import BOTH, NormalForm, Objects
+from signalbook.formats.jsonschema.reader import read
+from signalbook.values import JSON
+
+_MOST_VALUES: Final = 200
+"""Of a closed set; larger ones are text or integers."""
+_MOST_STEPS: Final = 32
+# A value of more of JSON's types than these is any.
+_MOST_KINDS: Final = 4
+_SEVERAL: Final = 3
+# Keywords beside a reference that say nothing about values.
+_ANNOTATIONS: Final = frozenset(
+    {
+        *("$ref", "title", "description", "$comment", "default", "examples", "deprecated", "readOnly", "writeOnly"),
+        *("$schema", "$id", "$defs", "definitions"),
+    }
+)
+
+
+class JsonTypes:
+    """The types of one schema and of what it refers to, in ``table``."""
+
+    def __init__(self, schema: JsonSchema, table: RecordTable) -> None:
+        self._document = schema.document
+        self._table = table
+        self._open: set[str] = set()
+        self._kept: list[object] = []  # what keys are made of, so that no two have one address
+
+    def at(self, uri: str, hint: str) -> DataType:
+        """The type of the values at a URI."""
+        return self._placed(uri, hint, None)
+
+    def _placed(self, uri: str, hint: str, node: NormalForm | None) -> DataType:
+        """The type of the values at a URI, whose normal form may be known."""
+        target = self._target(uri)
+        hint = (_name(target) if target != uri else "") or hint
+        branches = self._branches(target)
+        if branches:
+            # Each by itself: their normal forms together do not say which of them was a definition of its own.
+            if target in self._open:
+                return ANY
+            self._open.add(target)
+            found = [
+                self.at(f"{target}{branch}", _numbered(hint, index, branches))
+                for index, branch in enumerate(branches, 1)
+            ]
+            self._open.discard(target)
+            return union(found)
+        # Where a schema leads back to itself its normal form is cut: there it begins anew.
+        if node is None or (not node.exact and node.kinds > _MOST_KINDS):
+            node = read(self._document, target)
+        return self._type(node, target, hint)
+
+    def _branches(self, uri: str) -> list[str]:
+        """The pointers below a schema that is alternatives and nothing else."""
+        schema = self._schema(uri)
+        if not isinstance(schema, dict):
+            return []
+        named = schema.keys() - _ANNOTATIONS
+        for keyword in ("anyOf", "oneOf"):
+            if named == {keyword} and isinstance(schema[keyword], list):
+                return [f"{'' if '#' in uri else '#'}/{keyword}/{index}" for index in range(len(schema[keyword]))]
+        return []
+
+    def _target(self, uri: str) -> str:
+        """What a schema that is a reference and nothing else refers to, at last."""
+        for _ in range(_MOST_STEPS):
+            schema = self._schema(uri)
+            reference = schema.get("$ref") if isinstance(schema, dict) else None
+            if not isinstance(reference, str):
+                return uri
+            old = self._document.dialect.year < 2019
+            base = uri.partition("#")[0]
+            fragment = fragment_of(reference)
+            target = uri_of(absolute(base, reference), fragment)
+            if not (old or schema.keys() <= _ANNOTATIONS) or (fragment and not fragment.startswith("/")):
+                return uri
+            uri = target
+        return uri
+
+    def _schema(self, uri: str) -> JSON:
+        base, _, fragment = uri.partition("#")
+        root = self._document.documents.get(base)
+        try:
+            return None if root is None else lookup(root, fragment_of(f"#{fragment}"))
+        except (LookupError, ValueError):
+            return None
+
+    def _child(self, node: NormalForm, hint: str) -> DataType:
+        """The type of a member or an item: what stands at its place, where one place says all about it."""
+        if len(node.uris) != 1 or node is normal.ANY or self._schema(node.uris[0]) is None:
+            return self._type(node, "", hint)
+        return self._placed(node.uris[0], hint, node)
+
+    def _type(self, node: NormalForm, uri: str, hint: str) -> DataType:
+        if node is normal.ANY or node.kinds > _MOST_KINDS or node.never:
+            return ANY
+        found: list[DataType] = [NULL] if node.null else []
+        if node.booleans:
+            found.append(PlainType("boolean") if node.booleans == BOTH else ClosedSet(tuple(node.booleans)))
+        if node.strings:
+            found.append(_closed(node.strings.values) or PlainType("text"))
+        if node.numbers:
+            integers = PlainType("integer" if node.numbers.integer else "number")
+            found.append(_closed(node.numbers.values) or integers)
+        if node.arrays:
+            found.append(ListType(self._child(node.arrays.item, _single(hint))))
+        if node.objects:
+            found.append(self._object(node, node.objects, uri, hint))
+        return union(found)
+
+    def _object(self, node: NormalForm, part: Objects, uri: str, hint: str) -> DataType:
+        if part.alternatives and not part.properties:
+            return union(
+                self._record(each, "", f"{hint} {number}", "") for number, each in enumerate(part.alternatives, 1)
+            )
+        return self._record(part, uri, hint, node.description)
+
+    def _record(self, part: Objects, uri: str, hint: str, description: str) -> DataType:
+        if not part.properties:
+            if part.extra is None and part.exact:
+                return self._refer(part, uri, hint, description)
+            return MapType(ANY if part.extra is None or part.extra is normal.ANY else self._child(part.extra, hint))
+        return self._refer(part, uri, hint, description)
+
+    def _refer(self, part: Objects, uri: str, hint: str, description: str) -> DataType:
+        if not uri:
+            self._kept.append(part)
+
+        def fill(record: DataRecord) -> None:
+            record.members = tuple(
+                RecordMember(
+                    name=name,
+                    type=self._child(member, f"{hint} {name}"),
+                    required=name in part.required,
+                    description=member.description,
+                )
+                for name, member in part.properties.items()
+            )
+            if part.extra is not None and part.extra is not normal.ANY and part.extra.here_exact:
+                record.extra = self._child(part.extra, f"{hint} extra")
+
+        return self._table.refer(uri or f"#{id(part)}", hint, fill, description)
+
+
+def _closed(values: frozenset[str] | frozenset[int] | None) -> ClosedSet | None:
+    return None if values is None or len(values) > _MOST_VALUES else ClosedSet(tuple(sorted(values)))
+
+
+def _name(uri: str) -> str:
+    """The name of a definition."""
+    return unquote(uri.partition("#")[2].rpartition("/")[2]).replace("~1", "/").replace("~0", "~")
+
+
+def _numbered(hint: str, index: int, branches: list[str]) -> str:
+    """The hint for one of several branches; of two, one is often null."""
+    return hint if len(branches) < _SEVERAL else f"{hint} {index}"
+
+
+def _single(hint: str) -> str:
+    return hint[:-1] if hint.endswith("s") and not hint.endswith("ss") else f"{hint} item"

@@ -1,0 +1,137 @@
+"""Generated messages to and from Kafka, by the producer and consumer of confluent-kafka that a program has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from signalbook.codegen.runtime import MessageHandlers, UnexpectedMessage
+from signalbook.errors import SignalbookError
+from signalbook.messages import Message, Outbound, bind
+from signalbook.messages.bindings.kafka import record
+from signalbook.values import JSON
+
+OnUnexpected = Callable[[Message, UnexpectedMessage], None]
+
+
+class ProduceFailed(SignalbookError):
+    """Records that Kafka did not take."""
+
+
+class ConsumeFailed(SignalbookError):
+    """What Kafka's consumer reports instead of a record."""
+
+
+class ConfluentProducer(Protocol):
+    """What is needed of ``confluent_kafka.Producer``."""
+
+    def produce(self, topic: str, *args: Any, **kwargs: Any) -> None:
+        """Put a record in the queue."""
+
+    def flush(self, timeout: float = ...) -> int:
+        """Wait until the queue is sent; how many records are left."""
+
+    def poll(self, timeout: float = ...) -> int:
+        """Call what waits to be called."""
+
+
+class ConfluentConsumer(Protocol):
+    """What is needed of ``confluent_kafka.Consumer``."""
+
+    def poll(self, timeout: float = ...) -> Any:
+        """The next record, or None."""
+
+
+class TypedProducer:
+    """Sends messages that were built; ``endpoint`` says what their definitions leave open, such as the topic."""
+
+    def __init__(self, producer: ConfluentProducer, endpoint: Mapping[str, JSON] | None = None) -> None:
+        self._producer = producer
+        self._endpoint = endpoint or {"protocol": "KAFKA"}
+        self._failures: list[str] = []
+
+    def send(self, outbound: Outbound, context: Mapping[str, str] | None = None) -> None:
+        """Put a message in the queue. Raises ``OutboundError``, and ``BufferError`` while the queue is full.
+
+        ``context`` is for placeholders of the endpoint that the message does not have.
+        """
+        message = bind(outbound, self._endpoint, context)
+        sections = message.sections
+        chosen = {} if sections.get("partition") is None else {"partition": sections["partition"]}
+        self._producer.produce(
+            sections["topic"],
+            value=message.body,
+            key=sections["key"],
+            headers=list(sections["headers"]),
+            on_delivery=self._delivered,
+            **chosen,
+        )
+        self._producer.poll(0)
+
+    def flush(self, timeout: float = 30.0) -> None:
+        """Wait until all is delivered. Raises ``ProduceFailed`` for what was not, in ``timeout`` seconds or at all."""
+        left = self._producer.flush(timeout)
+        failures, self._failures = self._failures, []
+        if left:
+            failures.append(f"{left} records are not delivered after {timeout:g} seconds")
+        if failures:
+            raise ProduceFailed("; ".join(dict.fromkeys(failures)))
+
+    def _delivered(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self._failures.append(str(error))
+
+
+class TypedConsumer:
+    """Calls handlers with the records of a consumer that has subscribed.
+
+    A record that is of no definition goes to ``on_unexpected``; without that it ends ``poll``. Offsets are the
+    consumer's: nothing is committed here but by its own settings.
+    """
+
+    def __init__(
+        self, consumer: ConfluentConsumer, handlers: MessageHandlers, on_unexpected: OnUnexpected | None = None
+    ) -> None:
+        self._consumer = consumer
+        self._handlers = handlers
+        self._on_unexpected = on_unexpected
+
+    def poll(self, timeout: float = 1.0) -> bool:
+        """Take the next record, waiting ``timeout`` seconds at most; whether there was one.
+
+        Raises ``ConsumeFailed``, ``UnexpectedMessage``, and what handlers raise.
+        """
+        found = self._consumer.poll(timeout)
+        if found is None:
+            return False
+        if found.error() is not None:
+            raise ConsumeFailed(str(found.error()))
+        message = received(found)
+        with self._unexpected(message):
+            self._handlers.dispatch(message)
+        return True
+
+    @contextmanager
+    def _unexpected(self, message: Message) -> Iterator[None]:
+        try:
+            yield
+        except UnexpectedMessage as error:
+            if self._on_unexpected is None:
+                raise
+            self._on_unexpected(message, error)
+
+
+def received(found: Any) -> Message:
+    """A ``confluent_kafka.Message`` as ``parse`` takes it."""
+    kind, milliseconds = found.timestamp()
+    return record(
+        found.topic(),
+        found.value(),
+        [(name, value or b"") for name, value in found.headers() or ()],
+        key=found.key(),
+        partition=found.partition(),
+        offset=found.offset(),
+        received_at=datetime.fromtimestamp(milliseconds / 1000, UTC) if kind else None,
+    )

@@ -1,0 +1,250 @@
+"""A Python package of message definitions: the types of payloads, and for each message ``build`` and ``parse``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from signalbook.codegen.avrotypes import AvroTypes
+from signalbook.codegen.base import (
+    VOLATILE,
+    Generated,
+    GeneratedFile,
+    Generator,
+    GeneratorError,
+    GeneratorInput,
+    Inexpressible,
+)
+from signalbook.codegen.datatypes import ANY, DataType, RecordTable
+from signalbook.codegen.jsontypes import JsonTypes
+from signalbook.codegen.naming import last_part, pascal, snake, unique
+from signalbook.codegen.prototypes import ProtobufTypes
+from signalbook.codegen.python.emit import EmittedTypes, Style, docstring, emit
+from signalbook.codegen.python.formatting import format_python
+from signalbook.formats.avro.format import AvroSchema
+from signalbook.formats.jsonschema.format import JsonSchema
+from signalbook.formats.protobuf.format import ProtobufSchema
+from signalbook.messages import CompiledDefinition, Param, Policy, required_inputs
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.xid import group_of
+
+_STYLES: Final = ("dataclass", "msgspec", "pydantic")
+_PAYLOADS: Final = "payloads"
+_DATA: Final = "definitions.json"
+# Names that modules and functions of the package have a use for.
+_MODULES: Final = (_PAYLOADS, "definitions")
+_ARGUMENTS: Final = ("payload", "bool", "int", "str")
+_TYPES: Final = {
+    "boolean": "bool",
+    "integer": "int",
+    "ulong": "int",
+    "number": "int | float",
+    "timestamp": "str | _datetime.datetime",
+}
+_LINK: Final = re.compile(r"[^/#.]+$")
+
+
+@dataclass(slots=True)
+class _Document:
+    """One schema document, the definitions that use it, and the type of each of their payloads."""
+
+    name: str
+    table: RecordTable
+    roots: dict[str, DataType]
+    emitted: EmittedTypes | None = None
+
+
+def _generate(given: GeneratorInput) -> Generated:
+    """The package."""
+    style = cast(Style, given.option("style", _STYLES))
+    package = given.option("package") or "messages"
+    if snake(package) != package:
+        raise GeneratorError(f"python: package is a name such as shop_messages, not {package!r}")
+    given.progress("reading the types of payloads")
+    documents, left_out = _read(given)
+    for each in documents.values():
+        each.emitted = emit(each.table, style)
+    definitions = [each for xid, each in given.messages.items() if xid not in left_out]
+    sources = dict(_sources(given, package, definitions, documents))
+    given.progress(f"formatting {len(sources)} modules")
+    formatted = format_python({path: source for path, (source, _) in sources.items()})
+    files = [GeneratedFile(path=path, content=formatted[path], xids=xids) for path, (_, xids) in sources.items()]
+    xids = tuple(each.xid for each in definitions)
+    if definitions:
+        files.append(GeneratedFile(path=f"{package}/py.typed", content=b"", xids=()))
+        snapshot = _shipped(given.snapshot, definitions)
+        files.append(GeneratedFile(path=f"{package}/{_DATA}", content=snapshot.to_json() + b"\n", xids=xids))
+    return Generated(files=tuple(files) if definitions else (), left_out=left_out)
+
+
+def _read(given: GeneratorInput) -> tuple[dict[str, _Document], dict[str, str]]:
+    """The documents by what names them, and the definitions whose types cannot be had, with the reason."""
+    documents: dict[str, _Document] = {}
+    left_out: dict[str, str] = {}
+    for xid, definition in given.messages.items():
+        use = definition.schema_use
+        if not isinstance(use.schema, (JsonSchema, AvroSchema, ProtobufSchema)):
+            continue
+        document = documents.setdefault(use.document, _Document(_document_name(definition), RecordTable(), {}))
+        try:
+            document.roots[xid] = _root(definition, document.table)
+        except (Inexpressible, RecursionError) as error:
+            left_out[xid] = str(error) or "its schema is nested too deep"
+    names = unique(documents, lambda key: documents[key].name)
+    for key, document in documents.items():
+        document.name = names[key]
+    return documents, left_out
+
+
+def _document_name(definition: CompiledDefinition) -> str:
+    """Of the schema; an inline one has the name of its message."""
+    return snake(last_part(definition.schema_use.resource or definition.xid), "payload")
+
+
+def _root(definition: CompiledDefinition, table: RecordTable) -> DataType:
+    """Raises ``Inexpressible``."""
+    use = definition.schema_use
+    link = _LINK.search(use.link)
+    hint = link[0] if link else pascal(last_part(use.resource or definition.xid), "Payload")
+    match use.schema:
+        case JsonSchema():
+            return JsonTypes(use.schema, table).at(use.schema.uri, hint)
+        case AvroSchema():
+            return AvroTypes(use.schema, table).of(use.schema.type, hint)
+        case ProtobufSchema():
+            return ProtobufTypes(table).message(use.schema.descriptor)
+    return ANY
+
+
+Sources = Iterator[tuple[str, tuple[str, tuple[str, ...]]]]
+
+
+def _sources(
+    given: GeneratorInput, package: str, definitions: list[CompiledDefinition], documents: Mapping[str, _Document]
+) -> Sources:
+    """The modules of the package by path, each with the definitions that it is made of."""
+    xids = tuple(each.xid for each in definitions)
+    if not definitions:
+        return
+    yield f"{package}/__init__.py", (_module(given, xids, "Messages, made of their definitions.", ()), xids)
+    runtime = (
+        "from signalbook.codegen.runtime import PackagedDefinitions, MessageHandlers",
+        "__all__ = ['DEFINITIONS', 'handlers']",
+        "DEFINITIONS = PackagedDefinitions(__package__)",
+        "def handlers(*groups: str) -> MessageHandlers:",
+        "    " + docstring("A table for functions that take messages of these groups, by their xids, or of all."),
+        "    return MessageHandlers(DEFINITIONS.contract(*groups))",
+    )
+    yield f"{package}/definitions.py", (_module(given, xids, "The definitions of this package.", runtime), xids)
+    yield f"{package}/{_PAYLOADS}/__init__.py", (_module(given, xids, "The types of payloads.", ()), xids)
+    for document in documents.values():
+        assert document.emitted is not None
+        users = tuple(xid for xid in document.roots if xid in xids)
+        if users:
+            text = _module(given, users, "The types of payloads.", (document.emitted.source,))
+            yield f"{package}/{_PAYLOADS}/{document.name}.py", (text, users)
+    yield from _groups(given, package, definitions, documents)
+
+
+def _groups(
+    given: GeneratorInput, package: str, definitions: list[CompiledDefinition], documents: Mapping[str, _Document]
+) -> Sources:
+    groups: dict[str, list[CompiledDefinition]] = {}
+    for each in definitions:
+        groups.setdefault(group_of(each.xid), []).append(each)
+    folders = unique(groups, lambda group: snake(last_part(group), "group"), _MODULES)
+    for group, members in groups.items():
+        folder, xids = f"{package}/{folders[group]}", tuple(each.xid for each in members)
+        said = str(given.entity(group).get("description") or f"Messages of {last_part(group)}.")
+        yield f"{folder}/__init__.py", (_module(given, xids, said, ()), xids)
+        names = unique(xids, lambda xid: snake(last_part(xid), "message"))
+        for each in members:
+            document = documents.get(each.schema_use.document) if each.schema_use.schema else None
+            yield f"{folder}/{names[each.xid]}.py", (_message(given, each, document), (each.xid,))
+
+
+def _module(given: GeneratorInput, xids: tuple[str, ...], said: str, lines: tuple[str, ...]) -> str:
+    head = [f"# {line}" for line in given.header(xids)]
+    future = ["from __future__ import annotations"] if lines else []
+    return "\n".join([*head, docstring(said), *future, *lines, ""])
+
+
+def _message(given: GeneratorInput, definition: CompiledDefinition, document: _Document | None) -> str:
+    payload, imported = "_t.Any", ""
+    if document is not None and document.emitted is not None:
+        payload = document.emitted.annotation(document.roots[definition.xid], "_types.")
+        imported = f"from ..{_PAYLOADS} import {document.name} as _types" if "_types." in payload else ""
+    elif definition.schema_use.schema is None:
+        payload = "bytes | None"
+    inputs = [each for each in required_inputs(definition) if each.source == "template" or each.required]
+    names = unique((each.name for each in inputs), lambda name: snake(name, "value"), _ARGUMENTS)
+    lines = (
+        "import datetime as _datetime",
+        "import typing as _t",
+        "from signalbook.codegen.runtime import MessageType, Outbound, TypedMessage",
+        "from signalbook.messages import Message",
+        "from ..definitions import DEFINITIONS",
+        imported,
+        f"Payload: _t.TypeAlias = {payload}",
+        f"MESSAGE: _t.Final[MessageType[Payload]] = MessageType({definition.xid!r}, Payload, DEFINITIONS)",
+        *_build(definition, inputs, names),
+        "def parse(message: Message) -> TypedMessage[Payload]:",
+        "    " + docstring("What a received message says. Raises UnexpectedMessage for one that is not of this kind."),
+        "    return MESSAGE.parse(message)",
+    )
+    said = str(definition.definition.get("description") or definition.message_id)
+    return _module(given, (definition.xid,), said, lines)
+
+
+def _build(definition: CompiledDefinition, inputs: list[Param], names: Mapping[str, str]) -> Iterator[str]:
+    arguments = "".join(f", {names[each.name]}: {_argument(each)}" for each in inputs)
+    marker = ", *" if arguments else ""
+    yield f"def build(payload: Payload{marker}{arguments}) -> Outbound:"
+    yield "    " + docstring(f"A message {definition.message_id}. Raises OutboundError with all that is wrong.")
+    context = ", ".join(f"{each.name!r}: {names[each.name]}" for each in inputs if each.source == "template")
+    values = ", ".join(f"{each.name!r}: {names[each.name]}" for each in inputs if each.source != "template")
+    yield f"    return MESSAGE.build(payload, {{{context}}}, {{{values}}})"
+
+
+def _argument(param: Param) -> str:
+    if param.source == "template":
+        return "str" if param.required else "str | None = None"
+    return _TYPES.get(param.type, "str")
+
+
+def _shipped(snapshot: Snapshot, definitions: list[CompiledDefinition]) -> Snapshot:
+    """The definitions that the package has with it, and no more than they need, as far as that is easily told."""
+    selected = tuple(each.xid for each in definitions)
+    lasting = {each.xid: _lasting(each) for each in definitions}
+    resources = {each.schema_use.resource for each in definitions}
+    schemas = {
+        xid: schema
+        for xid, schema in snapshot.schemas.items()
+        if xid.partition("/versions/")[0].partition("?")[0] in resources
+    }
+    small = replace(snapshot, messages=lasting, schemas=schemas, selected=selected, files=())
+    # A schema may refer to others: then all go with it.
+    whole = (
+        small
+        if not small.compile(Policy()).verify()
+        else replace(small, schemas=snapshot.schemas, files=snapshot.files)
+    )
+    return whole.check(Policy())
+
+
+def _lasting(definition: CompiledDefinition) -> dict[str, object]:
+    """The definition, completed by its bases, without what a registry notes of it."""
+    dropped = VOLATILE | {"basemessageuri", "basemessage"}
+    return {name: value for name, value in definition.definition.items() if name not in dropped}
+
+
+GENERATOR: Final = Generator(
+    summary="a Python package: types of payloads, and functions that build and parse messages",
+    generate=_generate,
+    options={
+        "package": "the name of the package; messages without it",
+        "style": "dataclass, msgspec or pydantic: what the types of payloads are",
+    },
+)

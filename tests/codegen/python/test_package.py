@@ -1,0 +1,162 @@
+"""Generated packages: imported, type-checked, used."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests.codegen.conftest import DOCUMENT, GROUP
+from tests.codegen.packages import generated, imported, type_errors
+
+from signalbook.codegen.base import GeneratorError
+from signalbook.messages import OutboundError, bind
+
+STYLES = ["dataclass", "msgspec", "pydantic"]
+
+
+@pytest.fixture(params=STYLES)
+def modules(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, ModuleType]]:
+    """The modules of the package of ``DOCUMENT`` in each style."""
+    generated(tmp_path, DOCUMENT, style=str(request.param))
+    with imported(tmp_path) as found:
+        yield found
+
+
+def order(modules: dict[str, ModuleType], **more: Any) -> Any:
+    types = modules[GROUP + "order.placed"]._types
+    return types.OrderPlaced(**{"kind": "new", "total": 5, "buyer": types.Buyer(e_mail="a@b"), **more})
+
+
+def test_a_message_is_built_and_read_back(modules: dict[str, ModuleType]) -> None:
+    placed = modules[GROUP + "order.placed"]
+    outbound = placed.build(order(modules), shop="7")
+    assert outbound.event.attributes["source"] == "/shops/7"
+    read = placed.parse(bind(outbound, {"protocol": "HTTP"}))
+    assert read.payload == order(modules)
+    assert read.data == {"kind": "new", "total": 5, "buyer": {"e-mail": "a@b"}}
+    assert (read.context, read.definition) == ({"shop": "7"}, GROUP + "order.placed")
+
+
+def test_what_the_definition_forbids_is_not_built(modules: dict[str, ModuleType]) -> None:
+    """Its bounds, too, which no class of the payload has; with the path."""
+    placed = modules[GROUP + "order.placed"]
+    with pytest.raises(OutboundError) as caught:
+        placed.build(order(modules, total=-1), shop="7")
+    assert [finding.path for finding in caught.value.findings] == ["data/total"]
+    with pytest.raises(TypeError, match="shop"):
+        placed.build(order(modules))
+    with pytest.raises(Exception, match=r"kind|Required|required"):  # as each style says it
+        type(order(modules))(total=1)
+
+
+STRICT: dict[str, Any] = {
+    "type": "object", "additionalProperties": False, "patternProperties": {"^x-": {"type": "integer"}},
+    "properties": {"kind": {"enum": ["a", "b"]}, "n": {"type": "integer"}, "tags": {
+        "type": "array", "items": {"type": "string"}, "uniqueItems": True, "contains": {"const": "x"}}},
+    "if": {"properties": {"kind": {"const": "a"}}, "required": ["kind"]}, "then": {"required": ["n"]},
+    "dependentRequired": {"tags": ["n"]}, "not": {"properties": {"n": {"const": 13}}, "required": ["n"]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "rule"),
+    [
+        ({"kind": "a"}, "required"),
+        ({"n": 13}, "not"),
+        ({"tags": ["x"]}, "required"),
+        ({"n": 1, "tags": ["x", "x"]}, "uniqueItems"),
+        ({"n": 1, "tags": ["y"]}, "contains"),
+        ({"kind": "b", "n": 1, "tags": ["x"]}, None),
+    ],
+)
+def test_rules_that_classes_have_no_form_for_hold(data: dict[str, Any], rule: str | None, tmp_path: Path) -> None:
+    """Those that datamodel-code-generator leaves out of its classes."""
+    message = {"dataschemaformat": "JsonSchema/draft/2020-12", "dataschema": STRICT}
+    generated(tmp_path, {"messagegroups": {"g": {"messages": {"m": message}}}})
+    with imported(tmp_path) as modules:
+        module = modules["/messagegroups/g/messages/m"]
+        payload = module.MESSAGE.typed_of(data)
+        if rule is None:
+            assert module.parse(bind(module.build(payload))).data == data
+        else:
+            with pytest.raises(OutboundError) as caught:
+                module.build(payload)
+            assert [finding.rule for finding in caught.value.findings] == [rule]
+
+
+def test_messages_of_another_kind_are_not_read(modules: dict[str, ModuleType]) -> None:
+    outbound = modules[GROUP + "order.placed"].build(order(modules), shop="7")
+    with pytest.raises(Exception, match=r"no_match|metadata_violation"):
+        modules[GROUP + "class"].parse(bind(outbound, {"protocol": "KAFKA", "protocoloptions": {"topic": "x"}}))
+
+
+def test_payloads_without_types(modules: dict[str, ModuleType]) -> None:
+    image = modules[GROUP + "image"]
+    assert image.parse(bind(image.build(b"\x89PNG"))).payload == b"\x89PNG"
+
+
+def test_a_reader_of_the_definitions_ships_with_it(tmp_path: Path) -> None:
+    """The package needs no registry: the definitions that it needs, and no others, are in it."""
+    found = generated(tmp_path, DOCUMENT)
+    assert list(found.left_out) == [GROUP + "broken"]
+    data = (tmp_path / "messages" / "definitions.json").read_text()
+    assert "shop/schemas/parcel" in data
+    assert "broken" not in data
+
+
+def test_strict_type_checkers_take_it(tmp_path: Path) -> None:
+    """And refuse what the definition forbids, as far as types say it."""
+    for style in STYLES:
+        generated(tmp_path, DOCUMENT, style=style, package=f"in_{style}")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from in_dataclass.payloads.order_placed_2 import Buyer, OrderPlaced\n"
+        "from in_dataclass.shop_orders import order_placed_2\n"
+        'order = OrderPlaced(kind="new", total=1, buyer=Buyer())\n'
+        'reveal_type(order_placed_2.parse(order_placed_2.build(order, shop="1").anything).payload)\n'
+        'OrderPlaced(kind="old", total=1)\n'
+        "order_placed_2.build(order)\n"
+    )
+    errors = type_errors(tmp_path, *(f"in_{style}" for style in STYLES), "program.py")
+    assert {line.partition(":")[0] for line in errors} == {"program.py"}, errors
+    assert [line.split(":")[1] for line in errors if ": error:" in line] == ["4", "5", "6"]
+    assert any('Revealed type is "in_dataclass.payloads.order_placed_2.OrderPlaced"' in line for line in errors)
+
+
+def test_definitions_that_collide_are_told_apart(tmp_path: Path) -> None:
+    """Names that are keywords, no identifiers, or names of the package itself, in groups and messages."""
+    schema = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "object", "properties": {"a": True}}}
+    names = ["class", "Class", "CLASS-", "1", "日本", "__init__", "a b", "a.b", "a/b"[:1], "None"]
+    groups = {group: {"messages": dict.fromkeys(names, schema)} for group in ("payloads", "definitions", "import", "é")}
+    found = generated(tmp_path, {"messagegroups": groups})
+    assert found.left_out == {}
+    with imported(tmp_path) as modules:
+        assert len(modules) == len(names) * len(groups)
+        for module in modules.values():
+            module.build(module._types.__dict__[module.Payload.__name__]())
+
+
+@pytest.mark.parametrize("name", ["my-package", "1x", "a.b", "class", "../x"])
+def test_package_names(name: str, tmp_path: Path) -> None:
+    with pytest.raises(GeneratorError, match="package is a name such as shop_messages"):
+        generated(tmp_path, DOCUMENT, package=name)
+
+
+def test_texts_of_definitions_stay_texts(tmp_path: Path) -> None:
+    """Whatever is in a description, a name or a value, no statement comes of it."""
+    evil = '"""\nimport os\nos.system("x")  # \\'
+    schema = {"type": "object", "description": evil, "properties": {
+        evil: {"type": "string", "description": evil}, "e": {"enum": [evil, "a'b"]}}}  # fmt: skip
+    message = {"description": evil, "dataschemaformat": "JsonSchema/draft-07", "dataschema": schema}
+    found = generated(tmp_path, {"messagegroups": {"g": {"description": evil, "messages": {"m": message}}}})
+    for file in found.files:
+        for node in ast.walk(ast.parse(file.content)) if file.path.endswith(".py") else ():
+            assert not isinstance(node, ast.Import) or node.names[0].asname is not None, file.path
+    with imported(tmp_path) as modules:
+        module = modules["/messagegroups/g/messages/m"]
+        data = {evil: "x", "e": evil}
+        assert module.parse(bind(module.build(module.MESSAGE.typed_of(data)))).data == data

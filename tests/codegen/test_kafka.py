@@ -1,0 +1,72 @@
+"""Generated messages through a real Kafka."""
+
+from __future__ import annotations
+
+from datetime import time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from tests.brokers.program import Broker
+from tests.codegen.conftest import DOCUMENT, GROUP
+from tests.codegen.packages import generated, imported
+
+from signalbook.codegen.kafka import ProduceFailed, TypedConsumer, TypedProducer
+from signalbook.codegen.runtime import TypedMessage, UnexpectedMessage
+from signalbook.messages import Message
+
+
+def test_what_is_produced_is_consumed_by_its_type(kafka: Broker, tmp_path: Path) -> None:
+    """Two kinds on one topic, and a record of no kind among them."""
+    generated(tmp_path, DOCUMENT)
+    servers, topic = f"127.0.0.1:{kafka.ports['plain']}", f"orders-{uuid4().hex[:8]}"
+    placed_seen: list[TypedMessage[Any]] = []
+    rides_seen: list[TypedMessage[Any]] = []
+    others: list[tuple[Message, UnexpectedMessage]] = []
+    with imported(tmp_path) as modules:
+        placed, ride = modules[GROUP + "order.placed"], modules[GROUP + "class"]
+        from messages.definitions import handlers  # type: ignore[import-not-found] # made just now
+
+        confluent = Producer({"bootstrap.servers": servers})
+        producer = TypedProducer(confluent, {"protocol": "KAFKA", "protocoloptions": {"topic": topic, "key": "{shop}"}})
+        order = placed._types.OrderPlaced(kind="again", total=2.5)
+        producer.send(placed.build(order, shop="7"))
+        confluent.produce(topic, b"who knows")
+        producer.send(placed.build(order, shop="8"))
+        producer.flush()
+        with_city = TypedProducer(confluent)
+        fare = ride.MESSAGE.typed_of({"n": 1, "fare": Decimal("1.50"),
+                                      "at": time(1), "tags": {}})  # fmt: skip
+        with_city.send(ride.build(fare, city=topic))
+        with_city.flush()
+
+        table = handlers("/messagegroups/shop.orders")
+        table.on(placed.MESSAGE)(placed_seen.append)
+        table.on(ride.MESSAGE)(rides_seen.append)
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": topic, "auto.offset.reset": "earliest"})
+        consumer.subscribe([topic, f"rides.{topic}"])
+        typed = TypedConsumer(consumer, table, lambda message, error: others.append((message, error)))
+        for _ in range(120):
+            typed.poll(0.5)
+            if len(placed_seen) + len(rides_seen) + len(others) == 4:
+                break
+        consumer.close()
+    placed_seen.sort(key=lambda each: each.context["shop"])  # keys choose partitions
+    assert [(each.payload, each.context["shop"]) for each in placed_seen] == [(order, "7"), (order, "8")]
+    assert [each.message.sections["key"] for each in placed_seen] == [b"7", b"8"]
+    assert [(each.payload, each.context["city"]) for each in rides_seen] == [(fare, topic)]
+    assert [(message.body, error.rejected is not None) for message, error in others] == [(b"who knows", True)]
+
+
+def test_what_kafka_does_not_take_is_an_error(tmp_path: Path) -> None:
+    generated(tmp_path, DOCUMENT)
+    with imported(tmp_path) as modules:
+        placed = modules[GROUP + "order.placed"]
+        nowhere = Producer({"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 200, "log_level": 0})
+        producer = TypedProducer(nowhere, {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}})
+        producer.send(placed.build(placed._types.OrderPlaced(kind="new", total=1), shop="7"))
+        with pytest.raises(ProduceFailed, match=r"timed out|not delivered"):
+            producer.flush(5)
