@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from signalbook.access.base import Identity
+from signalbook.access.sessions import LoggedIn, begin
+from signalbook.storage import open_store
+from signalbook.values import now
 
 from .conftest import Cli, Server
 
@@ -138,3 +144,15 @@ def test_at_a_server(cli: Cli, policy: Path, serve: Callable[..., Server], tmp_p
     assert changed.code == 0, changed.err
     assert "on /: list, read" in cli("whoami", *at).out
     assert cli("access", "set", policy, "--server", "http://x", "--db", "y").code == 2
+
+
+def test_sessions_are_ended(cli: Cli, serve: Callable[..., Server]) -> None:
+    cli("access", "init", "subject:pat")
+    assert cli("access", "end-sessions", "ann").err == "0 sessions of ann have ended\n"
+    token = cli("token", "create", "pat").out.strip()
+    database = f"sqlite:///{Path('signalbook.db').absolute()}"
+    with closing(open_store(database)) as store, store.write() as transaction:
+        begin(transaction.sessions, LoggedIn(identity=Identity(subject="ann")), now(), 1.0)
+    server = serve("--db", database)
+    ended = cli("access", "end-sessions", "ann", "--server", server.url, "--token", token)
+    assert (ended.code, ended.err) == (0, "1 sessions of ann have ended\n")

@@ -38,6 +38,16 @@ def test_all_servers_see_that_one_has_ended_and_need_not_see_that_one_began(stor
     with store.write() as writer:
         assert writer.sessions.remove("a")
     assert store.generation() != seen[-1]
+    seen.append(store.generation())
+    with store.write() as writer:
+        for named, subject in (("a", "ann"), ("b", "ann"), ("c", "bob")):
+            writer.sessions.add(session(named, subject=subject, issuer=f"https://{named}"))
+        assert writer.sessions.remove_of("nobody") == 0
+    assert store.generation() == seen[-1]
+    with store.write() as writer:
+        assert writer.sessions.remove_of("ann") == 2
+        assert writer.sessions.get("c") is not None
+    assert store.generation() != seen[-1]
 
 
 def test_what_has_expired_is_removed(store: Store) -> None:

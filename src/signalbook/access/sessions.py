@@ -24,6 +24,8 @@ from signalbook.access.base import Identity, Unauthenticated
 from signalbook.storage.sessions import SessionWriter, StoredSession
 from signalbook.storage.tokens import StoredToken
 
+PATH: Final = "/access/sessions"
+"""Where they are ended, over HTTP and in the audit."""
 MOST_SESSIONS: Final = 20
 """Of one person: who logs in once more ends the oldest."""
 _BYTES: Final = 32

@@ -12,6 +12,7 @@ from signalbook.access.base import ACTIONS, AUTHENTICATED, Action, CredentialsNe
 from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
 from signalbook.access.policy import InvalidPolicy, Policy, principals, read_policy
 from signalbook.access.review import warnings, with_warnings
+from signalbook.access.sessions import PATH as SESSIONS
 from signalbook.api.kernel.caching import check_conditions, entity_tag
 from signalbook.api.kernel.errors import NO_STORE, Conflict
 from signalbook.api.kernel.requests import HTTPRequest, json_body
@@ -27,7 +28,7 @@ _NONE: Final = "no policy is configured, everybody may do everything: PUT one"
 
 
 class AccessAPI:
-    """``/access``, ``/access/explain`` and ``/access/self``; with or without a trailing slash."""
+    """``/access`` and, beneath it, ``explain``, ``self`` and ``sessions``; with or without a trailing slash."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -39,6 +40,7 @@ class AccessAPI:
             PATH: {"GET": self._show, "PUT": self._replace},
             f"{PATH}/explain": {"GET": self._explain},
             f"{PATH}/self": {"GET": self._self},
+            SESSIONS: {"DELETE": self._end_sessions},
         }
         return [
             route
@@ -112,6 +114,16 @@ class AccessAPI:
             "somewhere": [action.word for action in Action if access.somewhere(action)],
         }
         return json_response(shown, headers=(NO_STORE,))
+
+    async def _end_sessions(self, request: HTTPRequest) -> Response:
+        """End all sessions of ``subject`` in the explorer, on all servers."""
+        _require_administrator(request)
+        self._control.check_closed()
+        subject = request.query.get("subject", "")
+        if not subject:
+            raise request.wrong('"subject" names whose sessions are to end')
+        ended = await self._kernel.write(lambda session: session.end_sessions(subject), request.access)
+        return json_response({"subject": subject, "ended": ended}, headers=(NO_STORE,))
 
     async def _policy(self, request: HTTPRequest) -> Policy:
         """The policy. Raises ``Forbidden``, and ``not_found`` if there is none."""

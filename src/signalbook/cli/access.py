@@ -43,6 +43,8 @@ class _Access(Protocol):
 
     def explain(self, who: list[str], what: str, xid: str) -> JSONObject: ...
 
+    def end_sessions(self, subject: str) -> int: ...
+
 
 @app.command("init")
 def init(
@@ -171,6 +173,18 @@ def whoami(
         say("There is no policy in force: everybody may do everything.", style="yellow")
 
 
+@app.command("end-sessions")
+def end_sessions(
+    name: Annotated[str, Argument(metavar="NAME", help="The subject alone, such as pat.")],
+    server: ServerOption = None,
+    db: DbOption = None,
+) -> None:
+    """Log NAME out of the explorer, in all browsers: at once, and on all servers. API tokens stay as they are."""
+    with _open(server, db) as (access, _):
+        ended = access.end_sessions(name)
+    say(f"{ended} sessions of {plain(name)} have ended")
+
+
 class _LocalAccess:
     """That of a database; whoever may write to it may do everything."""
 
@@ -182,6 +196,10 @@ class _LocalAccess:
 
     def policy(self) -> JSONObject:
         return self._policy().document
+
+    def end_sessions(self, subject: str) -> int:
+        with self._engine.writing() as session:
+            return session.end_sessions(subject)
 
     def put(self, policy: JSON, *, new: bool = False) -> JSONObject:
         from signalbook.access.base import Action

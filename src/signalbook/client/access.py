@@ -54,6 +54,11 @@ class Access:
         query = {"who": ",".join(who), "what": what, "xid": xid}
         return json_object(self._transport.send("GET", f"{_PATH}/explain", query=query))
 
+    def end_sessions(self, subject: str) -> int:
+        """End all sessions of a subject in the explorer, on all servers; how many there were."""
+        answer = json_object(self._transport.send("DELETE", f"{_PATH}/sessions", query={"subject": subject}))
+        return int(answer["ended"])
+
     def audit(self, **wanted: Unpack[AuditFilters]) -> Iterator[JSONObject]:
         """The entries of the audit, the newest first, page after page as they are asked for."""
         query = {_SENT.get(name, name): str(value) for name, value in wanted.items()}

@@ -18,6 +18,7 @@ from signalbook.access.base import Action
 from signalbook.access.control import OPEN, is_configured
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.restricted import restricted
+from signalbook.access.sessions import PATH as SESSIONS
 from signalbook.access.tokens import TokenRequest
 from signalbook.engine.config import capabilities
 from signalbook.engine.config.configuration import (
@@ -397,6 +398,12 @@ class Session:
             return False
         self.record(Action.ADMINISTER, f"{tokens.PATH}/{id}", about=f"revoked, {tokens.summary(stored)}")
         return self.transaction.tokens.remove(id)
+
+    def end_sessions(self, subject: str) -> int:
+        """End all sessions of a subject in the explorer; how many there were."""
+        ended = self.transaction.sessions.remove_of(subject)
+        self.record(Action.ADMINISTER, SESSIONS, about=f"ended {ended} of {subject}")
+        return ended
 
     def finish(self) -> None:
         """Put the changes into the outbox, and what was done into the audit: last thing before the commit."""

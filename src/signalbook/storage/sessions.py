@@ -44,6 +44,7 @@ class SessionStatements:
         )
         self.add = dialect.text(dialect.insert(SESSIONS).values({c.name: bindparam(c.name) for c in s}))
         self.remove = dialect.text(delete(SESSIONS).where(named))
+        self.remove_of = dialect.text(delete(SESSIONS).where(s.subject == bindparam("subject")))
         self.remove_expired = dialect.text(delete(SESSIONS).where(s.expires <= bindparam("now")))
 
 
@@ -94,6 +95,12 @@ class SessionWriter(SessionReader):
         """Remove one; whether there was one."""
         gone = self._writing.run(self._sql.remove, {"id": id}) > 0
         self._writing.pending.touched |= gone
+        return gone
+
+    def remove_of(self, subject: str) -> int:
+        """Remove all of a subject, whoever named it; how many there were."""
+        gone = self._writing.run(self._sql.remove_of, {"subject": subject})
+        self._writing.pending.touched |= gone > 0
         return gone
 
     def remove_expired(self, now: datetime) -> None:

@@ -411,3 +411,18 @@ def test_who_is_refused_is_told_who_he_is_and_what_is_missing(client: Client, st
     assert "group:team" in words
     back = "/ui/-/login?back=%2Fui%2F-%2Fedit%2Fmessagegroups%2Fopen-team"
     assert page.links()["Log in as somebody else"] == back
+
+
+def test_an_administrator_ends_the_sessions_of_somebody(client: Client, store: Store) -> None:
+    ann, eve = Visitor(client), Visitor(client)
+    ann.log_in(secret_of(store, "ann", "team"))
+    eve.log_in(secret_of(store, "eve", "team"))
+    path = "/access/sessions?subject=ann"
+    assert eve.send("DELETE", path).status_code == 401, "a session writes by forms alone"
+    assert client.send("DELETE", path, headers=bearer(store, "eve", "team")).status_code == 403
+    assert client.send("DELETE", "/access/sessions", headers=ADMINISTRATOR).status_code == 400
+    assert client.send("DELETE", path, headers=ADMINISTRATOR).json() == {"subject": "ann", "ended": 1}
+    assert ann.show("/messagegroups/open").status == 401
+    assert eve.show("/messagegroups/open").status == 200
+    entries = client.get("/audit?xid=/access/sessions", headers=ADMINISTRATOR).json()
+    assert "ended 1 of ann" in {each.get("about") for each in entries}

@@ -50,6 +50,8 @@ _SHOWN: Final[JSONObject] = {
     "expired": {"type": "boolean"},
 }
 
+_SUBJECT: Final = query("subject", {"description": "Whose sessions are to end.", "required": True, "schema": TEXT})
+
 
 def access_paths() -> JSONObject:
     """``/access`` and what is beneath it, ``/audit``, and where other tokens come from (RFC 9728).
@@ -77,6 +79,7 @@ def access_paths() -> JSONObject:
             "get": _operation("explainAccess", _shown("Whether, and why.", _EXPLANATION), 400, 404, parameters=asked)
         },
         "/access/self": {"get": _operation("getAccessOfCaller", _shown("Who asks.", _CALLER), 400, parameters=[_XID])},
+        "/access/sessions": {"delete": _operation("endSessions", _ended(), 400, parameters=[_SUBJECT])},
         "/audit": {"get": _operation("getAudit", {"200": _AUDITED}, 400, parameters=_audit_parameters())},
         **_token_paths(),
     }
@@ -127,6 +130,11 @@ def access_schemas() -> JSONObject:
     }
 
 
+def _ended() -> JSONObject:
+    shown = _object({"subject": TEXT, "ended": {"type": "integer", "minimum": 0}}, "subject", "ended")
+    return {"200": response("How many sessions there were.", json=shown)}
+
+
 def _audit_parameters() -> list[JSONObject]:
     time: JSONObject = {"type": "string", "format": "date-time"}
     number: JSONObject = {"type": "integer", "minimum": 1}
@@ -155,7 +163,7 @@ def _entry_schema() -> JSONObject:
         "outcome": {"type": "string", "enum": [DONE, REFUSED]},
         "xids": texts,
     }
-    caller = ("subject", "token", "issuer", "peer", "forwarded", "api", "method")
+    caller = ("subject", "token", "issuer", "session", "peer", "forwarded", "api", "method")
     words = ("correlationid", *caller, "error", "about", "file")
     known: JSONObject = {**dict.fromkeys(words, TEXT), "more": count, "count": count}
     return _object({**always, **known}, *always)
