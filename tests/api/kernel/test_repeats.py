@@ -217,6 +217,20 @@ def test_rights_and_limits_are_looked_at_each_time(tmp_path: Path, repeated: lis
             assert told.count(200) >= 30
 
 
+def test_trailers_name_nobody(tmp_path: Path) -> None:
+    """A proxy that says in a header who asks takes that header away from clients, and lets their trailers through."""
+    root = b"".join(f"{name}: {value}\r\n".encode() for name, value in ADMINISTRATOR.items())
+    chunked = b" HTTP/1.1\r\nHost: r.example\r\nTransfer-Encoding: chunked\r\n%s\r\n2\r\n{}\r\n0\r\n%s\r\n"
+    with registry(tmp_path, **PROXIED) as port:
+        client = Client(port)
+        with closing(client.socket):
+            rules = {"rules": [{"who": ["subject:root"], "role": "administrator"}]}
+            assert statuses(put(client, b"/access", json.dumps(rules).encode(), headers=root)) == [201]
+            for asked in (b"GET /access", b"POST /schemagroups", b"POST " + SUBJECT):
+                assert statuses(client.send(asked + chunked % (b"", root))) == [401], asked
+            assert statuses(client.send(b"POST /schemagroups" + chunked % (root, b""))) == [200]
+
+
 def test_they_are_counted(client: Client, repeated: list[bytes]) -> None:
     put(client, b"/schemagroups/g", b"{}")
     HTTP.flush()

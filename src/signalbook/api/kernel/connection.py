@@ -92,8 +92,8 @@ class HTTPConnection(HttpToolsProtocol):
                 self.scope["certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; trailers, which come when the request has begun already, are not for anybody."""
-        if self.cycle is None or self.scope is not self.cycle.scope:
+        """Take a header; trailers, which come when its body has begun already, are not for anybody."""
+        if self._body is None and (self.cycle is None or self.scope is not self.cycle.scope):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
