@@ -102,7 +102,7 @@ class ImpactAPI:
     async def tried(self, candidate: CandidateDocument, request: HTTPRequest) -> JSONObject:
         """What ``trial_document`` says of a candidate, checked in its turn among the writes."""
         check = partial(check_candidate, candidate=candidate, access=request.access, root=request.root)
-        about, large = candidate.target.resource, len(candidate.content) > LARGE
+        about, large = (candidate.target.resource,), len(candidate.content) > LARGE
         checked = await self._kernel.commit(check, alone=large, about=about)
         return await self._kernel.workers.read(partial(trial_document, self.context(request), checked))
 
