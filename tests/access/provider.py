@@ -94,7 +94,7 @@ class Browser:
         for _ in range(20):
             if response.is_redirect:
                 url = urljoin(str(response.url), response.headers["Location"])
-                if url.startswith(_CALLBACK):
+                if urlsplit(url).path.endswith("/callback"):
                     return url
                 response = http.get(url)
                 continue

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
@@ -18,6 +20,7 @@ from tests.serving import serving
 
 from signalbook.access import oidc
 from signalbook.access.base import Unauthenticated
+from signalbook.access.login import LoginClient, LoginFailed
 from signalbook.access.oidc import TokenVerifier
 from signalbook.settings import Settings
 
@@ -48,6 +51,26 @@ def test_tokens_by_client_credentials_and_by_code(issuer: Provider) -> None:
     person = verifier.verify(token).identity
     assert (person.subject, person.groups) == ("ann", frozenset({"team"}))
     assert again.json()["error"] == "invalid_grant"
+
+
+@pytest.mark.parametrize(("client", "secret"), [("explorer", "explorer's + secret"), ("explorer-public", "")])
+def test_people_log_in_by_the_code_flow(issuer: Provider, client: str, secret: str) -> None:
+    """Once with each code, and only with the PKCE verifier that the login began with."""
+    known = replace(settings(issuer), login_client_id=client, login_client_secret=secret)
+    login, callback = LoginClient(known, TokenVerifier(known)), "http://127.0.0.1/ui/-/login/callback"
+    assert login.faults() == ()
+    for stolen in (False, True):
+        where, attempt = login.begin(callback, "/ui")
+        answer = dict(parse_qsl(urlsplit(Browser("ann").visit(where)).query))
+        if stolen:
+            with pytest.raises(LoginFailed, match="invalid_grant"):
+                login.finish(replace(attempt, verifier="v" * 43), answer, callback)
+            continue
+        who = login.finish(attempt, answer, callback)
+        assert (who.identity.subject, who.identity.groups) == ("ann", frozenset({"team"}))
+        assert who.displayname == "ann of the team"
+        with pytest.raises(LoginFailed, match="invalid_grant"):
+            login.finish(attempt, answer, callback)
 
 
 def test_tokens_for_others_and_expired_ones(issuer: Provider) -> None:
