@@ -288,3 +288,18 @@ def test_two_people_edit_the_same(browser: Browser, closed: Closed) -> None:
         page.get_by_role("button", name="Save").click()
         page.wait_for_url(f"{closed.url}/messagegroups/closed")
         assert page.locator("h1").inner_text() == "Mine"
+
+
+def test_the_graph_is_walked_and_a_change_is_tried(browser: Browser, url: str) -> None:
+    with opened(browser, f"{url}/schemagroups/shop/schemas/order") as page:
+        page.get_by_role("link", name="Relations", exact=True).click()
+        box = page.locator(".graph a").first
+        box.focus()
+        assert box.evaluate("each => each === document.activeElement")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/-/relations/endpoints/orders")
+        page.goto(f"{url}/-/impact/schemagroups/shop/schemas/order")
+        page.fill("#document", '{"type": "string"}')
+        page.get_by_role("button", name="Try it").click()
+        expect(page.locator("#tried")).to_have_text("It breaks something", timeout=_PATIENT)
+        accessible(page)
