@@ -79,6 +79,7 @@ PATHS = (
     "/-/edit/messagegroups/shop/messages/placed/meta",
     "/-/edit/schemagroups/shop/schemas/order/versions",
     "/-/compare?of=/schemagroups/shop/schemas/order&old=1&new=2",
+    "/-/compare?of=/schemagroups/shop/schemas/order&old=1&new=2&text=sides",
     "/-/compare?of=/schemagroups/shop/schemas/row",
     "/-/impact/schemagroups/shop/schemas/order",
     "/-/impact/endpoints/orders",

@@ -208,3 +208,28 @@ def test_a_diff_has_some_lines_around() -> None:
     assert text_diff("a", "a").note == "They differ in layout only."
     assert text_diff("", "\n".join(old)).lines[-1].text == "19"
     assert json.dumps([each.text for each in text_diff("a\nb", "a").lines]).count("b") == 1
+
+
+def test_a_diff_side_by_side() -> None:
+    pairs = text_diff("a\nb\nc\nd", "a\nB\nd\ne").pairs()
+    assert [(each.kind, each.old, each.new) for each in pairs[1:]] == [
+        ("kept", "a", "a"),
+        ("changed", "b", "B"),
+        ("changed", "c", None),
+        ("kept", "d", "d"),
+        ("changed", None, "e"),
+    ]
+    assert pairs[0].kind == "gap"
+
+
+def test_both_ways_to_show_the_text_have_a_url(explorer: Client) -> None:
+    put_versions(explorer, OLD, {**NEW, "title": HOSTILE[0]})
+    below = compared(explorer)
+    beside = show(explorer, below.links()["Side by side"].removeprefix("/ui").partition("#")[0])
+    assert len(beside.all("pre")) == 0
+    rows = [["".join(cell.itertext()) for cell in row] for row in beside.all("table")[-1].iter("tr")]
+    assert rows[0] == ["1", "2"]
+    assert [row for row in rows if row[1:] == ['came:   "required": [']] != []
+    assert beside.links()["One below the other"].endswith("#text-of-both")
+    assert "&text" not in beside.links()["One below the other"]
+    harmless(beside)

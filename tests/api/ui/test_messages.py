@@ -197,3 +197,14 @@ def test_the_page_of_a_large_schema_stays_small(explorer: Client, schema: dict[s
         page = show(explorer, path)
         assert page.status == 200
         assert len(page.text.encode()) < 200_000, path
+
+
+def test_schemas_that_are_too_large_are_not_read_for_a_page(explorer: Client) -> None:
+    schema = {"type": "object", "description": "x" * 2_200_000}
+    body = {"format": "JsonSchema/draft-07", "schema": schema}
+    assert explorer.put("/schemagroups/shop/schemas/order$details", body).is_success
+    page = show(explorer, "/messagegroups/shop/messages/placed")
+    assert page.status == 200
+    words = page.words("main")
+    assert "more than 2097152 bytes together: here they are not read." in words, words[200:1400]
+    assert show(explorer, "/-/try/messagegroups/shop/messages/placed").status == 200

@@ -5,10 +5,10 @@ How much is compared and shown is bounded; what was left out is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import islice
+from itertools import groupby, islice, zip_longest
 from typing import Final
 from urllib.parse import urlencode
 
@@ -43,6 +43,7 @@ _CONTEXT: Final = 3
 _ROWS: Final = 600
 _LINE: Final = 400
 _MARKUP: Final = 60_000
+_SIDES: Final = "sides"
 _OWN: Final = frozenset(
     {*("self", "shortself", "xid", "versionid", "epoch", "isdefault", "createdat", "modifiedat"), "ancestorid"}
 )
@@ -115,16 +116,43 @@ class DiffLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiffPair:
+    """Lines side by side, None where one side has none; ``kind`` is kept, changed, or gap, which says where it is."""
+
+    kind: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextDiff:
     """How one text became another; ``note`` says what was not looked at, or why there is nothing to see."""
 
     lines: tuple[DiffLine, ...]
     note: str = ""
 
+    def pairs(self) -> tuple[DiffPair, ...]:
+        """The same side by side: what went beside what came in its place."""
+        return tuple(_pairs(self.lines))
+
+
+def _pairs(lines: Iterable[DiffLine]) -> Iterator[DiffPair]:
+    for changed, run in groupby(lines, key=lambda line: line.sign in "-+"):
+        if not changed:
+            for line in run:
+                kind = "gap" if line.sign == "@" else "kept"
+                yield DiffPair(kind=kind, old=line.text, new=line.text)
+            continue
+        sides: dict[str, list[str]] = {"-": [], "+": []}
+        for line in run:
+            sides[line.sign].append(line.text)
+        for old, new in zip_longest(sides["-"], sides["+"]):
+            yield DiffPair(kind="changed", old=old, new=new)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonContent:
-    """The whole page."""
+    """The whole page. ``pairs`` are the text side by side, if asked for; ``other_view`` is the other way."""
 
     resource: str
     old: VersionSide
@@ -134,6 +162,8 @@ class ComparisonContent:
     attributes: tuple[AttributeDifference, ...]
     cut: bool
     text: TextDiff | None
+    pairs: tuple[DiffPair, ...]
+    other_view: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +182,7 @@ def page(view: View, request: UIRequest) -> Page:
     old, new = (_side(view, request, of / "versions" / each) for each in ids)
     differing = list(islice(differences(_comparable(view, old), _comparable(view, new)), _DIFFERING + 1))
     values = AttributeValues(model=view.model, root=request.base_url)
+    text, beside = _text(old, new), request.query.get("text") == _SIDES
     content = ComparisonContent(
         resource=str(of),
         old=_shown_side(old),
@@ -160,7 +191,9 @@ def page(view: View, request: UIRequest) -> Page:
         verdicts=tuple(_verdicts(view, request, old, new)),
         attributes=tuple(_attribute(values, *each) for each in differing[:_DIFFERING]),
         cut=len(differing) > _DIFFERING,
-        text=_text(old, new),
+        text=text,
+        pairs=text.pairs() if text is not None and beside else (),
+        other_view=link(of, *ids) + ("" if beside else f"&text={_SIDES}"),
     )
     way = crumbs(of, "versions", "compare")
     way = (*way[:-2], Crumb(text="versions", href=f"{of}/versions"), way[-1])

@@ -17,6 +17,7 @@ from signalbook.messages.definitions.definition import CompiledDefinition, compi
 from signalbook.messages.definitions.normalise import Materialised, materialise
 from signalbook.messages.definitions.schemas import ContractSchemas
 from signalbook.values import JSON, JSONObject
+from signalbook.work import spend
 from signalbook.xid import Kind, Xid, XidError
 
 MOST: Final = 200
@@ -60,7 +61,7 @@ class RegistryDefinitions:
         return xid if known and xid.kind in _DOCUMENTED else None
 
     def schema(self, name: str) -> SchemaDocument | None:
-        """The document that a reference names."""
+        """The document that a reference names. Raises ``TooComplex`` and ``OutOfTime``, as the work allows."""
         xid = self.named(name)
         kind = None if xid is None else self.view.model.resource_type(xid)
         if xid is None or kind is None or not kind.hasdocument:
@@ -69,6 +70,7 @@ class RegistryDefinitions:
             found = self.view.document(xid, ViewOptions())
         except RegistryError:
             return None
+        spend(len(found.content))
         version = xid.resource / "versions" / str(found.attributes["versionid"])
         format = str(found.attributes.get("format", ""))  # noqa: A001  the spec's name
         return None if found.url is not None else SchemaDocument(content=found.content, format=format, xid=str(version))

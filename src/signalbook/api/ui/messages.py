@@ -24,6 +24,7 @@ from signalbook.messages.definitions.normalise import CLOUDEVENTS
 from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.values import JSON, Finding, JSONObject
+from signalbook.work import OutOfTime, TooComplex, Work
 from signalbook.xid import Xid
 
 _LONGEST: Final = 400
@@ -31,6 +32,9 @@ _MOST_FINDINGS: Final = 20
 _INLINE: Final = 8_000
 _TREE_BYTES: Final = 80_000
 _NODE_BYTES: Final = 150
+_STEPS: Final = 2 * 1024 * 1024
+"""Bytes of schemas that are read while somebody waits for a page."""
+_SECONDS: Final = 3.0
 _SECTIONS: Final = frozenset(
     {
         *("envelope", "envelopemetadata", "protocol", "protocoloptions", "dataschema", "dataschemaformat"),
@@ -193,15 +197,20 @@ def _demanded(name: str) -> PropertyRow:
 def _payload_and_samples(
     definitions: RegistryDefinitions, xid: Xid, made: Materialised, view: View, request: UIRequest
 ) -> tuple[PayloadContent | None, Samples | None, tuple[str, ...]]:
+    values = AttributeValues(model=view.model, root=request.base_url)
     try:
-        compiled = definitions.compiled(xid, made)
+        # Schemas are read when they are first asked for.
+        with Work(steps=_STEPS, seconds=_SECONDS).on_the_spot():
+            compiled = definitions.compiled(xid, made)
+            use = compiled.schema_use
+            tree = use.schema.tree() if isinstance(use.schema, Described) else None
+            payload = _payload(made.definition, use, tree, values, compiled.payload_type)
+            return payload, samples_of(compiled, tree), ()
     except DefinitionError as error:
         return None, None, tuple(str(each) for each in error.findings[:_MOST_FINDINGS])
-    use = compiled.schema_use
-    values = AttributeValues(model=view.model, root=request.base_url)
-    tree = use.schema.tree() if isinstance(use.schema, Described) else None
-    payload = _payload(made.definition, use, tree, values, compiled.payload_type)
-    return payload, samples_of(compiled, tree), ()
+    except (TooComplex, OutOfTime):
+        too_large = f"The schemas of its payload have more than {_STEPS} bytes together: here they are not read."
+        return None, None, (too_large,)
 
 
 def _payload(

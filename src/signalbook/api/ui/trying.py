@@ -28,6 +28,7 @@ from signalbook.formats import PayloadError
 from signalbook.messages import Accepted, DefinitionError, Message, Outcome, Rejected
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.values import Finding, dump_json
+from signalbook.work import Work
 from signalbook.xid import ROOT, Xid
 
 TRY: Final = f"{PATH}/-/try"
@@ -154,7 +155,9 @@ class Trying:
             if not is_message(view, xid) or definitions.raw(xid) is None:
                 detail = missing_entity(xid, view) or "only messages can be tried"
                 raise RegistryError("not_found", subject=str(xid), detail=detail)
-            content = _content(definitions, xid, token, attempt)
+            given = self._kernel.settings
+            with Work(steps=given.max_work, seconds=given.work_timeout).on_the_spot():
+                content = _content(definitions, xid, token, attempt)
         return Page(template="try.html", title=f"Try {xid.resource_id}", content=content, crumbs=crumbs(xid, "try"))
 
 
