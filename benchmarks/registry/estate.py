@@ -84,13 +84,14 @@ def fill(db: str, versions: int = VERSIONS) -> None:
             root = reading.entities.get(ROOT)
             if root is None or reading.entities.get(Xid.parse(f"/messagegroups/{github.HTTP_GROUP}")):
                 return
-        _insert(store, _Estate(_vocabulary(webhooks), root.key), versions)
+        _insert(store, _Estate(vocabulary(webhooks), root.key), versions)
         complete_index(store, anew=True)
         with engine.writing() as session:
             session.execute(Command(method=Method.PATCH, target=ROOT, body=github.webhook_definitions(webhooks)))
 
 
-def _vocabulary(webhooks: github.Webhooks) -> Vocabulary:
+def vocabulary(webhooks: github.Webhooks) -> Vocabulary:
+    """The words of the webhooks and of commerce, the frequent ones first."""
     counts: dict[str, int] = {}
     said: dict[str, str] = {}
 

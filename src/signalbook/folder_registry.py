@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
-from signalbook.documents import DocumentError, SourceDocument, Upload, extend_model, merge, read_folder
+from signalbook.documents import DocumentError, SourceDocument, Upload, extend_model, merge, read_folder, read_source
 from signalbook.documents.importing import entities
 from signalbook.engine.config import capabilities
 from signalbook.engine.config.configuration import MODELSOURCE
@@ -66,11 +66,11 @@ class FolderSnapshot:
         return tuple(f"{file}, {repair}" for file, repair in self.source.repaired())
 
 
-def read_snapshot(folder: Path) -> FolderSnapshot:
-    """Read every document of ``folder`` leniently. Raises ``DocumentError``."""
+def read_snapshot(folder: Path, *, lenient: bool = True) -> FolderSnapshot:
+    """Read every document of ``folder``, which may be one itself. Raises ``DocumentError``."""
     # Before reading: whatever changes meanwhile makes another mark.
     before = folder_mark(folder)
-    sources = read_folder(folder, lenient=True)
+    sources = [read_source(folder, lenient=lenient)] if folder.is_file() else read_folder(folder, lenient=lenient)
     for source in sources:
         _check_complete(source)
     source = merge(adopt_catalog_documents(sources), name=str(folder))

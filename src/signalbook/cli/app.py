@@ -32,6 +32,7 @@ from signalbook.cli import (
     register,
     replicate,
     search,
+    site,
     subscriptions,
     tokens,
 )
@@ -125,6 +126,7 @@ app.command("register")(register.run)
 app.command("export")(export.run)
 app.command("get")(get.run)
 app.command("generate")(generate.run)
+app.command("site")(site.run)
 app.command("search")(search.run)
 app.command("impact")(impact.run)
 app.command("replicate")(replicate.run)

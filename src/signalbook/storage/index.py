@@ -69,6 +69,8 @@ class IndexStatements:
         candidate = select(*(e[name] for name in Candidate._fields))
         known = e.folded == bindparam("folded"), e.flags.op("&")(bindparam("flags")) == bindparam("want")
         self.identified = dialect.page(candidate.where(*known).order_by(e.key))
+        shown_now = e.key > bindparam("after"), e.flags.op("&")(bindparam("flags")) == bindparam("want")
+        self.current_entries = dialect.page(candidate.where(*shown_now).order_by(e.key))
         self.texts = dialect.text(select(e.key, e.texts).where(dialect.member(e.key, "keys")))
         self.candidates = dialect.text(candidate.where(dialect.member(e.key, "keys")))
         linked = select(e.key, e.xid, e.flags, k.kind, k.target).select_from(
@@ -123,6 +125,11 @@ class IndexReader:
         """Those that are known by this id, those stored first."""
         given = {"folded": folded, "flags": flags, "want": want, "limit": limit}
         return [Candidate._make(record) for record in self._transaction.rows(self._index.identified, given)]
+
+    def current(self, after: int, limit: int) -> list[Candidate]:
+        """Entries with the flag ``CURRENT`` behind a key, by key."""
+        given = {"after": after, "limit": limit, "flags": CURRENT, "want": CURRENT}
+        return [Candidate._make(record) for record in self._transaction.rows(self._index.current_entries, given)]
 
     def texts(self, keys: Collection[int]) -> dict[int, list[Text]]:
         """The texts of entities."""

@@ -26,6 +26,7 @@ from signalbook.storage import open_store
 from ..conftest import bearer
 from ..test_pipelines import report
 from .conftest import PATHS, REGISTRY
+from .test_site import made
 
 AXE = Path(sys.prefix) / "brokers" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 """Where ``tools/setup test`` puts it."""
@@ -187,6 +188,50 @@ def test_all_of_it_reads_without_scripts(browser: Browser, url: str) -> None:
         page.keyboard.press("Enter")
         page.wait_for_url("**q=g4**")
         assert page.locator("a.id").count() == 10
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same registry as a site of files, by its URL on the disk."""
+    folder = tmp_path_factory.mktemp("site")
+    with made(REGISTRY) as site:
+        for file in site.files():
+            (folder / file.path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file.path).write_bytes(file.content)
+    return folder.as_uri()
+
+
+def test_a_site_is_searched_on_a_disk(browser: Browser, folder: str) -> None:
+    with opened(browser, f"{folder}/index.html", width=390) as page:
+        page.fill("#everything", "title")
+        page.keyboard.press("Enter")
+        expect(page.locator("#results")).to_contain_text("0 found", timeout=_PATIENT)
+        page.fill("#search", "customer placed -never")
+        page.keyboard.press("Enter")
+        expect(page.locator(".hits a.id")).to_have_text("placed", timeout=_PATIENT)
+        for path in ("-/search/index.html?q=order", "index.html", "messagegroups/shop/messages/placed/index.html"):
+            page.goto(f"{folder}/{path}")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+            page.evaluate(AXE.read_text(encoding="utf-8"))
+            # The policy lets nothing read a style sheet but the browser.
+            assert page.evaluate(AUDIT.replace("run()", "run({preload: false})")) == [], path
+        page.goto(f"{folder}/-/search/index.html?q=order&type=schemas")
+        page.locator(".hits a.id").first.click()
+        assert page.url == f"{folder}/schemagroups/shop/schemas/order/index.html"
+
+
+def test_a_site_reads_without_scripts(browser: Browser, folder: str) -> None:
+    with opened(browser, f"{folder}/index.html", scripts=False) as page:
+        page.get_by_role("link", name="schemagroups").click()
+        page.get_by_role("link", name="shop", exact=True).click()
+        page.get_by_role("link", name="order", exact=True).click()
+        page.get_by_role("link", name="versions", exact=True).click()
+        page.get_by_role("link", name="what changed since 1").click()
+        assert page.locator("h1").inner_text() == "1 and 2"
+        page.fill("#search", "order")
+        page.keyboard.press("Enter")
+        page.get_by_role("link", name="browse the registry").click()
+        assert page.locator("h1").inner_text() == "The workshop"
 
 
 def test_a_message_is_tried_in_place(browser: Browser, url: str) -> None:

@@ -26,6 +26,7 @@ _TYPES: Final = {
     "explorer.js": "text/javascript; charset=utf-8",
     "htmx.min.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
+    "site.js": "text/javascript; charset=utf-8",
 }
 _FOR_GOOD: Final = ("Cache-Control", "public, max-age=31536000, immutable")
 

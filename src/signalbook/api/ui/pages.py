@@ -151,9 +151,16 @@ def _written(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class Pages:
-    """Makes HTML of pages. One for each server process; threads may share it."""
+    """Makes HTML of pages. One for each server process; threads may share it.
+
+    For a ``site`` of files it leaves out what only a server can do, and has the ``policy`` in the page; the time
+    ``undated`` is that of what has none, and is not shown.
+    """
 
     settings: Settings = field(default_factory=Settings)
+    site: bool = False
+    policy: str = ""
+    undated: str = ""
 
     @cached_property
     def _environment(self) -> Environment:
@@ -167,7 +174,12 @@ class Pages:
             auto_reload=False,
         )
         # What is the same on every page; a template sees nothing else that is not in its page.
-        made.globals = {"version": __version__}
+        made.globals = {
+            "version": __version__,
+            "site": self.site,
+            "policy": self.policy,
+            "undated": self.undated or None,
+        }
         return made
 
     def html(self, page: Page, root: str) -> str:

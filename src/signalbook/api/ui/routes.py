@@ -73,7 +73,8 @@ def routes(
     ]
 
 
-def _page_of(view: View, target: Xid) -> Callable[[View, UIRequest, Xid], Page]:
+def page_of(view: View, target: Xid) -> Callable[[View, UIRequest, Xid], Page]:
+    """What makes the page of an entity or a collection."""
     if target.is_collection:
         return listing.page
     return messages.page if is_message(view, target) else entities.page
@@ -89,7 +90,7 @@ def registry_page(view: View, request: UIRequest) -> Page:
     if target == ROOT:
         return home.page(view, request)
     try:
-        return _page_of(view, target)(view, request, target)
+        return page_of(view, target)(view, request, target)
     except RegistryError as error:
         if error.code == "not_found" and not error.detail:
             error.detail = missing_entity(target, view)

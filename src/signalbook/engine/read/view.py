@@ -35,16 +35,18 @@ from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.audit import AuditEntry, AuditQuery
 from signalbook.storage.base import Row
-from signalbook.storage.index import IndexReader
+from signalbook.storage.index import Candidate, IndexReader
 from signalbook.storage.outbox import Record
 from signalbook.storage.schemaids import SchemaIdReader
 from signalbook.storage.store import ReadTransaction
+from signalbook.storage.words import Text
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import ROOT, Kind, Xid
 
 UNLIMITED: Final = 1 << 62
 _FETCHED_AT_ONCE: Final = 1000
 _LOOKED_AT_ONCE: Final = 500
+_INDEXED: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,14 @@ class View:
     def search(self, wanted: Search) -> SearchPage:
         """The page of what is found by words."""
         return search(self._transaction.index, wanted, self.access)
+
+    def indexed(self) -> Iterator[tuple[Candidate, list[Text]]]:
+        """What is found by default, each with its texts, in the order in which it was stored; whoever may read it."""
+        after = 0
+        while some := self._transaction.index.current(after, _INDEXED):
+            texts = self._transaction.index.texts([each.key for each in some])
+            yield from ((each, texts.get(each.key, [])) for each in some)
+            after = some[-1].key
 
     def impact(self, xid: Xid, depth: int = MAX_DEPTH) -> Impact:
         """What depends on an entity, up to ``depth`` steps away. Raises ``not_found``."""

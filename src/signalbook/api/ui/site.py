@@ -1,0 +1,366 @@
+"""The explorer as a site of files: the pages of a registry that are there without a server (docs/site.md).
+
+Pages are made by the same functions and templates as those that the server shows. Here they get the names of files, and
+the links between them lead from file to file, so that the site works below any URL and from a disk. The same registry
+gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import html
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import chain
+from pathlib import PurePosixPath
+from typing import Final
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from signalbook.access.decisions import UNRESTRICTED
+from signalbook.api.ui import comparison, home, listing, searching
+from signalbook.api.ui.assets import PATH as STATIC
+from signalbook.api.ui.assets import assets
+from signalbook.api.ui.listing import Listing
+from signalbook.api.ui.pages import PATH, Page, Pages, UIRequest
+from signalbook.api.ui.routes import page_of
+from signalbook.engine.engine import Engine
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.search.text import split
+from signalbook.settings import Settings
+from signalbook.storage.words import DEPRECATED, Text
+from signalbook.values import JSON, dump_json
+from signalbook.xid import ROOT, Kind, Xid
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'"
+)
+MAX_INDEX: Final = 4_000_000
+"""Bytes of the search index: what does not fit is left out, the descriptions of fields first."""
+ROOT_URL: Final = "https://registry.invalid"
+"""Stands for the URL of the registry, which a site does not know."""
+_LEFT_OUT: Final = ("", "descriptions of fields", "fields, texts but names")
+"""What the index lacks where there is no room for all, by level."""
+_SEARCH: Final = "-/search/index.html"
+_INDEX: Final = "-/index.js"
+_DESCRIPTION: Final = 160
+_LONGEST_NAME: Final = 200
+_LINK: Final = re.compile(r' (href|src|action)="([^"]*)"')
+_SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~@-")
+_OWN_NAMES: Final = frozenset({"index.html", "index.json", "document.txt"})
+_DEVICES: Final = frozenset(
+    {"con", "prn", "aux", "nul", *(f"{name}{number}" for name in ("com", "lpt") for number in range(10))}
+)
+"""What Windows takes for devices, whatever the suffix."""
+_TIMES: Final = ("createdat", "modifiedat")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteFile:
+    """A file of the site: where in it, and all it holds."""
+
+    path: PurePosixPath
+    content: bytes
+
+
+@dataclass(kw_only=True)
+class SiteSummary:
+    """What is in a site: ``pages``, ``entities`` that can be searched, and what of them the index has."""
+
+    pages: int = 0
+    entities: int = 0
+    index_bytes: int = 0
+    left_out: str = ""
+
+
+def file_name(part: str) -> str:
+    """A segment of an xid as the name of a file, on any file system: no two of a collection get the same.
+
+    Characters that some file systems refuse are written as ``=`` and two hexadecimal digits: no id has a ``=``.
+    """
+    name = "".join(each if each in _SAFE else "".join(f"={byte:02X}" for byte in each.encode()) for each in part)
+    if name.endswith("."):
+        name = f"{name[:-1]}=2E"
+    if name.lower() in _OWN_NAMES or name.lower().partition(".")[0] in _DEVICES or name[:1] in "-.":
+        name = f"={ord(name[0]):02X}{name[1:]}"
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME - 33]}={blake2b(part.encode(), digest_size=16).hexdigest()}"
+    return name
+
+
+@dataclass(kw_only=True)
+class Site:
+    """The files of a registry. ``undated`` is the time that what has none got, as a timestamp: it is not shown.
+
+    ``progress`` gets the number of pages that are made, and of all of them.
+    """
+
+    engine: Engine
+    undated: str = ""
+    progress: Callable[[int, int], None] = lambda done, of: None  # noqa: ARG005  nobody looks
+    summary: SiteSummary = field(default_factory=SiteSummary)
+
+    def files(self) -> Iterator[SiteFile]:
+        """All of them, each whole, one at a time in memory. Raises ``RegistryError``."""
+        with self.engine.reading(UNRESTRICTED) as view:
+            yield from _Builder(self, view).files()
+
+
+class _Builder:
+    def __init__(self, site: Site, view: View) -> None:
+        self._site = site
+        self._view = view
+        self._pages = Pages(site=True, policy=POLICY, undated=site.undated)
+        # Files by the path of what they are about, below /ui; an xid has one, what was asked for by a query another.
+        self._files: dict[str, str] = {}
+        self._documents: dict[str, str] = {}
+
+    def files(self) -> Iterator[SiteFile]:
+        """Assets, pages, entities as JSON, their documents, the index of the search."""
+        xids = list(self._entities(ROOT))
+        for xid in xids:
+            self._files[str(xid) if xid.parts else ""] = _page_name(xid)
+        self._files["/-/search"] = _SEARCH
+        self._site.summary.pages = len(xids) + 1
+        yield SiteFile(path=PurePosixPath(".nojekyll"), content=b"")
+        for asset in assets().values():
+            yield SiteFile(path=PurePosixPath(f"-/static/{asset.name}"), content=asset.content)
+        for number, xid in enumerate(xids):
+            self._site.progress(number, len(xids))
+            yield from self._of(xid)
+        yield self._file(_SEARCH, searching.page(self._view, self._request("/-/search")))
+        yield SiteFile(path=PurePosixPath(_INDEX), content=self._index())
+
+    def _entities(self, xid: Xid) -> Iterator[Xid]:
+        """What has a page: the Registry, collections, Groups, Resources and Versions, owners first."""
+        yield xid
+        for plural in _collections(self._view, xid):
+            below = xid / plural
+            yield below
+            for name in self._view.collection(below, ViewOptions()):
+                yield from self._entities(below / name)
+
+    def _of(self, xid: Xid) -> Iterator[SiteFile]:
+        if xid.is_collection:
+            yield from self._listed(xid)
+            return
+        request = self._request(str(xid))
+        yield from self._documented(xid)
+        page = home.page(self._view, request) if xid == ROOT else page_of(self._view, xid)(self._view, request, xid)
+        name = _page_name(xid)
+        yield self._file(name, page)
+        if xid.parts:
+            yield SiteFile(path=PurePosixPath(_beside(name, "index.json")), content=self._json(xid))
+        if xid.kind is Kind.VERSION:
+            yield from self._compared(xid)
+
+    def _listed(self, xid: Xid) -> Iterator[SiteFile]:
+        """The pages of a collection, each with links to the one before and the one behind it."""
+        name, number, cursor = _page_name(xid), 1, ""
+        while True:
+            page = listing.page(self._view, self._request(str(xid), cursor=cursor), xid)
+            content = page.content
+            assert isinstance(content, Listing)
+            following = dict(content.pages).get("next", "")
+            links = [("previous", f"{xid}?page={number - 1}")] * (number > 1)
+            links += [("next", f"{xid}?page={number + 1}")] * bool(following)
+            for at in (number - 1, number + 1):
+                self._files[f"{xid}?page={at}"] = _numbered(name, at)
+            shown = replace(page, content=replace(content, pages=tuple(links), unsortable=False))
+            yield self._file(_numbered(name, number), shown)
+            if not following:
+                return
+            number, cursor = number + 1, parse_qs(urlsplit(following).query)["cursor"][0]
+
+    def _documented(self, xid: Xid) -> Iterator[SiteFile]:
+        """The document of a Version, as text whatever it is: nothing of it is to run in the pages' origin."""
+        kind = self._view.model.resource_type(xid)
+        if kind is None or not kind.hasdocument or xid.kind not in (Kind.RESOURCE, Kind.VERSION):
+            return
+        found = self._view.document(xid, ViewOptions())
+        if found.url is not None or not found.content:
+            return
+        self._documents[str(xid)] = name = _beside(_page_name(xid), "document.txt")
+        if xid.kind is Kind.RESOURCE:
+            version = str(found.attributes.get("versionid", ""))
+            own = _beside(_page_name(xid / "versions" / version), "document.txt")
+            if str(xid / "versions" / version) in self._files:
+                self._documents[str(xid)] = own
+                return
+        yield SiteFile(path=PurePosixPath(name), content=found.content)
+
+    def _compared(self, xid: Xid) -> Iterator[SiteFile]:
+        """What changed since the ancestor."""
+        ancestor = self._view.entity(xid, ViewOptions()).get("ancestorid", xid.id)
+        if ancestor == xid.id or str(xid.parent / str(ancestor)) not in self._files:
+            return
+        of = str(xid.resource)
+        query = {"of": of, "old": str(ancestor), "new": xid.id}
+        page = comparison.page(self._view, self._request(comparison.PATH, **query))
+        yield self._file(_beside(_page_name(xid), "-changes.html"), page)
+
+    def _json(self, xid: Xid) -> bytes:
+        return dump_json(self._lasting(self._view.entity(xid, ViewOptions())), indent=2) + b"\n"
+
+    def _lasting(self, shown: JSON) -> JSON:
+        """Without times that nobody gave, and URLs that lead nowhere."""
+        if not isinstance(shown, dict):
+            return shown
+        return {
+            name: self._lasting(value)
+            for name, value in shown.items()
+            if not (name in _TIMES and value == self._site.undated)
+            and not (isinstance(value, str) and (name in ("self", "shortself") or value.startswith(ROOT_URL)))
+        }
+
+    def _request(self, path: str, **query: str) -> UIRequest:
+        return UIRequest(
+            method="GET",
+            path=path,
+            query={name: value for name, value in query.items() if value},
+            raw_headers=(),
+            base_url=ROOT_URL,
+            settings=Settings(),
+            access=UNRESTRICTED,
+        )
+
+    def _file(self, name: str, page: Page) -> SiteFile:
+        text = _LINK.sub(self._linked(name), self._pages.html(page, ROOT_URL))
+        return SiteFile(path=PurePosixPath(name), content=text.encode("utf-8", "replace"))
+
+    def _linked(self, source: str) -> Callable[[re.Match[str]], str]:
+        """What becomes of a link on a page: it leads to a file, away, or nowhere and is none any more.
+
+        No text that is shown has a quotation mark in it, which templates escape: only their own attributes are met.
+        """
+
+        def link(found: re.Match[str]) -> str:
+            name, url = found[1], html.unescape(found[2])
+            target = self._target(url, source)
+            return "" if target is None else f' {name}="{html.escape(target)}"'
+
+        return link
+
+    def _target(self, url: str, source: str) -> str | None:
+        if url.startswith(("#", "http://", "https://")) and not url.startswith(f"{ROOT_URL}/"):
+            return url
+        found = self._found(url)
+        if found is None:
+            return None
+        path = posixpath.relpath(found, posixpath.dirname(source) or ".")
+        return quote(path, safe="/=@~")
+
+    def _found(self, url: str) -> str | None:
+        """The file that a URL of the server is."""
+        if url.startswith(f"{STATIC}/"):
+            return f"-/static/{url.rpartition('/')[2]}"
+        if url == f"{PATH}/{_INDEX}":
+            return _INDEX
+        if url.startswith(PATH):
+            parts = urlsplit(url.removeprefix(PATH))
+            if parts.path == comparison.PATH:
+                return self._comparison(parse_qs(parts.query))
+            path = unquote(parts.path)
+            return self._files.get(f"{path}?{parts.query}" if parts.query else path)
+        return self._raw(url)
+
+    def _comparison(self, query: Mapping[str, list[str]]) -> str | None:
+        of, old, new = (query.get(name, [""])[0] for name in ("of", "old", "new"))
+        name = self._files.get(f"{of}/versions/{new}")
+        return _beside(name, "-changes.html") if name and f"{of}/versions/{old}" in self._files else None
+
+    def _raw(self, url: str) -> str | None:
+        """What the API has at a URL: an entity as JSON, or its document."""
+        path = unquote(url.removeprefix(ROOT_URL))
+        if path.endswith("$details") or path not in self._documents:
+            name = self._files.get(path.removesuffix("$details"))
+            return _beside(name, "index.json") if name and path != "" else None
+        return self._documents[path]
+
+    def _index(self) -> bytes:
+        """What the page of the search looks through: a script, since a page on a disk may load nothing else."""
+        summary = self._site.summary
+        for level, left_out in enumerate(_LEFT_OUT):
+            kept, more = _fitting(self._searched(level))
+            summary.entities, summary.left_out = len(kept), left_out
+            if not more:
+                break
+        else:
+            summary.left_out += f", and {more} of the entities"
+        head = dump_json(summary.left_out)
+        content = (
+            b'globalThis.signalbookIndex = {"leftOut": ' + head + b', "entries": [\n' + b",\n".join(kept) + b"\n]};\n"
+        )
+        summary.index_bytes = len(content)
+        return content
+
+    def _searched(self, level: int) -> Iterator[list[JSON]]:
+        """File, id, name, type, group, description, deprecated; words of names, fields and other texts."""
+        for candidate, texts in self._view.indexed():
+            xid = Xid.parse(candidate.xid)
+            shown = xid if xid.kind is not Kind.VERSION else xid.resource
+            name = self._files.get(str(shown))
+            if name is None:
+                continue
+            said = {each.path: each.text for each in texts if not each.member and "." not in each.path}
+            yield [
+                name,
+                shown.id,
+                said.get("name", "")[:_DESCRIPTION] if said.get("name") != shown.id else "",
+                shown.parts[-2],
+                str(Xid(shown.parts[:2])) if len(shown.parts) > 2 else "",
+                said.get("description", "")[:_DESCRIPTION],
+                int(bool(candidate.flags & DEPRECATED)),
+                _words(each.text for each in texts if each.path in ("id", "name") and not each.member),
+                list(dict.fromkeys(each.path for each in texts if each.member)) if level < 2 else [],
+                _words(_prose(texts, level)),
+            ]
+
+
+def _fitting(entries: Iterator[list[JSON]]) -> tuple[list[bytes], int]:
+    """The first of them that have room in the index, as JSON, and how many have not."""
+    kept: list[bytes] = []
+    room, more = MAX_INDEX, 0
+    for text in map(dump_json, entries):
+        room -= len(text) + 2
+        if room >= 0:
+            kept.append(text)
+        else:
+            more += 1
+    return kept, more
+
+
+def _prose(texts: list[Text], level: int) -> Iterator[str]:
+    for each in texts:
+        if (each.member and level == 0) or (not each.member and each.path not in ("id", "name", "xid") and level < 2):
+            yield each.text
+
+
+def _words(texts: Iterator[str]) -> str:
+    """Words as the search of the server has them, each once."""
+    found = (chain(*split(text)) for text in texts)
+    return " ".join(dict.fromkeys(chain.from_iterable(found)))
+
+
+def _collections(view: View, xid: Xid) -> list[str]:
+    if xid == ROOT:
+        return list(view.model.groups)
+    if xid.kind is Kind.GROUP:
+        return list(view.model.groups[xid.group_type].resources)
+    if xid.kind is Kind.RESOURCE and view.entity(xid, ViewOptions()).get("versionscount"):
+        return ["versions"]
+    return []
+
+
+def _page_name(xid: Xid) -> str:
+    return "/".join([*map(file_name, xid.parts), "index.html"])
+
+
+def _numbered(name: str, number: int) -> str:
+    # No id begins with a dash.
+    return name if number == 1 else _beside(name, f"-{number}.html")
+
+
+def _beside(name: str, other: str) -> str:
+    return posixpath.join(posixpath.dirname(name), other)

@@ -1,0 +1,196 @@
+"""The explorer as files: links that lead to files, names that any disk takes, nothing that runs, always the same."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from signalbook.api.ui import site
+from signalbook.api.ui.site import POLICY, Site, file_name
+from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import Command, Method
+from signalbook.settings import Settings
+from signalbook.storage import open_store
+from signalbook.values import format_timestamp
+from signalbook.xid import ROOT
+
+from .conftest import REGISTRY, Document, parse
+from .test_pages import ALLOWED, HOSTILE, hostile_registry
+
+MANY: dict[str, Any] = {f"g{number:03}": {} for number in range(120)}
+LONG = "x" * 128
+
+
+@contextmanager
+def made(body: dict[str, Any]) -> Iterator[Site]:
+    """The site of a registry that has this."""
+    with closing(open_store("sqlite://")) as store:
+        engine = Engine(store, settings=Settings(domain_rules="off"))
+        with engine.writing() as session:
+            session.execute(Command(method=Method.PATCH, target=ROOT, body=body))
+            undated = format_timestamp(session.now)
+        yield Site(engine=engine, undated=undated)
+
+
+def files(body: dict[str, Any]) -> dict[str, bytes]:
+    with made(body) as found:
+        return {str(file.path): file.content for file in found.files()}
+
+
+@pytest.fixture(scope="module")
+def shop() -> dict[str, bytes]:
+    """That of the workshop, and of many groups."""
+    return files({**REGISTRY, "messagegroups": {**REGISTRY["messagegroups"], **MANY}})
+
+
+def pages(found: dict[str, bytes]) -> dict[str, Document]:
+    texts = {name: content.decode() for name, content in found.items() if name.endswith(".html")}
+    return {name: Document(150, {}, text, parse(text)) for name, text in texts.items()}
+
+
+def check(found: dict[str, bytes]) -> None:
+    """Every link leads to a file or to the web, every file is led to, and nothing runs but the site's own scripts."""
+    reached = {"index.html", ".nojekyll", "-/search/index.html", "-/index.js"}
+    for name, page in pages(found).items():
+        for element in page.root.iter():
+            assert element.tag in {*ALLOWED, "noscript"}, element.tag
+            for attribute, value in element.attrib.items():
+                assert not attribute.startswith("on")
+                assert attribute != "style"
+                if attribute not in ("href", "src", "action") or value.startswith(("http://", "https://", "#")):
+                    continue
+                target = posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(value)))
+                assert target in found, (name, value)
+                reached.add(target)
+        metas = [each.get("content") for each in page.all("meta") if each.get("http-equiv")]
+        assert metas == [POLICY], "before anything that it is about"
+        scripts = {each.get("src", "") for each in page.all("script")}
+        assert all(each.startswith(("-/", "../")) for each in scripts)
+        assert "registry.invalid" not in page.text
+        assert len(page.text.encode()) < 200_000
+    assert not {name for name in found if not name.startswith("-/static/")} - reached
+
+
+def test_every_link_leads_to_a_file(shop: dict[str, bytes]) -> None:
+    check(shop)
+
+
+def test_the_pages_are_those_of_the_server(shop: dict[str, bytes]) -> None:
+    found = pages(shop)
+    message = found["messagegroups/shop/messages/placed/index.html"]
+    assert "shop.placed" in message.words("main")
+    assert "curl" in message.words("main"), "samples are there"
+    assert "Try a message" not in message.words("main")
+    assert "New version" not in message.words("main")
+    compared = found["schemagroups/shop/schemas/order/versions/2/-changes.html"]
+    assert "A better one" in compared.words("main")
+    assert len(message.all("form")) == 1
+    assert not found["endpoints/orders/index.html"].all("time"), "nobody said when"
+
+
+def test_a_large_collection_has_pages_that_follow_one_another(shop: dict[str, bytes]) -> None:
+    found = pages(shop)
+    met, name = [], "messagegroups/index.html"
+    while True:
+        page = found[name]
+        met += sorted(link for link in page.links() if link.startswith("g"))
+        if "next" not in page.links():
+            break
+        name = f"messagegroups/{page.links()['next']}"
+    assert met == sorted(MANY)
+    assert page.links()["previous"] == "-2.html"
+
+
+def test_documents_are_there_as_text_whatever_they_are(shop: dict[str, bytes]) -> None:
+    own = shop["schemagroups/shop/schemas/order/versions/2/document.txt"]
+    assert json.loads(own) == {"type": "object", "title": "A better one"}
+    assert "schemagroups/shop/schemas/order/document.txt" not in shop, "it is that of the default version"
+    entity = json.loads(shop["schemagroups/shop/schemas/order/versions/2/index.json"])
+    assert entity["xid"] == "/schemagroups/shop/schemas/order/versions/2"
+    assert not {"self", "createdat", "modifiedat"} & entity.keys()
+
+
+def test_the_same_registry_gives_the_same_bytes() -> None:
+    assert files(REGISTRY) == files(REGISTRY)
+
+
+def test_what_is_not_there_is_no_link() -> None:
+    dangling = {"usage": ["producer"], "messagegroups": ["/messagegroups/none", "/messagegroups/there"]}
+    found = files({"endpoints": {"e": dangling}, "messagegroups": {"there": {}}})
+    check(found)
+    page = pages(found)["endpoints/e/index.html"]
+    assert page.links()["/messagegroups/none"] == ""
+    assert page.links()["/messagegroups/there"] == "../../messagegroups/there/index.html"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_content_is_text(text: str) -> None:
+    found = files(hostile_registry(text))
+    check(found)
+    index = found["-/index.js"].decode()
+    assert index.isprintable() or set(index) <= set(map(chr, range(32, 0x110000))) | {"\n"}
+    head, equals, rest = index.partition(" = ")
+    assert (head, equals) == ("globalThis.signalbookIndex", " = ")
+    assert json.loads(rest.removesuffix(";\n"))["entries"]
+
+
+NAMES = {
+    "order": "order",
+    "Order-1.2_x~@": "Order-1.2_x~@",
+    "a:b": "a=3Ab",
+    "con": "=63on",
+    "NUL.txt": "=4EUL.txt",
+    "index.html": "=69ndex.html",
+    "Index.HTML": "=49ndex.HTML",
+    "document.txt": "=64ocument.txt",
+    "end.": "end=2E",
+    "..": "=2E=2E",
+    "-": "=2D",
+}
+
+
+@pytest.mark.parametrize(("part", "name"), NAMES.items())
+def test_names_are_such_as_any_disk_takes(part: str, name: str) -> None:
+    assert file_name(part) == name
+
+
+def test_long_names_are_cut_and_stay_different() -> None:
+    names = {file_name(":" * 127 + end) for end in "abc"}
+    assert len({name.casefold() for name in names}) == 3
+    assert all(len(name.encode()) <= 200 for name in names)
+
+
+def test_hostile_ids_are_files_inside_of_the_site() -> None:
+    ids = ["con", "a:b", "index.html", "index.json", "document.txt", "a..", "_", LONG, "z" * 64 + ":" * 64, "x.-2.html"]
+    schema = {"format": "Avro/1.11", "schema": {"type": "string"}}
+    found = files({"schemagroups": {name: {"schemas": {name: schema}} for name in ids}})
+    check(found)
+    assert len({name.casefold() for name in found}) == len(found)
+    for name in found:
+        assert not name.startswith("/")
+        assert all(len(part) <= 255 and part not in ("", ".", "..") for part in name.split("/"))
+
+
+def test_the_index_is_bounded_and_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = {f"field{at}": {"description": f"said{at} of{at}"} for at in range(40)}
+    schema = {"format": "JsonSchema/draft-07", "schema": {"properties": properties}}
+    with made({"schemagroups": {"g": {"schemas": {"s": schema, "t": schema}}}}) as whole:
+        list(whole.files())
+        assert whole.summary.left_out == ""
+        size = whole.summary.index_bytes
+        for most, left_out in (
+            (size - 100, "descriptions of fields"),
+            (size // 2, "fields, texts but names"),
+            (200, "fields, texts but names, and 1 of the entities"),
+        ):
+            monkeypatch.setattr(site, "MAX_INDEX", most)
+            found = {str(file.path): file.content for file in whole.files()}
+            assert len(found["-/index.js"]) < most + 120
+            assert whole.summary.left_out.startswith(left_out)
+            assert json.dumps(whole.summary.left_out) in found["-/index.js"].decode()
