@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from sqlglot import exp, parse_one
@@ -155,15 +155,30 @@ _BIGQUERY_REFUSES: Final = frozenset('!"$()*,./;?@[]\\^`{}~')
 
 
 def _column(column: TableColumn, dialect: SqlDialect) -> str:
-    parsed: exp.DataType = parse_one(column.type, read="spark", into=exp.DataType)
-    for name in (column.name, *(each.name for each in parsed.find_all(exp.Identifier))):
-        if dialect.plain_names and _BIGQUERY_REFUSES & set(name):
-            raise Inexpressible(f"a column may not be named {name!r}")
-    kind = dialect.convert(parsed)
-    made = f"{_quoted(column.name, dialect)} {kind.sql(dialect.name)}"
+    """Raises ``Inexpressible``."""
+    if dialect.plain_names:
+        _check_name(column.name)
+    made = f"{_quoted(column.name, dialect)} {_type(column.type, dialect.name)}"
     if dialect.apart or not column.description:
         return made
     return dialect.described.format(made, _literal(column.description, dialect))
+
+
+def _check_name(name: str) -> None:
+    if _BIGQUERY_REFUSES & set(name):
+        raise Inexpressible(f"a column may not be named {name!r}")
+
+
+# Messages have many types in common, of hundreds of members: to read one again takes longer than all else.
+@lru_cache(maxsize=4096)
+def _type(text: str, dialect: str) -> str:
+    """A type of Spark's in a dialect. Raises ``Inexpressible``."""
+    chosen = DIALECTS[dialect]
+    parsed: exp.DataType = parse_one(text, read="spark", into=exp.DataType)
+    if chosen.plain_names:
+        for each in parsed.find_all(exp.Identifier):
+            _check_name(each.name)
+    return chosen.convert(parsed).sql(dialect)
 
 
 def _quoted(name: str, dialect: SqlDialect) -> str:
