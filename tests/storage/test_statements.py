@@ -44,6 +44,7 @@ HOT = (
     "in_force",
     "identified",
     "groups",
+    "current_entries",
     "texts",
     "candidates",
     "referrers",
