@@ -134,12 +134,13 @@ _LONGEST: Final = 128
 
 def modern_reference(text: str) -> str:
     """``text`` with today's names, as an xid if it points into its own document; anything else as it is."""
-    path = text.removeprefix("#")
+    path, mark, fragment = text.removeprefix("#").partition("#")
     if not path.startswith("/"):
         return text
     segments = [segment.replace("~1", "/").replace("~0", "~") for segment in path[1:].split("/")]
     named = _named(segments)
-    return "/" + "/".join(named) if named[0] in _KNOWN else text
+    # The fragment points into the document of the schema, whose names are its own.
+    return f"/{'/'.join(named)}{mark}{fragment}" if named[0] in _KNOWN else text
 
 
 def legal_id(id: str) -> str:

@@ -14,6 +14,11 @@ from signalbook.xid import check_id
         ("#/definitionGroups/g/definitions/d", "/messagegroups/g/messages/d"),  # I-6
         ("#/schemagroups/g/schemas/s/versions/1", "/schemagroups/g/schemas/s/versions/1"),  # I-3
         ("/schemaGroups/g/schema/s/version/3", "/schemagroups/g/schemas/s/versions/3"),  # L-5
+        (
+            "/schemagroups/g/schemas/web hooks#/definitions/a~1b/version",
+            "/schemagroups/g/schemas/web_hooks#/definitions/a~1b/version",
+        ),
+        ("#/schemaGroups/g/schema/s#/definitions/x", "/schemagroups/g/schemas/s#/definitions/x"),
         ("#/messagegroups/a~1b", "/messagegroups/a_b"),
         ("/messagegroups/g/messages/myMessage definition", "/messagegroups/g/messages/myMessage_definition"),  # L-4
         ("https://example.com/definitionGroups/g", "https://example.com/definitionGroups/g"),
