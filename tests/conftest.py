@@ -62,6 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=3, help="how often tests/test_killing.py kills a server")
     parser.addoption("--every-request", type=int, metavar="N", help="kill drivers with each N-th request to a store")
     parser.addoption("--cluster", action="store_true", help="also run tests/pipeline/test_cluster.py")
+    parser.addoption("--pictures", action="store_true", help="make the pictures of docs/ui.md anew")
 
 
 def pytest_collection_finish() -> None:

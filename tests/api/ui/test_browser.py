@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -36,6 +37,8 @@ OPTIONS = (
 )
 AUDIT = "async () => (await axe.run()).violations.map(v => [v.id, v.nodes.map(n => n.html)])"
 _PATIENT = 120_000
+ROOT = Path(__file__).parents[3]
+EXAMPLES, DOCS = ROOT / "examples" / "orders" / "orders.xreg.yaml", ROOT / "docs"
 POLICY = {
     "rules": [
         {"who": ["subject:root"], "role": "administrator"},
@@ -348,3 +351,54 @@ def test_the_graph_is_walked_and_a_change_is_tried(browser: Browser, url: str) -
         page.get_by_role("button", name="Try it").click()
         expect(page.locator("#tried")).to_have_text("It breaks something", timeout=_PATIENT)
         accessible(page)
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The explorer of the examples, with a second version of a schema and a pipeline that landed their messages."""
+    message = "/messagegroups/shop.orders/messages/shop.order.placed"
+    with serving(tmp_path_factory.mktemp("orders")) as root:
+        command = (sys.executable, "-m", "signalbook", "import", str(EXAMPLES), "--server", root)
+        subprocess.run(command, check=True, capture_output=True)
+        for hour, rejected in enumerate((0, 2, 1, 0, 12, 40, 9, 1)):
+            landed = 900 + 37 * hour
+            times = {"oldest": f"2026-11-24T{hour:02}:00:00Z", "newest": f"2026-11-24T{hour:02}:59:00Z", "seconds": 4.0}
+            reasons = {"schema_violation": rejected} if rejected else {}
+            share = round(rejected / (landed + rejected), 6)
+            by_message = {"landed": landed, "rejected": rejected, "rejected_share": share, "reasons": reasons}
+            example = {"source": "orders", "position": 7, "message": "-5 is less than 0", "excerpt": '{"total":-5}'}
+            violation = {"definition": message, "path": "/total", "rule": "minimum", "messages": rejected}
+            sent = report(
+                f"b{hour}",
+                finished=f"2026-11-24T{hour + 1:02}:00:00Z",
+                read=landed + rejected,
+                landed=landed,
+                dead_lettered=rejected,
+                lag=times,
+                by_message={message: by_message},
+                reasons=reasons,
+                violations=[{**violation, "example": example}] if rejected else [],
+            )
+            httpx.post(f"{root}/pipelines/orders/reports", json=sent, timeout=120).raise_for_status()
+        yield f"{root}/ui"
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("message", "/messagegroups/shop.orders/messages/shop.order.placed"),
+        ("search", "/-/search?q=order"),
+        ("relations", "/-/relations/schemagroups/shop.orders/schemas/placed"),
+        ("pipeline", "/-/pipelines/orders"),
+    ],
+)
+def test_the_pictures_in_the_documentation(
+    browser: Browser, orders: str, tmp_path: Path, pytestconfig: pytest.Config, name: str, path: str
+) -> None:
+    """``pytest --pictures`` makes them anew; without it they are there, and their pages still show without a fault."""
+    folder = DOCS / "images" if pytestconfig.getoption("pictures") else tmp_path
+    with opened(browser, orders + path, width=1100) as page:
+        page.screenshot(path=folder / f"{name}.png", animations="disabled")
+    assert 10_000 < (folder / f"{name}.png").stat().st_size < 150_000
+    assert (DOCS / "images" / f"{name}.png").stat().st_size < 150_000
+    assert f"](images/{name}.png)" in (DOCS / "ui.md").read_text(encoding="utf-8")

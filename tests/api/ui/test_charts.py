@@ -30,6 +30,7 @@ def test_bars_stand_on_each_other_in_proportion() -> None:
         ("dead", 50, 50),
     ]
     assert (chart.top, chart.first, chart.last) == ("80", "a", "b")
+    assert (chart.bars[0].x, chart.bars[-1].x + chart.bars[-1].width) == (0, WIDTH), "where their labels are"
     assert chart.bars[0].title == "a: 60 landed"
 
 

@@ -52,7 +52,9 @@ class Chart:
 def stacked(title: str, kinds: Sequence[tuple[str, str]], columns: Sequence[Column], unit: str = "") -> Chart:
     """A column of bars for each of ``columns``, from left to right; ``kinds`` are their classes and names."""
     most = max((sum(column.values) for column in columns), default=0)
-    slot = min(WIDTH / max(len(columns), 1), _WIDEST)
+    width = round(min(WIDTH / max(len(columns), 1), _WIDEST) * (1 - _GAP), 2)
+    # The first stands at the left end and the last at the right one, where their labels are.
+    step = (WIDTH - width) / max(len(columns) - 1, 1)
     bars: list[Bar] = []
     for place, column in enumerate(columns):
         reached = 0.0
@@ -64,9 +66,9 @@ def stacked(title: str, kinds: Sequence[tuple[str, str]], columns: Sequence[Colu
                 Bar(
                     kind=kind,
                     title=f"{column.label}: {number(value)}{unit} {name}",
-                    x=round(place * slot, 2),
+                    x=round(place * step, 2),
                     y=round(max(0.0, HEIGHT - reached - height), 2),
-                    width=round(slot * (1 - _GAP), 2),
+                    width=width,
                     height=round(height, 2),
                 )
             )
