@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tests.access.issuer import AUDIENCE, ED_KEY, FakeIssuer, fake_issuer, raw_token
 
+from signalbook.access import login
 from signalbook.access.base import AuthenticationUnavailable, Unauthenticated
 from signalbook.access.login import LoginAttempt, LoginClient, LoginFailed
 from signalbook.access.oidc import TokenVerifier
@@ -212,11 +213,15 @@ def test_without_its_groups_nobody_gets_in(issuer: FakeIssuer) -> None:
         finish(issuer, client(issuer), {"groups": None})
 
 
-def test_an_issuer_that_is_away(issuer: FakeIssuer) -> None:
+def test_an_issuer_that_is_away(issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who begins a login does not wait for it when somebody has just done so in vain."""
     found = client(issuer)
     issuer.away = True
-    with pytest.raises(AuthenticationUnavailable, match="503"):
-        found.begin(CALLBACK, "/ui")
+    for _ in range(3):
+        with pytest.raises(AuthenticationUnavailable, match="503"):
+            found.begin(CALLBACK, "/ui")
+    assert len(issuer.asked) == 1
+    monkeypatch.setattr(login, "PAUSE", 0.0)
     issuer.away = False
     assert found.begin(CALLBACK, "/ui")
     issuer.away = True

@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from signalbook.access.base import AuthenticationUnavailable, Unauthenticated
 from signalbook.access.oidc import (
     FRESH,
+    PAUSE,
     STALE,
     IssuerError,
     TokenVerifier,
@@ -116,6 +117,7 @@ class LoginClient:
         known = self._id and settings.login in ("on", "issuer")
         self.issuer = (settings.login_issuer or settings.oidc_issuers[0]) if known else ""
         self._known: tuple[float, JSONObject] | None = None
+        self._failed: tuple[float, str] | None = None
         self._lock = threading.Lock()
 
     def begin(self, callback: str, back: str) -> tuple[str, LoginAttempt]:
@@ -249,14 +251,27 @@ class LoginClient:
             if self._known is not known and self._known is not None:
                 return self._known[1]
             try:
-                with _asking(self.issuer) as http:
-                    found = discover(http, self.issuer)
+                found = self._asked()
             except AuthenticationUnavailable:
                 if known is not None and time.monotonic() - known[0] < STALE:
                     return known[1]
                 raise
             self._known = (time.monotonic(), found)
             return found
+
+    def _asked(self) -> JSONObject:
+        """What the issuer says of itself now, unless it could not be asked a moment ago.
+
+        Anybody may begin logins, and each would wait for an issuer that does not answer, one after the other.
+        """
+        if self._failed is not None and time.monotonic() - self._failed[0] < PAUSE:
+            raise AuthenticationUnavailable(self._failed[1])
+        try:
+            with _asking(self.issuer) as http:
+                return discover(http, self.issuer)
+        except AuthenticationUnavailable as error:
+            self._failed = (time.monotonic(), str(error))
+            raise
 
 
 @contextmanager

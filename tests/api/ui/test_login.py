@@ -13,7 +13,9 @@ from tests.access.issuer import fake_issuer
 
 from signalbook.access import sessions
 from signalbook.access.base import Identity
+from signalbook.access.login import LoginClient
 from signalbook.access.sessions import LoggedIn
+from signalbook.storage.base import StorageBusy
 from signalbook.storage.store import Store
 from signalbook.values import now
 
@@ -373,6 +375,28 @@ def test_a_login_at_an_issuer(store: Store, serve: Serve) -> None:
         assert query["id_token_hint"] == [hint]
         entries = client.get("/audit", headers=ADMINISTRATOR).json()
         assert {"login", "logout"} <= {each["action"] for each in entries if each["who"] == "ann"}
+
+
+def test_who_logs_out_is_out_be_the_issuer_busy_or_not(
+    store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others wait for an issuer that is slow, until there is no turn any more."""
+
+    def busy(*_: str) -> str:
+        raise StorageBusy("no turn")
+
+    monkeypatch.setattr(LoginClient, "logout_url", busy)
+    issuer = "http://127.0.0.1:9"
+    issuers = {"oidc_issuers": (issuer,), "oidc_audience": ("x",), "login_client_id": "us"}
+    client = serve(store, model="default", base_url=ROOT, **PROXIED, **issuers)
+    put_policy(store, OPEN)
+    with store.write() as transaction:
+        who = LoggedIn(identity=Identity(subject="ann", issuer=issuer))
+        _, secret = sessions.begin(transaction.sessions, who, now(), 1.0)
+    visitor = Visitor(client, {SESSION: secret})
+    answer = visitor.log_out()
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{ROOT}/ui/-/login?out=yes")
+    assert SESSION not in visitor.cookies
 
 
 def test_without_a_policy_nobody_logs_in(store: Store, serve: Serve) -> None:

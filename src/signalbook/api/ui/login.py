@@ -37,6 +37,7 @@ from signalbook.api.ui.pages import IDENTITY, LOGIN, PATH, SECURITY, Crumb, Form
 from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
 from signalbook.storage.audit import AuditEntry
+from signalbook.storage.base import StorageBusy
 from signalbook.storage.sessions import StoredSession
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import ROOT
@@ -242,8 +243,8 @@ class LoginPages:
             return ""
         try:
             return await self._kernel.issuers.read(partial(self._client.logout_url, hint, back))
-        except AuthenticationUnavailable as error:
-            _LOG.warning("%s", error)
+        except (AuthenticationUnavailable, StorageBusy) as error:
+            _LOG.warning("the issuer's logout: %s", error)
             return ""
 
     def _recorded(self, session: Session, entry: AuditEntry) -> list[AuditEntry]:
