@@ -231,6 +231,7 @@ def test_a_login_leads_to_own_pages_alone(client: Client, store: Store) -> None:
     for back in (
         *("https://evil.example", "//evil.example", "/\\evil.example", "/ui\\evil", "/uievil", "javascript:alert(1)"),
         *("/", "/messagegroups", "/ui/-/login?back=/ui", "/ui/-/logout", "/ui/\r\nSet-Cookie: a=b", "/ui/\u202e", ""),
+        *("/ui/../x", "/ui/%2e%2E/x", "/ui/a/.././../x", "/ui/..", "/ui/-/./login", "/../ui/x", "/ui/../../ui/x"),
         "/ui/" + "x" * 1000,
     ):
         visitor = Visitor(client)

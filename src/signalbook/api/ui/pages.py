@@ -252,9 +252,12 @@ def back_to(scope: Scope) -> str:
 
 def is_page(path: str) -> bool:
     """Whether a path, with its query, is of the explorer: nobody is sent anywhere else."""
-    # Behind the URL of the registry it cannot name another host, and it cannot end the header that it is in.
+    # Behind the URL of the registry it cannot name another host, and it cannot end the header that it is in. By dots,
+    # which browsers resolve, it would lead to something else on the same host.
     page = path == PATH or path.startswith((f"{PATH}/", f"{PATH}?"))
-    return page and len(path) <= _BACK and path.isascii() and path.isprintable() and "\\" not in path
+    steps = path.partition("?")[0].partition("#")[0].lower().replace("%2e", ".").split("/")
+    dots = "." in steps or ".." in steps
+    return page and not dots and len(path) <= _BACK and path.isascii() and path.isprintable() and "\\" not in path
 
 
 def _about_access(error: Exception, scope: Scope, settings: Settings) -> dict[str, Any]:
