@@ -152,7 +152,7 @@ def test_the_cookie_is_out_of_reach(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", base_url="https://example.com/r", allow_hosts=("r.example",))
     client.put("/messagegroups/g", {})
     cookie = show(client, "/-/edit/messagegroups/g").headers["set-cookie"]
-    assert re.fullmatch(r"__Host-signalbook-form=[\w-]{43}; HttpOnly; SameSite=Strict; Path=/; Secure", cookie)
+    assert re.fullmatch(r"__Host-signalbook-form=[\w-]{43}; HttpOnly; SameSite=Lax; Path=/; Secure", cookie)
 
 
 def test_only_who_may_write_sees_a_form(store: Store, serve: Serve) -> None:

@@ -25,10 +25,13 @@ PAGES: Final = "/ui"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cookie:
-    """A cookie of this server, which no script reads. ``same_site`` is ``Lax`` or ``Strict``."""
+    """A cookie of this server, which no script reads, and which comes with no form or request of other pages.
+
+    It is ``Lax``, so that it comes with links of other pages, such as the issuer's: who follows one is logged in, and
+    keeps the cookie that the forms in his other tabs are bound to.
+    """
 
     name: str
-    same_site: str
 
     def of(self, scope: Scope, root: str) -> str:
         """Its value in a request to the registry at ``root``, empty if it is not there."""
@@ -42,7 +45,7 @@ class Cookie:
         """The header that sets it; without ``seconds`` it lasts as long as the browser runs."""
         lasts = "" if seconds is None else f"; Max-Age={seconds}"
         secure = "; Secure" if _is_https(root) else ""
-        text = f"{_name(self.name, root)}={value}; HttpOnly; SameSite={self.same_site}; Path=/{lasts}{secure}"
+        text = f"{_name(self.name, root)}={value}; HttpOnly; SameSite=Lax; Path=/{lasts}{secure}"
         return "Set-Cookie", text
 
     def removed(self, root: str) -> Header:
@@ -50,8 +53,7 @@ class Cookie:
         return self.set("", root, seconds=0)
 
 
-SESSION: Final = Cookie(name="signalbook-session", same_site="Lax")
-"""Lax: whoever comes from another page, such as that of the issuer, is logged in; what other pages send is not."""
+SESSION: Final = Cookie(name="signalbook-session")
 
 
 def session_secret(scope: Scope, root: str) -> str:

@@ -20,7 +20,7 @@ from signalbook.api.kernel.responses import Header
 from signalbook.api.kernel.routing import Kernel
 from signalbook.engine.engine import Session
 
-FORM: Final = Cookie(name="signalbook-form", same_site="Strict")
+FORM: Final = Cookie(name="signalbook-form")
 _KEY: Final = "ui/forms"
 _BYTES: Final = 32
 FORGED: Final = (

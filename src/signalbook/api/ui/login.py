@@ -45,7 +45,7 @@ from signalbook.xid import ROOT
 ISSUER: Final = f"{LOGIN}/issuer"
 CALLBACK: Final = f"{LOGIN}/callback"
 LOGOUT: Final = f"{PATH}/-/logout"
-ATTEMPT: Final = Cookie(name="signalbook-login", same_site="Lax")
+ATTEMPT: Final = Cookie(name="signalbook-login")
 _LOG: Final = logging.getLogger("signalbook.access")
 _MOST_BYTES: Final = 8192
 _FIELDS: Final = 5
