@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 from tests.api.test_pipelines import report
 
+from signalbook.api import impact as impact_api
+from signalbook.api.impact import trial_document
 from signalbook.storage.store import Store
+from signalbook.values import JSONObject
 
 from .conftest import ADMINISTRATOR, PROXIED, put_policy
 
@@ -150,6 +156,31 @@ def test_trying_takes_no_more_than_reading_and_shows_no_more(strict: Client) -> 
     assert (found["outcome"], found["dependents"], found["pipelines"]) == ("breaks", [], [])
     assert MESSAGE not in json.dumps(found)
     assert attempt(strict, CHANGED, f"xid={MESSAGE}", ANN).status_code == 404
+
+
+def test_trials_keep_nobody_else_waiting(strict: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may take a minute, and whoever may read may ask for many."""
+    begun: list[Any] = []
+    go = threading.Event()
+
+    def slow(*given: Any) -> JSONObject:
+        begun.append(given)
+        go.wait(60)
+        return trial_document(*given)
+
+    monkeypatch.setattr(impact_api, "trial_document", slow)
+
+    async def asked() -> list[int]:
+        transport = httpx.ASGITransport(app=strict.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://r.example", headers=ADMINISTRATOR) as http:
+            tasks = [asyncio.create_task(http.post(f"/impact?xid={SCHEMA}", json=CHANGED)) for _ in range(10)]
+            while not begun:
+                await asyncio.sleep(0.01)
+            read, held = await http.get("/export"), len(begun)
+            go.set()
+            return [read.status_code, held, *(each.status_code for each in await asyncio.gather(*tasks))]
+
+    assert strict.run(asked()) == [200, 1, *[200] * 10]
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ class ImpactAPI:
         check = partial(check_candidate, candidate=candidate, access=request.access, root=request.root)
         about, large = (candidate.target.resource,), len(candidate.content) > LARGE
         checked = await self._kernel.commit(check, alone=large, about=about)
-        return await self._kernel.workers.read(partial(trial_document, self.context(request), checked))
+        return await self._kernel.trials.read(partial(trial_document, self.context(request), checked))
 
     async def _get(self, request: HTTPRequest) -> Response:
         _check_parameters(request, _PARAMETERS)

@@ -83,8 +83,9 @@ class Kernel:
     one that answers from this process's own memory and disk in microseconds, wrong for one across a network. Requests
     with large bodies go to ``large_requests``. What is written is ``held`` to what one API was told for all.
     ``small_work`` and ``large_work`` are for what writes leave for later: threads of their own, so that what is large
-    keeps nobody else waiting, and few of them, since each slows down all that runs. ``issuers`` are for logins: what is
-    asked there may take seconds.
+    keeps nobody else waiting, and few of them, since each slows down all that runs. ``trials`` are for changes that are
+    only tried, which takes as long: one at a time, since whoever may read may ask for many. ``issuers`` are for logins:
+    what is asked there may take seconds.
     """
 
     engine: Engine
@@ -93,6 +94,7 @@ class Kernel:
     workers: Workers
     small_work: Workers
     large_work: Workers
+    trials: Workers
     issuers: Workers
     commits: Commits[Batch]
     cache: CachedResponses = field(default_factory=CachedResponses)
@@ -133,6 +135,7 @@ class Kernel:
             workers=workers,
             small_work=Workers(threads=2, timeout=settings.request_timeout, name="work"),
             large_work=Workers(threads=1, timeout=settings.request_timeout, name="work"),
+            trials=Workers(threads=1, timeout=settings.request_timeout, name="trial"),
             issuers=Workers(threads=4, timeout=settings.request_timeout, name="issuer"),
             commits=Commits(engine.batch, Batch.expect, timeout=settings.request_timeout),
             freshness=freshness,
@@ -186,7 +189,7 @@ class Kernel:
         if self.large_requests is not None:
             self.large_requests.close()
         self.commits.close()
-        for each in (self.workers, self.small_work, self.large_work, self.issuers):
+        for each in (self.workers, self.small_work, self.large_work, self.trials, self.issuers):
             each.close()
         self.authenticator.usage.stop()
 
