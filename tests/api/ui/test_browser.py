@@ -237,6 +237,20 @@ def test_a_site_reads_without_scripts(browser: Browser, folder: str) -> None:
         assert page.locator("h1").inner_text() == "The workshop"
 
 
+def test_a_newcomer_finds_where_a_message_is_sent_and_what_a_change_breaks(browser: Browser, url: str) -> None:
+    """Tasks 3, 4 and 6 of docs/ui-tasks.md, by what there is to read."""
+    with opened(browser, f"{url}/messagegroups/shop/messages/placed") as page:
+        page.locator("aside").get_by_role("link", name="orders", exact=True).click()
+        assert page.locator("h1").inner_text() == "orders"
+        page.goto(f"{url}/schemagroups/shop/schemas/order")
+        expect(page.locator("aside")).to_contain_text("placed message")
+        page.get_by_role("link", name="try a change").click()
+        expect(page.get_by_label("The document of a new version")).to_be_in_viewport()
+        page.get_by_label("The document of a new version").fill('{"type": "string"}')
+        page.get_by_role("button", name="Try it").click()
+        expect(page.get_by_role("heading", name="It breaks something")).to_be_in_viewport()
+
+
 def test_a_message_is_tried_in_place(browser: Browser, url: str) -> None:
     with opened(browser, f"{url}/messagegroups/shop/messages/placed") as page:
         page.get_by_role("link", name="Try a message of your own").click()

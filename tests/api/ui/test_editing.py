@@ -215,6 +215,12 @@ def test_a_document_becomes_a_new_version(explorer: Client) -> None:
     assert explorer.get(f"{SCHEMA}/versions/best$details").json()["format"] == "JsonSchema/draft-07"
 
 
+def test_a_check_of_a_document_leads_to_what_it_would_break(explorer: Client) -> None:
+    form = opened(explorer, f"{SCHEMA}/versions") | {"document": '{"type": "string"}'}
+    page = refused(explorer, f"{SCHEMA}/versions", form, 200, "check")
+    assert page.links()["try the change there"] == f"/ui/-/impact{SCHEMA}#try-a-change"
+
+
 def test_an_incompatible_document_is_explained(explorer: Client) -> None:
     explorer.send("PATCH", f"{SCHEMA}/meta", json={"compatibility": "backward"})
     path = f"{SCHEMA}/versions"

@@ -41,6 +41,19 @@ def test_it_shows_the_way_to_the_json(explorer: Client) -> None:
         assert explorer.get(page.links()[path]).json()["xid"] == path
 
 
+def test_what_refers_to_an_entity_is_beside_it(explorer: Client) -> None:
+    assert "Used by placed message" in show(explorer, "/schemagroups/shop/schemas/order").words("aside")
+    message = show(explorer, "/messagegroups/shop/messages/placed")
+    assert "Used by orders endpoint: producer" in message.words("aside")
+    assert message.links()["orders"] == "/ui/endpoints/orders"
+    assert "Used by" not in show(explorer, "/endpoints/orders").words("aside")
+
+
+def test_versions_are_called_after_their_resource(explorer: Client) -> None:
+    assert show(explorer, "/schemagroups/shop/schemas/order/versions/2").words("h1") == "order, version 2"
+    assert show(explorer, "/-/edit/schemagroups/shop/schemas/order/versions/2").words("h1") == "Edit order, version 2"
+
+
 def test_documents_are_highlighted_and_laid_out(explorer: Client) -> None:
     page = show(explorer, "/schemagroups/shop/schemas/order/versions/1")
     code = next(each for each in page.all("code") if each.get("id") == "text")

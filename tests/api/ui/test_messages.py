@@ -81,7 +81,7 @@ def test_properties_say_what_is_required_fixed_templated_and_inherited(explorer:
     assert found["source"].startswith("source required /shops/{shop} template from base Which shop")
     assert "required" in found["time"]
     assert "from base" in found["time"]
-    assert "open" in found["time"]
+    assert "any" in found["time"]
     assert "from" not in found["type"]
     assert "Every CloudEvent has it." in found["id"]
     assert "paid fixed" in found["topic"]

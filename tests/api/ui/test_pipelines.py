@@ -64,6 +64,13 @@ def test_a_report_shows_at_once(explorer: Client) -> None:
     assert page.headers["cache-control"] == "no-store"
 
 
+def test_dead_letters_of_no_definition_are_counted(explorer: Client) -> None:
+    """Nothing in ``by_message`` has them."""
+    put_reports(explorer, large("b4", PLACED, 8, 0) | {"read": 10, "dead_lettered": 2, "reasons": {"no_match": 2}})
+    words = show(explorer, "/-/pipelines/orders").words("main")
+    assert "Why messages became dead letters 4 no_match no definition fits them" in words
+
+
 def test_batches_are_bars_and_rows(explorer: Client) -> None:
     put_reports(explorer, large("b3", PLACED, 8, 2))
     page = show(explorer, "/-/pipelines/orders")

@@ -19,6 +19,7 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
+from signalbook.api.ui.entities import title_of
 from signalbook.api.ui.forms import Entered, Field, Form, Posted, form_of, shown_field
 from signalbook.api.ui.formtokens import FORGED, FormToken, FormTokens
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs
@@ -70,6 +71,7 @@ class VerdictContent:
 class EditContent:
     """A form as it was filled in, and what came of it; ``conflict`` says that the entity changed meanwhile.
 
+    ``impact`` is the page where a document can be tried on what depends on the entity, if this form has a document.
     ``forged`` is why it was not taken, where it came without the right token.
     """
 
@@ -82,6 +84,7 @@ class EditContent:
     fields: tuple[Field, ...]
     conflict: bool
     verdict: VerdictContent | None
+    impact: str
     forged: str = ""
 
 
@@ -213,7 +216,7 @@ def _content(
     new = xid.kind is Kind.VERSIONS
     return EditContent(
         kind=f"{singular} {xid.kind}" if xid.resource_id and not new else singular,
-        title=f"New version of {xid.resource_id}" if new else f"Edit {xid.id}",
+        title=f"New version of {xid.resource_id}" if new else f"Edit {title_of(xid)}",
         xid=str(xid),
         action=f"/-/edit{xid}",
         token=token.text,
@@ -222,6 +225,7 @@ def _content(
         fields=tuple(replace(each, wrong=each.id in wrong) for each in shown or form.fields),
         conflict=conflict,
         verdict=said,
+        impact=f"/-/impact{xid.resource}#try-a-change" if any(each.name == "document" for each in form.fields) else "",
     )
 
 

@@ -23,6 +23,8 @@ from signalbook.xid import Kind, Xid
 _MEMBERS: Final = 20
 _VERSIONS: Final = 10
 _LABELS: Final = 40
+_USERS: Final = 10
+_ENDPOINTS: Final = "endpoints"
 _TITLE: Final = 200
 _TEXT: Final = 4000
 _HEAD: Final = frozenset(
@@ -58,10 +60,20 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UserLink:
+    """What refers to an entity; ``words`` are how an endpoint is used and reached."""
+
+    kind: str
+    text: str
+    href: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
     """What an entity is: the head of its page. ``deprecated`` has the details of that, if it is.
 
-    ``related`` says that it has a page of relations.
+    ``related`` says that it has a page of relations, ``tried`` that a change of its document can be tried there.
     """
 
     kind: str
@@ -74,6 +86,8 @@ class Heading:
     facts: tuple[Fact, ...]
     edits: tuple[Edit, ...]
     related: bool
+    tried: bool
+    users: tuple[UserLink, ...]
     json: str
 
 
@@ -135,7 +149,7 @@ def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject)
     collection = xid.resource.parent if xid.resource_id else xid.parent
     return Heading(
         kind=f"{singular} {xid.kind}" if xid.kind in (Kind.VERSION, Kind.META) else singular,
-        title=str(shown.get("name") or xid.id)[:_TITLE],
+        title=title_of(xid, str(shown.get("name") or ""))[:_TITLE],
         xid=str(xid),
         description=str(shown.get("description", ""))[:_TEXT],
         documentation=values.shown(documentation, _URL) if documentation else None,
@@ -144,8 +158,36 @@ def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject)
         facts=tuple(_facts(xid, shown, meta)),
         edits=tuple(_edits(view, xid, meta)),
         related=xid.kind is not Kind.META,
+        tried=_documented(view.model, xid),
+        users=tuple(_users(view, xid)),
         json=_json_path(view.model, xid),
     )
+
+
+def title_of(xid: Xid, name: str = "") -> str:
+    """What to call an entity: a Version has an id that says little without that of its Resource."""
+    if xid.kind in (Kind.VERSION, Kind.META):
+        return f"{name or xid.resource_id}, {'version ' * (xid.kind is Kind.VERSION)}{xid.id}"
+    return name or xid.id
+
+
+def _users(view: View, xid: Xid) -> Iterator[UserLink]:
+    """What refers to a Group or a Resource, endpoints first: through them a message is sent."""
+    if xid.kind not in (Kind.GROUP, Kind.RESOURCE):
+        return
+    found = [each.xid for each in view.direct_dependents(xid, _USERS)]
+    rows = view.reader.get_many([each for each in found if each.group_type == _ENDPOINTS and each.kind is Kind.GROUP])
+    for user in sorted(found, key=lambda each: each not in rows):
+        kind = view.model.resource_type(user) or view.model.group_type(user)
+        said = rows[user].attributes if user in rows else {}
+        usage = said.get("usage")
+        words = (str(said.get("protocol") or ""), *(map(str, usage) if isinstance(usage, list) else ()))
+        yield UserLink(
+            kind=kind.singular if kind is not None else "entity",
+            text=title_of(user)[:_TITLE],
+            href=str(user),
+            words=", ".join(each[:_TITLE] for each in words if each),
+        )
 
 
 def _facts(xid: Xid, shown: JSONObject, meta: JSONObject) -> Iterator[Fact]:
@@ -186,9 +228,12 @@ def _edits(view: View, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
 
 def _json_path(model: Model, xid: Xid) -> str:
     """Where the entity is as JSON, below the root of the registry."""
+    return f"{xid}$details" if _documented(model, xid) else str(xid)
+
+
+def _documented(model: Model, xid: Xid) -> bool:
     kind = model.resource_type(xid)
-    documented = kind is not None and kind.hasdocument and xid.kind in (Kind.RESOURCE, Kind.VERSION)
-    return f"{xid}$details" if documented else str(xid)
+    return kind is not None and kind.hasdocument and xid.kind in (Kind.RESOURCE, Kind.VERSION)
 
 
 def _attributes(

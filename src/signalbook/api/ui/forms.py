@@ -217,7 +217,9 @@ class NewVersionForm:
         others = {name: value for name, value in stored.items() if name not in _MANAGED | managed | own | apart}
         text = msgspec.json.format(dump_json(others), indent=2).decode()
         fields = [
-            Field(name="versionid", label="Id of the new version", value="", hint="Nothing for the next number."),
+            Field(
+                name="versionid", label="Id of the new version", value="", hint="Leave it empty for the next number."
+            ),
             *((_document(view, xid / default, stored)) if kind.hasdocument else ()),
             _code("attributes", "Other attributes, as JSON" if kind.hasdocument else "Attributes, as JSON", text),
         ]

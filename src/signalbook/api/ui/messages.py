@@ -46,7 +46,7 @@ _SECTIONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyRow:
-    """One property. ``how`` is fixed, template or open; ``origin`` is the page of the base that says it, if any."""
+    """One property. ``how`` is fixed, template or any; ``origin`` is the page of the base that says it, if any."""
 
     name: str
     how: str
@@ -158,7 +158,7 @@ def _row(
     value = "" if declared.value is None else str(declared.value)
     return PropertyRow(
         name=name,
-        how="template" if template is not None else "fixed" if declared.value is not None else "open",
+        how="template" if template is not None else "fixed" if declared.value is not None else "any",
         value=value[:_LONGEST],
         type=declared.type,
         required=declared.required,
@@ -184,7 +184,7 @@ def _says(section: JSON, name: str) -> bool:
 def _demanded(name: str) -> PropertyRow:
     return PropertyRow(
         name=name,
-        how="open",
+        how="any",
         value="",
         type="string" if name != "source" else "urireference",
         required=True,

@@ -38,6 +38,7 @@ _SIZE: Final = 8 * 1024 * 1024
 _SEARCHED: Final = 100
 """Pipelines whose newest reports are looked at for one definition."""
 _VIOLATIONS: Final = 20
+_REASONS: Final = 20
 _DEFINITIONS: Final = 50
 _TEXT: Final = 300
 _LAST: Final = 2**63 - 1
@@ -116,6 +117,7 @@ class PipelineContent:
     name: str
     batches: tuple[BatchLine, ...]
     charts: tuple[Chart, ...]
+    reasons: tuple[tuple[str, str], ...]
     violations: tuple[ViolationLine, ...]
     definitions: tuple[DefinitionLine, ...]
     more_definitions: int
@@ -189,6 +191,7 @@ class PipelinePages:
             name=name,
             batches=tuple(_batch(name, *each) for each in batches),
             charts=_charts(batches[::-1]),
+            reasons=_reasons(reports),
             violations=_violations(reports),
             definitions=tuple(replace(line, href=line.xid) if line.xid in there else line for line in shown),
             more_definitions=len(definitions) - len(shown),
@@ -357,6 +360,12 @@ def _definitions(reports: Sequence[BatchReport]) -> list[DefinitionLine]:
         )
         for xid in order
     ]
+
+
+def _reasons(reports: Sequence[BatchReport]) -> tuple[tuple[str, str], ...]:
+    """Dead letters by reason over all batches, those of no definition among them."""
+    count = sum((Counter(report.reasons) for report in reports), Counter[str]())
+    return tuple((reason[:_TEXT], number(letters)) for reason, letters in count.most_common(_REASONS))
 
 
 def _violations(reports: Sequence[BatchReport]) -> tuple[ViolationLine, ...]:

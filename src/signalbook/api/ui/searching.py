@@ -23,10 +23,14 @@ _LINE: Final = 240
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnippetLine:
-    """Where a hit matched, and the text there in pieces, of which every second one is what was looked for."""
+    """Where a hit matched, and the text there in pieces, of which every second one is what was looked for.
+
+    ``member`` says that ``path`` is one in a schema, not an attribute.
+    """
 
     path: str
     pieces: tuple[str, ...]
+    member: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +113,8 @@ def _row(hit: SearchHit) -> HitRow:
         deprecated=bool(shown["deprecated"]),
         words=tuple(str(shown[name]) for name in ("format", "envelope", "protocol") if name in shown),
         snippets=tuple(
-            SnippetLine(path=each.path, pieces=tuple(_pieces(each.text, each.ranges))) for each in hit.snippets
+            SnippetLine(path=each.path, pieces=tuple(_pieces(each.text, each.ranges)), member=each.member)
+            for each in hit.snippets
         ),
     )
 

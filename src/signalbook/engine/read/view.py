@@ -30,7 +30,7 @@ from signalbook.engine.read.inlining import (
 from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, by_id_backward, sorted_by
 from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointer
 from signalbook.engine.search.finding import Search, SearchPage, search
-from signalbook.engine.search.impact import MAX_DEPTH, Impact, find_impact
+from signalbook.engine.search.impact import MAX_DEPTH, Dependent, Impact, direct_dependents, find_impact
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.audit import AuditEntry, AuditQuery
@@ -125,6 +125,10 @@ class View:
     def impact(self, xid: Xid, depth: int = MAX_DEPTH) -> Impact:
         """What depends on an entity, up to ``depth`` steps away. Raises ``not_found``."""
         return find_impact(self._transaction.index, self.reader, xid, self.access, depth)
+
+    def direct_dependents(self, xid: Xid, most: int) -> tuple[Dependent, ...]:
+        """What refers to a Group or Resource that is there, without anything between: of the first ``most`` links."""
+        return direct_dependents(self._transaction.index, self.reader, xid, self.access, most)
 
     def modelsource(self) -> JSONObject:
         """What the user supplied as model; ``{}`` if nothing (R63)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from signalbook.access.decisions import Access
@@ -81,6 +82,16 @@ def find_impact(index: IndexReader, reader: Reader, xid: Xid, access: Access, de
     else:
         complete = not any(each.xid not in seen for each in links.level(level, depth + 1))
     return Impact(xid=xid, dependents=tuple(found), complete=complete)
+
+
+def direct_dependents(index: IndexReader, reader: Reader, xid: Xid, access: Access, most: int) -> tuple[Dependent, ...]:
+    """What refers to a Group or Resource that is there, without anything between: of the first ``most`` links."""
+    links = BackwardLinks(index=index, reader=reader, access=access)
+    found: dict[Xid, Dependent] = {}
+    for dependent in islice(links.level([xid], 1), most):
+        if dependent.xid.resource != xid:
+            found.setdefault(dependent.xid, dependent)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
