@@ -181,6 +181,22 @@ def test_a_trailer_that_never_ends_is_refused(port: int) -> None:
         assert statuses(client.recv(1 << 16)) == [400]
 
 
+def test_requests_that_come_at_once_wait_in_bounded_memory(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more is read before those that were read are answered."""
+    waiting = [0]
+    complete = HTTPConnection.on_response_complete
+
+    def counted(self: HTTPConnection) -> None:
+        waiting.append(len(self.pipeline))
+        complete(self)
+
+    monkeypatch.setattr(HTTPConnection, "on_response_complete", counted)
+    head = b"HEAD /health/live HTTP/1.1\r\nHost: localhost\r\nX-Padding: %s\r\n\r\n" % (b"x" * 1000)
+    received = exchange(port, head * 1200, last(head))
+    assert statuses(received) == [200] * 1202
+    assert max(waiting) < 600
+
+
 def test_an_offer_of_another_protocol_changes_nothing(port: int) -> None:
     """Java's client makes one with its first request, whatever that is."""
     put = b"PUT /schemagroups/%s HTTP/1.1\r\n%s" + OFFER + b"\r\n"

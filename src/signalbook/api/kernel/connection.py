@@ -131,6 +131,9 @@ class HTTPConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on with the next request."""
         super().on_response_complete()
+        if self.pipeline:
+            # uvicorn reads on behind each response: what waits would grow by thousands of requests for each.
+            self.flow.pause_reading()
         if self.cycle.more_body:
             self._expect_more()
 
