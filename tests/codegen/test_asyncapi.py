@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 from tests.codegen.conftest import DOCUMENT, GROUP, Make
+
+from signalbook.codegen.base import GeneratorInput, generate, read_input
+from signalbook.documents import read_source
 
 MODULES = Path(sys.prefix) / "brokers" / "asyncapi"
 PARSE = """
@@ -63,3 +67,46 @@ def test_references_to_other_documents_are_left_out(make: Make) -> None:
     assert list(found.left_out) == [GROUP + "far"]
     assert "/schemagroups/g/schemas/a" in found.left_out[GROUP + "far"]
     assert found.files[0].xids == (GROUP + "near",)
+
+
+def test_what_is_written_can_be_imported(read: Callable[..., GeneratorInput], tmp_path: Path) -> None:
+    """Definitions, schemas and endpoints come back, but for what AsyncAPI has no words for."""
+    given = read("asyncapi")
+    path = tmp_path / "asyncapi.yaml"
+    path.write_bytes(generate(given).files[0].content)
+    source = read_source(path)
+    assert [(each.path, each.rule) for each in source.repairs] == [("/info", "AS-2")]
+    back = read_input("asyncapi", str(tmp_path / "asyncapi.yaml"), (), {})
+    assert back.messages.keys() == given.messages.keys()
+    for xid, definition in given.messages.items():
+        other = back.messages[xid]
+        assert said(other.definition) == said(definition.definition), xid
+        assert other.protocol == definition.protocol, xid
+        assert (other.schema_use.schema is None) == (definition.schema_use.schema is None), xid
+        if other.schema_use.schema is not None and definition.schema_use.schema is not None:
+            assert other.schema_use.schema.format == definition.schema_use.schema.format, xid
+            assert other.schema_use.link == definition.schema_use.link, xid
+            before, after = given.document(definition), back.document(other)
+            assert before is not None
+            assert after is not None
+            assert structure(after.content) == structure(before.content), xid
+    assert back.endpoints["/endpoints/in"]["usage"] == ["producer"]
+    assert back.endpoints["/endpoints/out"]["messagegroups"] == ["/messagegroups/shop.orders"]
+    addresses = back.endpoints["/endpoints/out"]["protocoloptions"]["endpoints"]
+    assert addresses == [{"bootstrap.servers": ["kafka.example:9092"]}, {"bootstrap.servers": ["b:1"]}]
+    # And what is generated of it is the same, but for names and the options of endpoints that became messages' own.
+    again = yaml.safe_load(generate(back).files[0].content)
+    assert again["components"]["messages"].keys() == yaml.safe_load(path.read_bytes())["components"]["messages"].keys()
+
+
+def said(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a definition AsyncAPI says."""
+    names = ("description", "name", "envelope", "envelopemetadata", "protocoloptions")
+    return {name: definition[name] for name in names if name in definition}
+
+
+def structure(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return content

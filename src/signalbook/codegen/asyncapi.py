@@ -40,8 +40,8 @@ _ADDRESSES: Final = {
     "NATS": ("subject", "subject"),
     "AMQP/1.0": ("to", "node"),
 }
-# What stands before the names of attributes where an event is in binary mode.
-_PREFIXES: Final = {"HTTP": "ce-", "KAFKA": "ce_", "NATS": "ce-", "AMQP/1.0": "cloudEvents:", "MQTT/5.0": ""}
+# What stands before the names of attributes where an event is in binary mode; of no protocol, as in HTTP.
+_PREFIXES: Final = {"": "ce-", "HTTP": "ce-", "KAFKA": "ce_", "NATS": "ce-", "AMQP/1.0": "cloudEvents:", "MQTT/5.0": ""}
 _FORMATS: Final = {
     "jsonschema": "application/schema+json;version={}",
     "avro": "application/vnd.apache.avro+json;version=1.9.0",
@@ -51,7 +51,10 @@ _FORMATS: Final = {
 }
 _ACTIONS: Final = {"producer": "send", "consumer": "receive", "subscriber": "receive"}
 _PLACEHOLDER: Final = re.compile(r"\{[+#./;?&]?([^{}]*)\}")
-_TYPES: Final = {"integer": "integer", "boolean": "boolean", "number": "number"}
+_STRING_FORMATS: Final = {"timestamp": "date-time", "uri": "uri", "urireference": "uri-reference"}
+_BINDINGS: Final = {
+    "HTTP": "http", "KAFKA": "kafka", "MQTT/3.1.1": "mqtt", "MQTT/5.0": "mqtt5", "NATS": "nats", "AMQP/1.0": "amqp1",
+}  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,7 +133,8 @@ class _Document:
         name = self._schema_names[use.document]
         kind = family(use.schema.format)
         if name not in self._schemas:
-            self._schemas[name] = _schema(document, use.schema.format, f"#/components/schemas/{name}/schema")
+            made = _schema(document, use.schema.format, f"#/components/schemas/{name}/schema")
+            self._schemas[name] = made | ({"x-xid": use.resource} if use.resource else {})
         if not use.link.strip("#"):
             return {"$ref": f"#/components/schemas/{name}"}
         if kind not in ("jsonschema", "jsonstructure"):
@@ -188,6 +192,7 @@ class _Document:
         if channel.endpoint:
             names = [name for name, endpoint in self._served.items() if endpoint == channel.endpoint]
             made |= {"servers": [{"$ref": f"#/servers/{name}"} for name in names]} if names else {}
+            made["x-xid"] = channel.endpoint
         names = [self._names[xid] for xid in channel.xids]
         made["messages"] = {name: {"$ref": f"#/components/messages/{name}"} for name in names}
         return made
@@ -209,8 +214,7 @@ def _servers(endpoint: JSONObject) -> Iterator[JSONObject]:
     options = endpoint.get("protocoloptions")
     addresses = options.get("endpoints") if isinstance(options, dict) else None
     protocol = canonical_protocol(str(endpoint.get("protocol") or ""))
-    for address in addresses if isinstance(addresses, list) else ():
-        text = str(address.get("uri") if isinstance(address, dict) else address)
+    for text in _uris(addresses):
         uri = urlsplit(text if "://" in text else f"//{text}")
         # The user in a URI is nobody's business, and may have a password.
         host = uri.netloc.rpartition("@")[2]
@@ -225,6 +229,17 @@ def _servers(endpoint: JSONObject) -> Iterator[JSONObject]:
         yield made
 
 
+def _uris(addresses: JSON) -> Iterator[str]:
+    """The addresses of an endpoint: URIs, or the servers of Kafka clusters."""
+    for address in addresses if isinstance(addresses, list) else ():
+        if not isinstance(address, dict):
+            yield str(address)
+        elif address.get("uri"):
+            yield str(address["uri"])
+        elif isinstance(servers := address.get("bootstrap.servers"), list):
+            yield from map(str, servers)
+
+
 def _message(definition: CompiledDefinition, payload: JSONObject | None, protocol: str) -> JSONObject:
     raw = definition.definition
     made: JSONObject = {"name": definition.message_id}
@@ -237,6 +252,8 @@ def _message(definition: CompiledDefinition, payload: JSONObject | None, protoco
         made["headers"] = _headers(definition, prefix)
     if payload is not None:
         made["payload"] = payload
+    if definition.protocol in _BINDINGS:
+        made["bindings"] = {_BINDINGS[definition.protocol]: {}}
     made["x-xid"] = definition.xid
     return made
 
@@ -254,7 +271,9 @@ def _headers(definition: CompiledDefinition, prefix: str) -> JSONObject:
         if each is not None and each.constant is not None:
             made["const"] = str(each.constant)
         if each is not None and each.template() is not None:
-            made["description"] = f"as {each.value}"
+            made |= {"description": f"as {each.value}", "x-uritemplate": str(each.value)}
+        if each is not None and each.type in _STRING_FORMATS:
+            made["format"] = _STRING_FORMATS[each.type]
         properties[f"{prefix}{name}"] = made
         if each is None or each.required:
             required.append(f"{prefix}{name}")

@@ -9,10 +9,11 @@ import base64
 import mimetypes
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from signalbook.documents.asyncapi import convert, is_asyncapi
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import aim, collections, entities
 from signalbook.documents.modernise import REPAIRED, modernise
@@ -130,8 +131,12 @@ def parse_source(
     lenient: bool = False,
     max_depth: int = MAX_DEPTH,
     label: str = "",
+    files: bool = False,
 ) -> SourceDocument:
-    """As ``parse_document``; the error of a strict reading tells what a lenient one would repair."""
+    """As ``parse_document``; the error of a strict reading tells what a lenient one would repair.
+
+    An AsyncAPI document becomes one of a registry; with ``files`` it may name files beside it.
+    """
     try:
         document, repairs = parse_document(
             data, name=name, media_type=media_type, lenient=lenient, max_depth=max_depth, label=label
@@ -140,6 +145,12 @@ def parse_source(
         if lenient:
             raise
         raise DocumentError(f"{error}{_instead(data, name, media_type, max_depth)}") from None
+    if is_asyncapi(document):
+        try:
+            document, losses = convert(document, source=label or PurePath(name.partition("?")[0]).name, files=files)
+        except DocumentError as error:
+            raise DocumentError(f"{name}: {error}") from None
+        repairs = (*repairs, *losses)
     return SourceDocument(name=name, document=document, repairs=repairs, lenient=lenient)
 
 
@@ -157,7 +168,7 @@ def source_of(
     """The same out of what was read of the file."""
     # In a folder there may be several of a name.
     label = "" if root is None else path.relative_to(root).as_posix()
-    source = parse_source(data, name=str(path), lenient=lenient, label=label)
+    source = parse_source(data, name=str(path), lenient=lenient, label=label, files=True)
     try:
         files = attach(source.document, beside=path, root=root or path.parent, max_bytes=max_bytes)
     except DocumentError as error:

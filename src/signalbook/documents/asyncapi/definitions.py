@@ -1,0 +1,361 @@
+"""An AsyncAPI document as a document of a registry: a group of messages, one of schemas, and endpoints."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from signalbook.documents.asyncapi import headers
+from signalbook.documents.asyncapi.endpoints import BINDINGS, Channels, Servers, leave_message_bindings
+from signalbook.documents.asyncapi.reading import ReadChannel, Reader, ReadMessage, ReadOperation, below
+from signalbook.documents.asyncapi.schemas import Payload, Payloads, schema_place, text_type
+from signalbook.documents.errors import DocumentError, Repair
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import ID
+
+_CLOUDEVENTS: Final = "CloudEvents/1.0"
+_STRUCTURED: Final = "application/cloudevents+"
+_NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
+_MESSAGE_XID: Final = re.compile(r"/(messagegroups|endpoints)/([^/]+)/messages/([^/]+)")
+_ENDPOINT_XID: Final = re.compile(r"/endpoints/([^/]+)")
+_KNOWN: Final = frozenset(
+    {"name", "title", "summary", "description", "contentType", "headers", "payload", "schemaFormat", "bindings",
+     "messageId", "externalDocs", "x-xid"}
+)  # fmt: skip
+_ROOT: Final = frozenset(
+    {"asyncapi", "info", "servers", "channels", "operations", "components", "defaultContentType"}
+)  # fmt: skip
+_INFO: Final = frozenset({"title", "description", "externalDocs"})
+_COMPONENTS: Final = frozenset(
+    {"schemas", "messages", "servers", "channels", "operations", "securitySchemes", "parameters", "serverVariables",
+     "messageTraits", "operationTraits", "serverBindings", "channelBindings", "operationBindings", "messageBindings"}
+)  # fmt: skip
+_TOPICS: Final = {
+    "HTTP": "path", "KAFKA": "topic", "MQTT/3.1.1": "topic_name", "MQTT/5.0": "topic_name", "NATS": "subject",
+}  # fmt: skip
+
+
+def convert(document: JSONObject, *, source: str = "", files: bool = False) -> tuple[JSONObject, tuple[Repair, ...]]:
+    """The definitions in an AsyncAPI document, and what was lost or chosen; ``source`` is the file's name.
+
+    With ``files`` a payload may be a file beside the document. Raises ``DocumentError`` with the place (a JSON
+    Pointer) of what is wrong.
+    """
+    reader = Reader(document)
+    reader.check_version()
+    made = _Conversion(reader, files).made()
+    repairs = tuple(dict.fromkeys(reader.repairs))
+    if repairs:
+        rules = " ".join(sorted({repair.rule for repair in repairs}))
+        for group in made.get("messagegroups", {}).values():
+            group["labels"] = {**({"import.source": source} if source else {}), "import.repairs": rules}
+    return made, repairs
+
+
+@dataclass(slots=True)
+class _Ids:
+    """Ids that are not taken yet."""
+
+    taken: set[str] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def free(self, wanted: str, fallback: str) -> str:
+        """An id like ``wanted``; two that differ in case alone are one."""
+        plain = _id(wanted, fallback)
+        name = plain
+        while name.lower() in self.taken:
+            self.counts[plain.lower()] = count = self.counts.get(plain.lower(), 1) + 1
+            name = f"{plain[:120]}-{count}"
+        self.taken.add(name.lower())
+        return name
+
+
+def _id(text: str, fallback: str) -> str:
+    found = _NOT_IN_AN_ID.sub("-", text).strip("-.~:@")[:128]
+    return found if ID.fullmatch(found) else fallback
+
+
+class _Conversion:
+    def __init__(self, reader: Reader, files: bool) -> None:
+        self._reader = reader
+        self._payloads = Payloads(reader, files)
+        self._read = reader.channels()
+        has_headers = any("headers" in each.body for each in reader.messages.values())
+        self._servers = Servers(reader, has_headers)
+        self._servers.read()
+        self._channels = Channels(reader, self._servers)
+        self._in: dict[str, list[ReadChannel]] = {}
+        for channel in self._read:
+            for place in channel.messages:
+                self._in.setdefault(place, []).append(channel)
+        info = reader.object(reader.document.get("info"), "/info")
+        self._info = info
+        self._group = _id(reader.text(info, "title", "/info"), "asyncapi")
+        self._made: JSONObject = {}
+        self._xids: dict[str, str] = {}
+        self._schemas: dict[str, str] = {}
+        self._ids: dict[str, _Ids] = {}
+
+    def made(self) -> JSONObject:
+        """The document."""
+        for message in self._reader.messages.values():
+            self._message(message)
+        if self._group in self._made.get("messagegroups", {}):
+            self._made["messagegroups"][self._group] |= self._described(self._info, "/info", name="title")
+        for channel in self._read:
+            self._channels.report_losses(channel)
+            self._endpoints(channel)
+        self._report_groups()
+        self._report_rest()
+        return self._made
+
+    def _entities(self, *names: str) -> JSONObject:
+        """The collection at these names, made if it is not there."""
+        found = self._made
+        for name in names:
+            found = found.setdefault(name, {})
+        return found
+
+    def _described(self, body: JSONObject, path: str, *, name: str) -> JSONObject:
+        """``name``, ``description`` and ``documentation``."""
+        text = self._reader.text
+        said = {
+            "name": text(body, name, path),
+            "description": text(body, "description", path) or text(body, "summary", path),
+        }
+        documentation = body.get("externalDocs")
+        url = documentation.get("url") if isinstance(documentation, dict) else None
+        if isinstance(url, str) and url.startswith(("http://", "https://")):
+            said["documentation"] = url
+        return {name: value for name, value in said.items() if value}
+
+    def _message(self, message: ReadMessage) -> None:
+        """Put the definition of a message into its group."""
+        body, path = message.body, message.path
+        kind, group, name = self._place(message)
+        made = self._described(body, path, name="title")
+        if not made.get("name") and body.get("name") not in (None, name):
+            made |= {"name": self._reader.text(body, "name", path)}
+        self._reader.leave_out(body, _KNOWN, path)
+        leave_message_bindings(self._reader, body, path)
+        protocol = self._protocol(message)
+        members = headers.members_of(self._reader, body.get("headers"), below(path, "headers"))
+        self._bound_headers(members, body, path, protocol)
+        content_type = self._content_type(body, path)
+        if content_type.lower().startswith(_STRUCTURED):
+            made |= self._structured(message, content_type)
+            prefix = None
+        else:
+            made |= {"datacontenttype": content_type} if content_type else {}
+            prefix = headers.attribute_prefix(members)
+            if prefix is not None:
+                found = headers.attributes(self._reader, members, prefix)
+                made |= {"envelope": _CLOUDEVENTS, **({"envelopemetadata": found} if found else {})}
+            made |= self._schema(body.get("payload"), below(path, "payload"), body)
+        options = self._options(message, protocol)
+        options |= headers.protocol_headers(self._reader, members, protocol, prefix, below(path, "headers"))
+        if protocol:
+            made |= {"protocol": protocol, **({"protocoloptions": options} if options else {})}
+        self._entities(kind, group, "messages")[name] = made
+
+    def _place(self, message: ReadMessage) -> tuple[str, str, str]:
+        """Collection, group and id of a message: by its ``x-xid``, as ``generate`` writes it, else by its name."""
+        found = _MESSAGE_XID.fullmatch(str(message.body.get("x-xid") or ""))
+        if found and ID.fullmatch(found[2]) and ID.fullmatch(found[3]):
+            kind, group, name = found.groups()
+            ids = self._ids.setdefault(f"/{kind}/{group}", _Ids())
+            if name.lower() in ids.taken:
+                raise DocumentError(f"{message.path}/x-xid: two messages have {found[0]}")
+            ids.taken.add(name.lower())
+        else:
+            kind, group = "messagegroups", self._group
+            wanted = str(message.body.get("messageId") or "") if self._reader.is_old else ""
+            wanted = wanted if "/components/" not in message.path and wanted else message.key
+            name = self._ids.setdefault(f"/{kind}/{group}", _Ids()).free(wanted, "message")
+            if name != wanted:
+                self._reader.report(message.path, f"its id is {name}, for {wanted}", "AS-5")
+        self._xids[message.path] = f"/{kind}/{group}"
+        return kind, group, name
+
+    def _protocol(self, message: ReadMessage) -> str:
+        """By its bindings, if they are of one protocol, else by the servers of its channels, if they have one."""
+        bindings = self._reader.bindings(message.body, message.path)
+        channels = self._in.get(message.path, ())
+        around = {each for channel in channels for each in self._channels.known(channel)}
+        own = {self._channels.bound(name) for name in bindings if name in BINDINGS}
+        if "mqtt" in bindings and len(mqtt := {each for each in around if each.startswith("MQTT/")}) == 1:
+            own = {each for each in own if not each.startswith("MQTT/")} | mqtt
+        if len(own) == 1:
+            return own.pop()
+        # What generate writes states the protocol by bindings wherever the definition does.
+        if "x-xid" in message.body:
+            return ""
+        if len(around) > 1:
+            named = ", ".join(sorted(around))
+            self._reader.report(message.path, f"it is bound to no protocol: its channels have {named}", "AS-7")
+        return around.pop() if len(around) == 1 else ""
+
+    def _options(self, message: ReadMessage, protocol: str) -> JSONObject:
+        """Where the message goes, and what its bindings say."""
+        found: JSONObject = {}
+        channels = [each for each in self._in.get(message.path, ()) if protocol in self._channels.known(each)]
+        channels = channels or list(self._in.get(message.path, ()))
+        addresses = {address for each in channels if (address := self._channels.address(each)) is not None}
+        if protocol and len(addresses) > 1:
+            text = f"its topic, subject or path is left open: its channels have {len(addresses)}"
+            self._reader.report(message.path, text, "AS-7")
+        elif protocol and addresses:
+            address = addresses.pop()
+            to = {"properties": {"to": {"type": "uritemplate", "value": address}}}
+            found |= {_TOPICS[protocol]: address} if protocol in _TOPICS else to
+        bindings = self._reader.bindings(message.body, message.path)
+        if protocol == "KAFKA" and "key" in bindings.get("kafka", {}):
+            key = headers.constant(bindings["kafka"]["key"])
+            if isinstance(key, str):
+                found["key"] = key
+            else:
+                self._reader.report(
+                    f"{message.path}/bindings/kafka/key", "left out: only one value can be said", "AS-3"
+                )
+        operations = [operation for each in channels for operation in each.operations]
+        said = [self._channels.operation_options(each, protocol) for each in operations]
+        for name in ("method", "qos", "retain"):
+            values = {str(each[name]): each[name] for each in said if name in each}
+            found |= {name: next(iter(values.values()))} if len(values) == 1 and len(channels) == 1 else {}
+        return found
+
+    def _bound_headers(self, members: headers.Members, body: JSONObject, path: str, protocol: str) -> None:
+        """The headers that a binding of HTTP adds."""
+        http = self._reader.bindings(body, path).get("http", {})
+        if protocol == "HTTP" and "headers" in http:
+            more = headers.members_of(self._reader, http["headers"], below(path, "bindings", "http", "headers"))
+            members.schemas |= more.schemas
+            members.required |= more.required
+
+    def _content_type(self, body: JSONObject, path: str) -> str:
+        mqtt = {each for name, given in self._reader.bindings(body, path).items() if name in ("mqtt", "mqtt5")
+                and isinstance(each := given.get("contentType"), str)}  # fmt: skip
+        stated = self._reader.text(body, "contentType", path) or (mqtt.pop() if len(mqtt) == 1 else "")
+        return stated or self._reader.text(self._reader.document, "defaultContentType", "")
+
+    def _structured(self, message: ReadMessage, content_type: str) -> JSONObject:
+        """An event whose payload is the whole event: attributes and data are members of its schema."""
+        path = below(message.path, "payload")
+        payload = message.body.get("payload")
+        if not self._reader.is_old and isinstance(payload, dict) and {"schemaFormat", "schema"} <= payload.keys():
+            payload, path = payload["schema"], below(path, "schema")
+        members = headers.members_of(self._reader, payload, path)
+        data = members.schemas.pop("data", None)
+        members.required.discard("data")
+        stated = members.schemas.pop("datacontenttype", ({}, ""))[0]
+        found = headers.attributes(self._reader, members, "")
+        options = {"mode": "structured", "format": content_type}
+        made: JSONObject = {"envelope": _CLOUDEVENTS, "envelopeoptions": options, "envelopemetadata": found}
+        if (value := headers.constant(stated)) is not None:
+            made["datacontenttype"] = str(value)
+        if data is None:
+            self._reader.report(path, "the event has no schema: its payload says nothing of data", "AS-6")
+            return made
+        return made | self._schema(*data, message.body)
+
+    def _schema(self, value: JSON, path: str, body: JSONObject) -> JSONObject:
+        """The schema of a message: a reference to one that is shared, or the schema itself."""
+        payload = self._payloads.of(value, path, self._reader.text(body, "schemaFormat", path))
+        if payload is None:
+            return {}
+        place = schema_place(payload.xid)
+        if place is None and not payload.name:
+            document = self._payloads.document(payload)
+            return {} if document is None else {"dataschemaformat": payload.format, "dataschema": document}
+        xid = self._shared(payload, place or (self._group, payload.name))
+        if not xid:
+            return {}
+        link = payload.link if not payload.link or payload.link[0] in "#:" else f":{payload.link}"
+        return {"dataschemaformat": payload.format, "dataschemauri": f"{xid}{link}"}
+
+    def _shared(self, payload: Payload, place: tuple[str, str]) -> str:
+        """The xid of a schema, which is made once; empty if it cannot be made."""
+        known = payload.xid or payload.file or payload.path
+        if known in self._schemas:
+            return self._schemas[known]
+        group, wanted = place
+        group = _id(group, self._group)
+        name = self._ids.setdefault(f"/schemagroups/{group}", _Ids()).free(wanted, "schema")
+        made: JSONObject = {"format": payload.format}
+        if payload.file:
+            made["schemaurl"] = payload.file
+        else:
+            document = self._payloads.document(payload)
+            if document is None:
+                self._schemas[known] = ""
+                return ""
+            content_type = text_type(payload.format)
+            made |= {"contenttype": content_type} if content_type else {}
+            made["schema"] = document
+        self._entities("schemagroups", group, "schemas")[name] = made
+        self._schemas[known] = xid = f"/schemagroups/{group}/schemas/{name}"
+        return xid
+
+    def _endpoints(self, channel: ReadChannel) -> None:
+        """An endpoint for each protocol of a channel, and each direction."""
+        if self._is_generated(channel) and "x-xid" not in channel.body:
+            return  # of no endpoint, though AsyncAPI takes it to be on all servers
+        stated = _ENDPOINT_XID.fullmatch(str(channel.body.get("x-xid") or ""))
+        protocols = self._channels.protocols(channel)
+        operations = {each.action: each for each in channel.operations}
+        groups = list(dict.fromkeys(self._xids[place] for place in channel.messages))
+        for protocol, servers in protocols.items():
+            directions: list[ReadOperation | None] = [*operations.values()]
+            for operation in directions or [None]:
+                made = self._channels.endpoint(channel, protocol, servers, operation)
+                own = [group for group in groups if group.startswith("/messagegroups/")]
+                made |= {"messagegroups": own} if own else {}
+                if stated and ID.fullmatch(stated[1]):
+                    _join(self._entities("endpoints", stated[1]), made)
+                    continue
+                parts = [channel.key, *([protocol.lower()] if len(protocols) > 1 else ())]
+                parts += [operation.action] if operation is not None and len(operations) > 1 else []
+                name = self._ids.setdefault("/endpoints", _Ids()).free("-".join(parts), "channel")
+                self._entities("endpoints")[name] = made
+
+    def _is_generated(self, channel: ReadChannel) -> bool:
+        """Whether generate wrote the channel: its messages have xids."""
+        found = [self._reader.messages[place].body for place in channel.messages]
+        return bool(found) and all("x-xid" in body for body in found)
+
+    def _report_groups(self) -> None:
+        """An endpoint names groups, not messages."""
+        sizes: dict[str, int] = {}
+        for group in self._xids.values():
+            sizes[group] = sizes.get(group, 0) + 1
+        for channel in self._read:
+            groups = {self._xids[place] for place in channel.messages}
+            if not self._is_generated(channel) and sum(sizes[group] for group in groups) > len(set(channel.messages)):
+                text = "its endpoints name the whole group: which messages are in it, their own options tell"
+                self._reader.report(channel.path, text, "AS-7")
+
+    def _report_rest(self) -> None:
+        """What is in no message."""
+        self._reader.leave_out(self._reader.document, _ROOT, "")
+        self._reader.leave_out(self._info, _INFO, "/info")
+        components = self._reader.object(self._reader.document.get("components"), "/components")
+        self._reader.leave_out(components, _COMPONENTS, "/components")
+        schemas = self._reader.object(components.get("schemas"), "/components/schemas")
+        for name, schema in schemas.items():
+            xid = schema.get("x-xid") if isinstance(schema, dict) else None
+            if below("", name)[1:] not in self._payloads.used and str(xid) not in self._schemas:
+                path = below("/components/schemas", name)
+                self._reader.report(path, "left out: no payload refers to it", "AS-2")
+
+
+def _join(there: JSONObject, made: JSONObject) -> None:
+    """Several channels of one endpoint: what they do not agree on is not said of it."""
+    if not there:
+        there.update(made)
+        return
+    for name in ("usage", "messagegroups"):
+        if name in made:
+            there[name] = list(dict.fromkeys([*there.get(name, ()), *made[name]]))
+    own, other = there["protocoloptions"], made["protocoloptions"]
+    there["protocoloptions"] = {name: value for name, value in own.items() if other.get(name) == value}

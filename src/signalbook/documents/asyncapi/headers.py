@@ -1,0 +1,155 @@
+"""Headers of AsyncAPI as attributes of CloudEvents, and as what protocols have of headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from signalbook.documents.asyncapi.reading import Reader, below
+from signalbook.values import JSON, JSONObject
+
+_PREFIXES: Final = ("ce_", "ce-", "cloudEvents:", "cloudEvents_", "")
+_REQUIRED: Final = ("id", "source", "type")
+_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+_FORMATS: Final = {
+    "date-time": "timestamp", "uri": "uri", "uri-reference": "urireference", "uuid": "uuid", "duration": "duration",
+}  # fmt: skip
+_TYPES: Final = frozenset({"string", "integer", "number", "boolean"})
+_SAID: Final = frozenset({"type", "const", "enum", "description", "title", "format", "x-uritemplate"})
+_MAX_NESTED: Final = 32
+# How a protocol has headers: the option, and whether it is a map.
+_SECTIONS: Final = {
+    "HTTP": ("headers", False),
+    "KAFKA": ("headers", True),
+    "MQTT/5.0": ("user_properties", False),
+    "NATS": ("headers", False),
+    "AMQP/1.0": ("application-properties", True),
+}
+_KEY: Final = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,62}", re.ASCII)
+
+
+@dataclass(slots=True)
+class Members:
+    """The members of an object by a schema, those of ``allOf`` among them, with where each stands."""
+
+    schemas: dict[str, tuple[JSONObject, str]] = field(default_factory=dict)
+    required: set[str] = field(default_factory=set)
+
+
+def members_of(reader: Reader, schema: JSON, path: str) -> Members:
+    """What a schema says of members by name."""
+    found = Members()
+    pending = [(schema, path, 0)]
+    while pending:
+        value, place, depth = pending.pop()
+        followed = reader.follow(value, place)
+        if followed is None or followed[0] is None or isinstance(followed[0], bool):
+            continue
+        body, place = reader.object(*followed), followed[1]
+        for name, each in reader.object(body.get("properties"), below(place, "properties")).items():
+            member = reader.follow(each, below(place, "properties", name))
+            if member is not None and isinstance(member[0], dict):
+                reader.spend(name)
+                found.schemas.setdefault(name, (member[0], member[1]))
+        found.required |= {name for name, _ in reader.items(body, "required", place) if isinstance(name, str)}
+        # Beyond this depth nobody writes allOf by hand, and a cycle has no end.
+        if depth < _MAX_NESTED:
+            reader.spend(body.get("allOf"))
+            pending += [(each, where, depth + 1) for each, where in reader.items(body, "allOf", place)]
+    return found
+
+
+def attribute_prefix(members: Members) -> str | None:
+    """What stands before the names of a CloudEvent's attributes, None if it is no event."""
+    for prefix in _PREFIXES:
+        if all(prefix + name in members.schemas for name in ("specversion", "type") if prefix) and (
+            prefix or all(name in members.schemas for name in ("specversion", *_REQUIRED))
+        ):
+            return prefix
+    return None
+
+
+def attributes(reader: Reader, members: Members, prefix: str) -> JSONObject:
+    """``envelopemetadata``: the members with this prefix that say more than CloudEvents does."""
+    found: JSONObject = {}
+    for name, (schema, path) in members.schemas.items():
+        own = name.removeprefix(prefix)
+        if own == "specversion" or not name.startswith(prefix) or not _ATTRIBUTE.fullmatch(own):
+            continue
+        made = _property(reader, schema, path, own)
+        if name in members.required and own not in _REQUIRED:
+            made["required"] = True
+        if own == "time" and made.get("type") == "timestamp":
+            del made["type"]  # always is one
+        if made or own not in _REQUIRED:
+            found[own] = made
+    return found
+
+
+def protocol_headers(reader: Reader, members: Members, protocol: str, skipped: str | None, path: str) -> JSONObject:
+    """The option of a protocol with the headers that are no attributes of an event (with ``skipped`` before them)."""
+    others = {
+        name: each
+        for name, each in members.schemas.items()
+        if name.lower() != "content-type"
+        and not (skipped is not None and name.startswith(skipped) and _ATTRIBUTE.fullmatch(name[len(skipped) :]))
+    }
+    if not others:
+        return {}
+    if protocol not in _SECTIONS:
+        known = f"{protocol} has no headers" if protocol else "no protocol is known"
+        reader.report(path, f"left out the headers {', '.join(sorted(others))}: {known}", "AS-2")
+        return {}
+    option, is_map = _SECTIONS[protocol]
+    listed: list[tuple[str, JSONObject]] = []
+    for name, (schema, place) in others.items():
+        key = name.lower() if protocol == "KAFKA" else name
+        if is_map and not _KEY.fullmatch(key.lower()):
+            reader.report(place, f"left out the header {name}: its name is none of a registry", "AS-5")
+            continue
+        made = _property(reader, schema, place, name)
+        made |= {"required": True} if name in members.required else {}
+        listed.append((key, made if protocol == "AMQP/1.0" else {"name": name, **made}))
+    return {option: dict(listed) if is_map else [made for _, made in listed]} if listed else {}
+
+
+def _property(reader: Reader, schema: JSONObject, path: str, name: str) -> JSONObject:
+    """A property definition of a header's schema; constraints that it cannot say are noted."""
+    made: JSONObject = {}
+    stated = schema.get("type")
+    if (kind := _FORMATS.get(str(schema.get("format")))) is not None:
+        made["type"] = kind
+    elif stated in _TYPES and stated != "string":
+        made["type"] = stated
+    if schema.get("description") and isinstance(schema["description"], str):
+        made["description"] = schema["description"]
+    if (value := constant(schema)) is not None:
+        made["value"] = value
+    if isinstance(schema.get("x-uritemplate"), str):
+        # Its description is the template in words.
+        made = {"type": "uritemplate", "value": schema["x-uritemplate"]}
+    lost = sorted(_lost(schema))
+    if lost:
+        reader.report(path, f"left out {', '.join(lost)} of {name}: a header has a type and one value at most", "AS-3")
+    return made
+
+
+def _lost(schema: JSONObject) -> Iterator[str]:
+    yield from (name for name in schema if name not in _SAID)
+    if "type" in schema and schema["type"] not in _TYPES:
+        yield "type"
+    if "enum" in schema and constant(schema) is None:
+        yield "enum"
+    if "format" in schema and schema["format"] not in _FORMATS:
+        yield "format"
+
+
+def constant(schema: JSON) -> str | int | float | bool | None:
+    """The only value that a schema has, if it is a scalar."""
+    if not isinstance(schema, dict):
+        return None
+    enum = schema.get("enum")
+    value = schema.get("const", enum[0] if isinstance(enum, list) and len(enum) == 1 else None)
+    return value if isinstance(value, str | int | float | bool) else None

@@ -1,0 +1,282 @@
+"""The parts of an AsyncAPI document, the same for 2.x and 3.0: references followed, traits applied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote
+
+from signalbook.documents.errors import DocumentError, Repair
+from signalbook.values import JSON, JSONObject
+
+_VERSION: Final = re.compile(r"(2\.[0-6]|3\.0)\.[0-9]+(-[\w.-]+)?", re.ASCII)
+_MAX_HOPS: Final = 64
+_MAX_COPIED: Final = 1_000_000
+"""Values that are copied for traits and shared schemas: a small document could ask for very many."""
+_ACTIONS: Final = {"publish": "receive", "subscribe": "send"}
+_TRAITS: Final = "traits"
+
+
+def is_asyncapi(document: JSON) -> bool:
+    """Whether a document says that it is AsyncAPI's."""
+    return isinstance(document, dict) and "asyncapi" in document and "registryid" not in document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadMessage:
+    """A Message Object with its traits; ``path`` is where it stands, ``key`` what it is called there."""
+
+    path: str
+    key: str
+    body: JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOperation:
+    """What the application does on a channel: ``send`` or ``receive``."""
+
+    path: str
+    action: str
+    body: JSONObject
+    messages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadChannel:
+    """A channel: its address, the names of its servers, and the places of its messages."""
+
+    path: str
+    key: str
+    address: str | None
+    body: JSONObject
+    servers: tuple[str, ...]
+    messages: tuple[str, ...]
+    operations: tuple[ReadOperation, ...]
+
+
+@dataclass(slots=True)
+class Reader:
+    """Follows references in ``document``, and keeps what is lost on the way in ``repairs``."""
+
+    document: JSONObject
+    repairs: list[Repair] = field(default_factory=list)
+    messages: dict[str, ReadMessage] = field(default_factory=dict)
+    _copied: int = 0
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is a document of 2.x."""
+        return str(self.document["asyncapi"]).startswith("2.")
+
+    def check_version(self) -> None:
+        """Raise ``DocumentError`` for a version that is not read."""
+        stated = self.document["asyncapi"]
+        if not isinstance(stated, str) or not _VERSION.fullmatch(stated):
+            raise DocumentError(f"/asyncapi: AsyncAPI 2.0 to 2.6 and 3.0 are read, not {stated!r}")
+
+    def report(self, path: str, message: str, rule: str) -> None:
+        """Note a repair or loss."""
+        self.repairs.append(Repair(message=message, path=path, rule=rule))
+
+    def leave_out(self, body: JSONObject, known: frozenset[str], path: str) -> None:
+        """Note the members that nothing is made of."""
+        names = sorted(name for name in body if name not in known)
+        if names:
+            self.report(path, f"left out {', '.join(names)}: definitions have no such thing", "AS-2")
+
+    def spend(self, value: JSON) -> None:
+        """Count what is copied. Raises ``DocumentError`` beyond the limit."""
+        pending = [value]
+        while pending:
+            self._copied += 1
+            each = pending.pop()
+            if isinstance(each, dict | list):
+                pending += each.values() if isinstance(each, dict) else each
+        if self._copied > _MAX_COPIED:
+            most = f"more than {_MAX_COPIED} values"
+            raise DocumentError(f"its shared schemas and traits, put where they are used, make {most}: split it")
+
+    def follow(self, value: JSON, path: str) -> tuple[JSON, str] | None:
+        """What a value is once references are followed, and where that stands; None if it is in another document.
+
+        Raises ``DocumentError`` for references in a circle, or to nothing.
+        """
+        seen = {path}
+        while isinstance(value, dict) and isinstance(value.get("$ref"), str):
+            reference = value["$ref"]
+            if not reference.startswith("#"):
+                self.report(path, f"{reference} is in another document, and was not fetched", "AS-1")
+                return None
+            path, value = self.at(reference, path)
+            if path in seen or len(seen) > _MAX_HOPS:
+                raise DocumentError(f"{path}: its references lead in a circle")
+            seen.add(path)
+        return value, path
+
+    def at(self, reference: str, path: str) -> tuple[str, JSON]:
+        """The place that a reference within the document names, and what is there. Raises ``DocumentError``."""
+        pointer = unquote(reference[1:])
+        value: JSON = self.document
+        for part in pointer.split("/")[1:] if pointer.startswith("/") else [pointer] if pointer else ():
+            name = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(value, dict) and name in value and pointer.startswith("/"):
+                value = value[name]
+            elif isinstance(value, list) and name.isdecimal() and len(name) < 9 and int(name) < len(value):
+                value = value[int(name)]
+            else:
+                raise DocumentError(f"{path}: there is no {reference} in the document")
+        return pointer, value
+
+    def object(self, value: JSON, path: str) -> JSONObject:
+        """The object that has to be here; nothing at all is an empty one. Raises ``DocumentError``."""
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise DocumentError(f"{path}: must be an object")
+        return value
+
+    def members(self, parent: JSONObject, name: str, path: str) -> Iterator[tuple[str, JSONObject, str]]:
+        """The objects in a map, by name, references followed; with where each stands."""
+        for key, value in self.object(parent.get(name), below(path, name)).items():
+            if not key.startswith("x-"):
+                found = self.follow(value, below(path, name, key))
+                if found is not None:
+                    yield key, self.object(*found), found[1]
+
+    def items(self, parent: JSONObject, name: str, path: str) -> Iterator[tuple[JSON, str]]:
+        """The values in a list, with where each stands. Raises ``DocumentError`` if it is none."""
+        value = parent.get(name)
+        if value is not None and not isinstance(value, list):
+            raise DocumentError(f"{below(path, name)}: must be a list")
+        for position, item in enumerate(value or ()):
+            yield item, below(path, name, str(position))
+
+    def bindings(self, body: JSONObject, path: str) -> JSONObject:
+        """The Bindings Object of a part, with references followed, by protocol."""
+        found = self.follow(body.get("bindings"), below(path, "bindings"))
+        if found is None or found[0] is None:
+            return {}
+        return {name: each for name, each, _ in self.members({"b": self.object(*found)}, "b", path)}
+
+    def text(self, body: Mapping[str, Any], name: str, path: str) -> str:
+        """A member that is text, empty if it is not there. Raises ``DocumentError`` if it is something else."""
+        value = body.get(name)
+        if value is not None and not isinstance(value, str):
+            raise DocumentError(f"{below(path, name)}: must be a string")
+        return value or ""
+
+    def with_traits(self, body: JSONObject, path: str) -> JSONObject:
+        """A message or operation with its traits: they replace in 2.x, and complete in 3.0."""
+        made = {name: value for name, value in body.items() if name != _TRAITS}
+        self._plain_headers(made, path)
+        for value, place in self.items(body, _TRAITS, path):
+            if (found := self.follow(value, place)) is None:
+                continue
+            trait = dict(self.object(*found))
+            self._plain_headers(trait, found[1])
+            self.spend(trait)
+            made = merge_patch(made, trait) if self.is_old else merge_patch(trait, made)
+        return made
+
+    def _plain_headers(self, body: JSONObject, path: str) -> None:
+        if "headers" in body:
+            found = self.follow(body.pop("headers"), below(path, "headers"))
+            if found is not None:
+                body["headers"] = found[0]
+
+    def message(self, value: JSON, path: str, key: str) -> Iterator[str]:
+        """Read a message, and give its place: once, however often it is referred to."""
+        found = self.follow(value, path)
+        if found is None:
+            return
+        body, place = self.object(*found), found[1]
+        for position, (one, where) in enumerate(self.items(body, "oneOf", place) if self.is_old else ()):
+            yield from self.message(one, where, f"{key}-{position + 1}")
+        if "oneOf" in body and self.is_old:
+            return
+        if place not in self.messages:
+            named = place.rpartition("/")[2].replace("~1", "/") if place != path else key
+            whole = self.with_traits(body, place)
+            self.messages[place] = ReadMessage(path=place, key=named, body=whole)
+        yield place
+
+    def channels(self) -> list[ReadChannel]:
+        """All channels, and the messages of ``components`` beside theirs."""
+        read = self._old_channel if self.is_old else self._channel
+        operations = {} if self.is_old else self._operations()
+        found = [read(*each, operations) for each in self.members(self.document, "channels", "")]
+        components = self.object(self.document.get("components"), "/components")
+        for key, value in self.object(components.get("messages"), "/components/messages").items():
+            list(self.message(value, below("/components/messages", key), key))
+        return found
+
+    def _channel(self, key: str, body: JSONObject, path: str, operations: Any) -> ReadChannel:
+        named: list[str] = []
+        for name, value in self.object(body.get("messages"), below(path, "messages")).items():
+            named += self.message(value, below(path, "messages", name), name)
+        servers = [_last(value, place) for value, place in self.items(body, "servers", path)]
+        address = body.get("address")
+        return ReadChannel(
+            path=path, key=key, body=body, servers=tuple(servers), messages=tuple(named),
+            address=None if address is None else self.text(body, "address", path),
+            operations=tuple(operations.get(path, ())),
+        )  # fmt: skip
+
+    def _operations(self) -> dict[str, list[ReadOperation]]:
+        """The operations of 3.0 by the place of their channel."""
+        found: dict[str, list[ReadOperation]] = {}
+        for _, body, path in self.members(self.document, "operations", ""):
+            whole = self.with_traits(body, path)
+            if whole.get("action") not in _ACTIONS.values():
+                raise DocumentError(f"{path}/action: must be send or receive")
+            channel = self.follow(whole.get("channel"), below(path, "channel"))
+            if channel is None:
+                continue
+            self.object(*channel)
+            read = ReadOperation(path=path, action=whole["action"], body=whole, messages=())
+            found.setdefault(channel[1], []).append(read)
+        return found
+
+    def _old_channel(self, key: str, body: JSONObject, path: str, _: Any) -> ReadChannel:
+        operations: list[ReadOperation] = []
+        for name, action in _ACTIONS.items():
+            if name in body:
+                place = below(path, name)
+                whole = self.with_traits(self.object(body[name], place), place)
+                fallback = self.text(whole, "operationId", place) or f"{key}-{name}"
+                value = whole.get("message")
+                messages = () if value is None else tuple(self.message(value, below(place, "message"), fallback))
+                operations.append(ReadOperation(path=place, action=action, body=whole, messages=messages))
+        servers = [str(value) for value, _ in self.items(body, "servers", path)]
+        named = dict.fromkeys(each for operation in operations for each in operation.messages)
+        return ReadChannel(
+            path=path, key=key, address=key, body=body, servers=tuple(servers), messages=tuple(named),
+            operations=tuple(operations),
+        )  # fmt: skip
+
+
+def _last(value: JSON, path: str) -> str:
+    reference = value.get("$ref") if isinstance(value, dict) else None
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        raise DocumentError(f"{path}: must be a reference to a server of the document")
+    return reference.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+
+
+def below(path: str, *names: str) -> str:
+    """The JSON Pointer of what is below ``path``."""
+    return "".join([path, *("/" + name.replace("~", "~0").replace("/", "~1") for name in names)])
+
+
+def merge_patch(target: JSON, patch: JSON) -> JSON:
+    """RFC 7396."""
+    if not isinstance(patch, dict):
+        return patch
+    made = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            made.pop(name, None)
+        else:
+            made[name] = merge_patch(made.get(name), value)
+    return made

@@ -1,0 +1,255 @@
+"""Payloads of AsyncAPI as schemas that stand alone: what they share is put into each that refers to it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from signalbook.documents.asyncapi.reading import Reader, below
+from signalbook.documents.errors import DocumentError
+from signalbook.values import JSON, JSONError, JSONObject, parse_json
+
+_SHARED: Final = "/components/schemas/"
+_DEFAULT: Final = "JsonSchema/draft-07"
+_NAMES: Final = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas"})
+_VALUES: Final = frozenset({"const", "enum", "default", "examples", "example"})
+_MEDIA_TYPES: Final = {
+    "application/vnd.aai.asyncapi": "aai",
+    "application/schema": "JsonSchema",
+    "application/vnd.apache.avro": "Avro",
+    "application/vnd.google.protobuf": "Protobuf",
+    "application/vnd.json-structure": "JsonStructure",
+    "application/xml": "XSD",
+}
+_TEXT: Final = {"Protobuf": "text/plain", "XSD": "application/xml"}
+_SCHEMA_XID: Final = re.compile(r"/schemagroups/([^/]+)/schemas/([^/]+)(/versions/[^/]+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """A schema: ``value`` at ``path``, which ``link`` leads to in the schema ``name`` (empty: it is no shared one)."""
+
+    format: str
+    value: JSON
+    path: str
+    name: str = ""
+    link: str = ""
+    file: str = ""
+    xid: str = ""
+
+
+def registry_format(stated: str) -> str:
+    """The format that a ``schemaFormat`` stands for, empty if there is none."""
+    media_type, _, parameters = stated.partition(";")
+    kind = _MEDIA_TYPES.get(re.sub(r"\+(json|yaml)$", "", media_type.strip().lower()), "")
+    found = re.search(r"version\s*=\s*\"?([^\";\s]+)", parameters)
+    version = found[1] if found else ""
+    match kind:
+        case "aai":
+            return _DEFAULT
+        case "JsonSchema":
+            dated = re.fullmatch(r"(?:draft[-/])?(20[0-9]{2}-[0-9]{2})", version)
+            return f"JsonSchema/draft/{dated[1]}" if dated else f"JsonSchema/{version or 'draft-07'}"
+        case "Avro":
+            # 1.9.0 is the one version that AsyncAPI lists, whatever the schema was written for.
+            return "Avro/1.11" if version in ("", "1.9.0") else f"Avro/{'.'.join(version.split('.')[:2])}"
+        case "":
+            return ""
+        case _:
+            return f"{kind}/{version}" if version else kind
+
+
+@dataclass(slots=True)
+class Payloads:
+    """Finds the schemas of messages."""
+
+    reader: Reader
+    files: bool
+    used: set[str] = field(default_factory=set)
+
+    def of(self, value: JSON, path: str, stated: str) -> Payload | None:
+        """The schema of a payload, None if there is none that can be kept; the loss is noted."""
+        if self._names_file(value):
+            return self._file(value["$ref"], path, stated)
+        found = self.reader.follow(value, path)
+        if found is None or found[0] is None:
+            return None
+        value, path = found
+        holder = path
+        xid = str(value.get("x-xid") or "") if isinstance(value, dict) else ""
+        link = str(value.get("x-type") or "") if isinstance(value, dict) else ""
+        if not self.reader.is_old and isinstance(value, dict) and {"schemaFormat", "schema"} <= value.keys():
+            stated = self.reader.text(value, "schemaFormat", path)
+            inner = value["schema"]
+            if self._names_file(inner):
+                return self._file(inner["$ref"], below(path, "schema"), stated)
+            found = self.reader.follow(inner, below(path, "schema"))
+            if found is None:
+                return None
+            value, path = found
+        kind = self._format(stated, path)
+        if not kind:
+            return None
+        made = Payload(format=kind, value=value, path=path, link=link, xid=xid)
+        return self._named(self._checked(made), holder)
+
+    def _format(self, stated: str, path: str) -> str:
+        """The format of a schema, empty for one that is not read, which is noted."""
+        found = registry_format(stated) if stated else _DEFAULT
+        if not found:
+            self.reader.report(path, f"left out its schema: schemas in {stated} are not read", "AS-6")
+        return found
+
+    def _checked(self, made: Payload) -> Payload:
+        """A schema of the type that its format needs. Raises ``DocumentError``."""
+        kind, value = made.format.partition("/")[0], made.value
+        if kind in _TEXT and not isinstance(value, str):
+            raise DocumentError(f"{made.path}: a schema in {kind} is text")
+        if kind == "Avro" and isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+            try:
+                value = parse_json(value)
+            except JSONError as error:
+                raise DocumentError(f"{made.path}: an Avro schema is JSON: {error}") from None
+        if kind in ("JsonSchema", "JsonStructure") and not isinstance(value, dict | bool):
+            raise DocumentError(f"{made.path}: a JSON Schema is an object, true or false")
+        return Payload(format=made.format, value=value, path=made.path, link=made.link, xid=made.xid)
+
+    def _named(self, made: Payload, holder: str) -> Payload:
+        """With the name of the shared schema that it is, or is in."""
+        if not made.path.startswith(_SHARED):
+            return made
+        root = self.root(made.path)
+        _, top = self.reader.at(f"#{root}", made.path)
+        name = root[len(_SHARED) :].partition("/")[0]
+        self.used.add(name)
+        _, entry = self.reader.at(f"#{_SHARED}{name}", made.path)
+        xid = str(entry.get("x-xid") or "") if isinstance(entry, dict) else made.xid
+        link = f"#{made.path[len(root) :]}" if made.path != root else made.link
+        if holder.startswith(_SHARED) and made.link:
+            link = made.link
+        value = made.value if made.path == root else top
+        return Payload(
+            format=made.format, value=value, path=root, xid=xid, link=link,
+            name=name.replace("~1", "/").replace("~0", "~"),
+        )  # fmt: skip
+
+    def root(self, path: str) -> str:
+        """The shared schema that a place is in."""
+        name = path[len(_SHARED) :].partition("/")[0]
+        root = _SHARED + name
+        _, value = self.reader.at(f"#{root}", path)
+        wrapped = isinstance(value, dict) and {"schemaFormat", "schema"} <= value.keys() and not self.reader.is_old
+        return f"{root}/schema" if wrapped and path.startswith(f"{root}/schema") else root
+
+    def _names_file(self, value: JSON) -> bool:
+        reference = value.get("$ref") if isinstance(value, dict) else None
+        if not self.files or not isinstance(reference, str) or reference[:1] in ("", "#", "/", "?"):
+            return False
+        parts = urlsplit(reference)
+        return not parts.scheme and not parts.netloc and not parts.fragment and bool(parts.path)
+
+    def _file(self, reference: str, path: str, stated: str) -> Payload | None:
+        kind = self._format(stated, path)
+        if not kind:
+            return None
+        file = reference.rstrip("#")
+        return Payload(format=kind, value=None, path=path, name=PurePosixPath(unquote(file)).stem, file=file)
+
+    def document(self, payload: Payload) -> JSON:
+        """A JSON Schema that refers to nothing outside of it; any other as it is. None if it cannot be made."""
+        if payload.format.partition("/")[0] not in ("JsonSchema", "JsonStructure"):
+            return payload.value
+        return _Standing(self, payload).made()
+
+
+class _Standing:
+    """A schema that stands alone."""
+
+    def __init__(self, payloads: Payloads, payload: Payload) -> None:
+        self._payloads, self._payload, self._reader = payloads, payload, payloads.reader
+        old = payload.format.startswith("JsonSchema/draft-0")
+        self._keyword = "definitions" if old else "$defs"
+        own = payload.value.get(self._keyword) if isinstance(payload.value, dict) else None
+        self._taken = set(own) if isinstance(own, dict) else set()
+        self._names: dict[str, str] = {}
+        self._pending: list[str] = []
+        self._failed = False
+
+    def made(self) -> JSON:
+        """The document, None if a part of it is elsewhere."""
+        found = self._copy(self._payload.value, self._payload.path, root=True)
+        shared: JSONObject = {}
+        while self._pending:
+            place = self._pending.pop()
+            _, value = self._reader.at(f"#{place}", self._payload.path)
+            self._reader.spend(value)
+            if place.startswith(_SHARED):
+                self._payloads.used.add(place[len(_SHARED) :].partition("/")[0])
+            shared[self._names[place]] = self._copy(value, place)
+        if self._failed:
+            return None
+        if shared and isinstance(found, dict):
+            own = found.get(self._keyword)
+            found[self._keyword] = {**(own if isinstance(own, dict) else {}), **dict(sorted(shared.items()))}
+        return found
+
+    def _copy(self, value: JSON, path: str, *, named: bool = False, root: bool = False) -> JSON:
+        if isinstance(value, list):
+            return [self._copy(each, below(path, str(index))) for index, each in enumerate(value)]
+        if not isinstance(value, dict):
+            return value
+        made: JSONObject = {}
+        for name, each in value.items():
+            if named:  # the name of a property or definition, and no keyword
+                made[name] = self._copy(each, below(path, name))
+            elif name == "$ref" and isinstance(each, str):
+                made[name] = self._moved(each, path)
+            elif name == "$id" and isinstance(each, str) and not root:
+                # References would be read relative to it, and AsyncAPI reads all of them from the document's root.
+                self._reader.report(path, f"left out the $id {each} within a schema", "AS-5")
+            elif name in _VALUES:
+                made[name] = each
+            else:
+                made[name] = self._copy(each, below(path, name), named=name in _NAMES)
+        return made
+
+    def _moved(self, reference: str, path: str) -> str:
+        """A reference to the same schema, from where it is now."""
+        if not reference.startswith("#"):
+            self._reader.report(path, f"left out the schema: {reference} is in another document", "AS-1")
+            self._failed = True
+            return reference
+        place, _ = self._reader.at(reference, path)
+        own = self._payload.path
+        if place == own or place.startswith(f"{own}/"):
+            return f"#{place[len(own) :]}"
+        root = self._payloads.root(place) if place.startswith(_SHARED) else place
+        if root == own:
+            return f"#{place[len(own) :]}"
+        if root not in self._names:
+            self._names[root] = self._free(root.removesuffix("/schema").rpartition("/")[2])
+            self._pending.append(root)
+        return f"#/{self._keyword}/{self._names[root]}{place[len(root) :]}"
+
+    def _free(self, wanted: str) -> str:
+        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", wanted) or "_"
+        name, count = plain, 1
+        while name in self._taken:
+            count += 1
+            name = f"{plain}_{count}"
+        self._taken.add(name)
+        return name
+
+
+def text_type(format: str) -> str:
+    """The content type of a schema that is text, empty for one in JSON."""
+    return _TEXT.get(format.partition("/")[0], "")
+
+
+def schema_place(xid: str) -> tuple[str, str] | None:
+    """Group and schema that an xid names, None if it names none."""
+    found = _SCHEMA_XID.fullmatch(xid)
+    return (found[1], found[2]) if found else None

@@ -1,0 +1,181 @@
+"""AsyncAPI documents as definitions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.documents.asyncapi.documents import NEW, OLD
+
+from signalbook.documents import DocumentError, parse_source, read_source
+from signalbook.documents.asyncapi import reading
+
+
+def read(text: str | dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    data = text if isinstance(text, str) else json.dumps(text)
+    source = parse_source(data.encode(), name="api.json" if isinstance(text, dict) else "api.yaml")
+    return source.document, [str(each) for each in source.repairs]
+
+
+def minimal(**more: Any) -> dict[str, Any]:
+    return {"asyncapi": "3.0.0", "info": {"title": "T", "version": "1"}, **more}
+
+
+def messages(version: str = "3.0.0", **each: Any) -> dict[str, Any]:
+    found, _ = read({**minimal(components={"messages": each}), "asyncapi": version, "channels": {}})
+    return dict(found["messagegroups"]["T"]["messages"])
+
+
+def test_messages_of_2_6() -> None:
+    made, losses = read(OLD)
+    found = made["messagegroups"]["Streetlights-API"]["messages"]
+    assert found.keys() == {"lightMeasured", "turnOn", "dim"}
+    assert found["lightMeasured"] == {
+        "name": "Light measured",
+        "description": "How bright it is.",
+        "datacontenttype": "application/json",
+        "dataschemaformat": "JsonSchema/draft-07",
+        "dataschemauri": "/schemagroups/Streetlights-API/schemas/lightMeasuredPayload",
+        "protocol": "KAFKA",
+        "protocoloptions": {
+            "topic": "lights.1.{streetlight_id}.measured",
+            "key": "lamp",
+            "headers": {"my-app-header": {"name": "my-app-header", "type": "integer", "required": True}},
+        },
+    }
+    assert found["turnOn"]["dataschemaformat"] == "Avro/1.11"
+    assert found["turnOn"]["protocoloptions"] == {"topic": "commands"}
+    schema = made["schemagroups"]["Streetlights-API"]["schemas"]["lightMeasuredPayload"]["schema"]
+    assert schema["properties"]["near"] == {"$ref": "#/definitions/node"}
+    assert schema["definitions"]["node"]["properties"]["next"] == {"$ref": "#/definitions/node"}
+    assert schema["definitions"].keys() == {"node", "sentAt"}
+    for place in (
+        "/info: left out license",
+        "maximum, minimum of my-app-header",
+        "schemas/unused",
+        "partitions",
+        "clientId",
+    ):
+        assert any(place in loss for loss in losses), place
+
+
+def test_endpoints_of_2_6() -> None:
+    """``publish`` is what the application receives, as in 3.0's guide to migrate."""
+    made, _ = read(OLD)
+    inward, outward = made["endpoints"].values()
+    assert inward["usage"] == ["consumer"]
+    assert inward["protocoloptions"] == {
+        "endpoints": [
+            {"bootstrap.servers": ["test.example.org:18092", "b.example.org:18092"], "security.protocol": "SSL"}
+        ],
+        "authorization": [{"type": "SASL", "mechanism": "SCRAM-SHA-256"}],
+        "topic": "lights.1.{streetlight_id}.measured",
+        "consumergroup": "lights",
+    }
+    assert outward["usage"] == ["producer"]
+    assert outward["messagegroups"] == ["/messagegroups/Streetlights-API"]
+
+
+def test_messages_of_3_0() -> None:
+    """Traits complete a message of 3.0; events are known by headers and content type."""
+    made, losses = read(NEW)
+    found = made["messagegroups"]["Streetlights-MQTT"]["messages"]
+    assert found["turnedOn"] == {
+        "datacontenttype": "application/json",
+        "envelope": "CloudEvents/1.0",
+        "envelopemetadata": {"source": {"type": "urireference"}, "type": {"value": "light.on"}, "time": {}},
+        "dataschemaformat": "JsonSchema/draft-07",
+        "dataschema": {"type": "object", "properties": {"by": {"type": "string"}}},
+        "protocol": "MQTT/5.0",
+        "protocoloptions": {"topic_name": "lights/{id}/on", "qos": 1, "retain": True},
+    }
+    assert found["status"]["dataschemaformat"] == "Protobuf/3"
+    assert found["status"]["protocoloptions"]["user_properties"] == [{"name": "trace", "type": "uuid"}]
+    whole = found["whole"]
+    assert whole["envelopeoptions"] == {"mode": "structured", "format": "application/cloudevents+json"}
+    assert whole["envelopemetadata"] == {"type": {"value": "light.off"}, "subject": {"required": True}}
+    assert (whole["datacontenttype"], whole["dataschema"]) == ("text/json", {"type": "object"})
+    assert list(made["endpoints"]) == ["lightTurnedOn", "both-receive", "both-send"]
+    assert made["endpoints"]["both-send"]["protocoloptions"]["endpoints"] == [
+        {"uri": "mqtts://test.example.org:{port}"}
+    ]
+    assert any("/servers/production/variables/port: left out default" in loss for loss in losses)
+
+
+def test_traits_replace_in_2_x_and_complete_in_3_0() -> None:
+    message = {"title": "own", "traits": [{"title": "a trait's", "summary": "first"}, {"summary": "second"}]}
+    assert messages("2.6.0", m=message)["m"] == {"name": "a trait's", "description": "second"}
+    assert messages("3.0.0", m=message)["m"] == {"name": "own", "description": "first"}
+
+
+def test_files_beside_the_document(tmp_path: Path) -> None:
+    """Read as those of other documents: only below its folder."""
+    document = minimal(components={"messages": {"m": {"payload": {"$ref": "./user.json"}}}})
+    (tmp_path / "user.json").write_text('{"type": "object"}')
+    (tmp_path / "api.json").write_text(json.dumps(document))
+    source = read_source(tmp_path / "api.json")
+    assert source.files == (tmp_path / "user.json",)
+    assert "schemabase64" in source.document["schemagroups"]["T"]["schemas"]["user"]
+    (tmp_path / "api.json").write_text(json.dumps(document).replace("./user", "../user"))
+    with pytest.raises(DocumentError, match="lies outside"):
+        read_source(tmp_path / "api.json")
+
+
+@pytest.mark.parametrize(
+    ("message", "loss"),
+    [
+        ({"$ref": "https://x.example/m.json"}, "another document"),
+        ({"payload": {"$ref": "https://x.example/m.json"}}, "another document"),
+        ({"payload": {"properties": {"a": {"$ref": "other.json#/a"}}}}, "other.json#/a is in another document"),
+        ({"payload": {"schemaFormat": "application/raml+yaml;version=1.0", "schema": {}}}, "raml"),
+        ({"headers": {"properties": {"a": {}}}}, "no protocol is known"),
+        ({"tags": [], "examples": []}, "left out examples, tags"),
+    ],
+)
+def test_losses_have_their_place(message: dict[str, Any], loss: str) -> None:
+    made, losses = read(minimal(components={"messages": {"m": message}}))
+    assert any(loss in each and each.startswith("/components/messages/m") for each in losses)
+    assert "dataschema" not in made.get("messagegroups", {"T": {"messages": {"m": {}}}})["T"]["messages"]["m"]
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ({"asyncapi": "1.2.0"}, "2.0 to 2.6 and 3.0 are read"),
+        ({"asyncapi": 3}, "are read, not 3"),
+        (minimal(channels=[]), "/channels: must be an object"),
+        (minimal(channels={"c": {"messages": {"m": 5}}}), "/channels/c/messages/m: must be an object"),
+        (minimal(channels={"c": {"address": 5}}), "/channels/c/address: must be a string"),
+        (minimal(operations={"o": {"action": "publish"}}), "/operations/o/action"),
+        (minimal(channels={"c": {"$ref": "#/channels/d"}}), "there is no #/channels/d"),
+        (minimal(channels={"c": {"$ref": "#/channels/d"}, "d": {"$ref": "#/channels/c"}}), "in a circle"),
+        (minimal(components={"messages": {"m": {"payload": []}}}), "m/payload: a JSON Schema is an object"),
+    ],
+)
+def test_errors_have_their_place(document: dict[str, Any], reason: str) -> None:
+    with pytest.raises(DocumentError, match=reason):
+        read(document)
+
+
+def test_what_would_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Schemas that share others are their number squared, of a small document."""
+    monkeypatch.setattr(reading, "_MAX_COPIED", 10_000)
+    count = 150
+    schemas = {f"s{n}": {"anyOf": [{"$ref": f"#/components/schemas/s{n + 1}"}]} for n in range(count)}
+    schemas[f"s{count}"] = {}
+    all_of = {f"m{n}": {"payload": {"$ref": f"#/components/schemas/s{n}"}} for n in range(count)}
+    with pytest.raises(DocumentError, match="split it"):
+        read(minimal(components={"messages": all_of, "schemas": schemas}))
+    circle = {"allOf": [{"$ref": "#/components/schemas/c"}] * 2}
+    event = {"contentType": "application/cloudevents+json", "payload": {"$ref": "#/components/schemas/c"}}
+    with pytest.raises(DocumentError, match="split it"):
+        read(minimal(components={"messages": {"m": event}, "schemas": {"c": circle}}))
+
+
+def test_ten_thousand_channels() -> None:
+    channels = {f"c {n}": {"messages": {"m": {"payload": {"type": "object"}}}} for n in range(10_000)}
+    servers = {"s": {"host": "a.example:9092", "protocol": "kafka"}}
+    made, _ = read(minimal(servers=servers, channels=channels))
+    assert len(made["endpoints"]) == len(made["messagegroups"]["T"]["messages"]) == 10_000
