@@ -198,9 +198,10 @@ def test_the_clients_page_works(place: Path, url: str) -> None:
 
 
 def test_the_documents_page_works(place: Path) -> None:
-    folder, protos = (run(["bash", "-ec", block], place) for block in blocks("docs/documents.md", "sh", ""))
+    folder, protos, lights = (run(["bash", "-ec", block], place) for block in blocks("docs/documents.md", "sh", ""))
     assert "schemaid: order" in folder
     assert protos.startswith("accepted  protos")
+    assert "topic: lights.measured" in lights
 
 
 def test_the_producing_page_works(place: Path) -> None:
