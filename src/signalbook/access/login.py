@@ -61,6 +61,10 @@ class LoginFailed(SignalbookError):
     """A login that came to nothing; the message says why, for whoever wanted to log in."""
 
 
+class AnotherLogin(LoginFailed):
+    """An answer that is not to the login that this browser began, which may still be answered."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginAttempt:
     """A login that began: what its answer has to name, and where to go then. ``expires`` is in seconds since 1970."""
@@ -144,10 +148,10 @@ class LoginClient:
     def finish(self, attempt: LoginAttempt, answer: Mapping[str, str], callback: str) -> LoggedIn:
         """Who logged in, by the issuer's ``answer`` to ``attempt``.
 
-        Raises ``LoginFailed``, ``Unauthenticated``, ``AuthenticationUnavailable``.
+        Raises ``LoginFailed`` (``AnotherLogin``), ``Unauthenticated``, ``AuthenticationUnavailable``.
         """
         if not hmac.compare_digest(answer.get("state", "").encode("utf-8", "replace"), attempt.state.encode()):
-            raise LoginFailed("the answer is of another login: it was begun in another tab, or not by you")
+            raise AnotherLogin("the answer is of another login: it was begun in another tab, or not by you")
         if time.time() > attempt.expires:
             raise LoginFailed(f"it took longer than {ATTEMPT_SECONDS // 60} minutes")
         about = self._about()

@@ -358,6 +358,10 @@ def test_a_login_at_an_issuer(store: Store, serve: Serve) -> None:
         ):
             answer = called_back(ann, state, nonce)
             assert (answer.status_code, why in answer.text, SESSION in ann.cookies) == (401, True, False)
+        posted = len(issuer.posted)
+        assert called_back(ann, asked["state"], asked["nonce"]).status_code == 401, "one answer, be it refused"
+        assert len(issuer.posted) == posted
+        asked = begun(ann)
         answer = called_back(ann, asked["state"], asked["nonce"])
         assert (answer.status_code, answer.headers["location"]) == (303, f"{ROOT}/ui/messagegroups")
         assert "You are Ann" in ann.show("").links()

@@ -22,7 +22,7 @@ from signalbook.access import audit, sessions
 from signalbook.access.authentication import Credentials
 from signalbook.access.base import AUTHENTICATED, WHOLE, Action, AuthenticationUnavailable, Unauthenticated
 from signalbook.access.decisions import Access
-from signalbook.access.login import ATTEMPT_SECONDS, LoginAttempt, LoginFailed
+from signalbook.access.login import ATTEMPT_SECONDS, AnotherLogin, LoginAttempt, LoginFailed
 from signalbook.access.policy import Policy
 from signalbook.access.sessions import LoggedIn
 from signalbook.access.tokens import TOKEN
@@ -191,10 +191,13 @@ class LoginPages:
         return await self._begun(request, who, attempt.back)
 
     async def _failed(self, request: HTTPRequest, error: LoginFailed | Unauthenticated, back: str) -> Response:
-        """The ways to log in again, and why it came to nothing."""
+        """The ways to log in again, and why it came to nothing. A login is answered once."""
         wrong = error if isinstance(error, Unauthenticated) else Unauthenticated(str(error))
         self._refused(wrong, request)
-        return await self._ways(request, back=back, problem=f"Not logged in: {error}.", error=wrong)
+        response = await self._ways(request, back=back, problem=f"Not logged in: {error}.", error=wrong)
+        if isinstance(error, AnotherLogin):
+            return response
+        return replace(response, headers=(*response.headers, ATTEMPT.removed(request.root)))
 
     async def _begun(self, request: HTTPRequest, who: LoggedIn, back: str) -> Response:
         """A new session, never one that this browser had before; to where its user wanted to go."""
