@@ -130,6 +130,13 @@ class Limits:
             return self._callers.of(access.caller or network(address))
         return None
 
+    def stranger(self, address: str) -> Caller | None:
+        """Whoever asks from this address for what is for everybody, such as a login: nobody who has been let in.
+
+        What he asks for is not counted as reads of the anonymous there, nor the other way round.
+        """
+        return None if self._choice == "off" else self._callers.of(("stranger", network(address)))
+
 
 class Caller:
     """What one caller may ask for."""
@@ -161,7 +168,7 @@ class Caller:
                 await self._reading.acquire()
         except TimeoutError:
             most = self._settings.limit_reads
-            detail = f"{most} reads of many entities at once are under way (setting limit_reads)"
+            detail = f"{most} reads of many entities, or logins, are under way (setting limit_reads)"
             raise _refusal(READS, detail, 1.0) from None
         return self._reading
 

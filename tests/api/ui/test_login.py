@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -13,7 +14,7 @@ from tests.access.issuer import fake_issuer
 
 from signalbook.access import sessions
 from signalbook.access.base import Identity
-from signalbook.access.login import LoginClient
+from signalbook.access.login import LoginClient, LoginFailed
 from signalbook.access.sessions import LoggedIn
 from signalbook.storage.base import StorageBusy
 from signalbook.storage.store import Store
@@ -328,6 +329,44 @@ def test_answers_to_logins_that_nobody_began(store: Store, serve: Serve) -> None
     for cookies in ({}, {"__Host-signalbook-login": "forged"}):
         page = Visitor(client, cookies).show("/-/login/callback?code=x&state=y")
         assert (page.status, "no login was begun in this browser" in page.words("main")) == (401, True)
+
+
+def test_logins_have_limits_of_their_own_for_each_address(store: Store, serve: Serve) -> None:
+    """Invented answers to logins hold up neither other addresses nor who reads at the same one."""
+    client = serve(store, model="default", base_url=ROOT, limit_requests=1, **PROXIED)
+    put_policy(store, TEAM, OPEN)
+    client.put("/messagegroups/open", {}, headers=ADMINISTRATOR)
+    answers = (client.get("/ui/-/login/callback?code=x&state=y") for _ in range(50))
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert refused.headers["retry-after"] == "1"
+    assert client.get("/ui/-/login", headers={"X-Forwarded-For": "192.0.2.1"}).status_code == 200
+    assert client.get("/messagegroups/open").status_code == 200
+
+
+def test_one_address_does_not_take_all_turns_to_ask_an_issuer(
+    store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running: list[int] = []
+    under_way: list[int] = []
+
+    def slow(*_: object) -> LoggedIn:
+        running.append(1)
+        under_way.append(len(running))
+        time.sleep(0.05)
+        running.pop()
+        raise LoginFailed("an invented code")
+
+    with fake_issuer() as issuer:
+        issuers = {"oidc_issuers": (issuer.url,), "oidc_audience": ("x",), "login_client_id": "us"}
+        client = serve(store, model="default", base_url=ROOT, limit_reads=2, **PROXIED, **issuers)
+        put_policy(store, TEAM)
+        visitor = Visitor(client)
+        begun(visitor)
+        monkeypatch.setattr(LoginClient, "finish", slow)
+        answers = [("GET", f"/ui/-/login/callback?code={number}&state=y", None) for number in range(6)]
+        cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in visitor.cookies.items())}
+        assert {answer.status_code for answer in client.together(*answers, headers=cookie)} == {401}
+        assert max(under_way) == 2
 
 
 def begun(visitor: Visitor) -> dict[str, str]:

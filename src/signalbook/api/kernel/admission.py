@@ -141,6 +141,13 @@ class Admission:
             if self._settings.audit != "off":
                 scope["access"] = admitted.at(self.origin(scope))
 
+    def admit_stranger(self, scope: Scope) -> None:
+        """Hold whoever asks for what is for everybody to the limits of his address. Raises ``TooManyRequests``."""
+        caller = self._limits.stranger(self.origin(scope).address)
+        if caller is not None:
+            scope["caller"] = caller
+            caller.admit(write=False)
+
     async def access(self, scope: Scope) -> Access:
         """What whoever makes a request may do now. Raises as ``admit``."""
         return (await self._admitted(scope)).access

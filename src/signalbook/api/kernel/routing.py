@@ -85,7 +85,7 @@ class Kernel:
     ``small_work`` and ``large_work`` are for what writes leave for later: threads of their own, so that what is large
     keeps nobody else waiting, and few of them, since each slows down all that runs. ``trials`` are for changes that are
     only tried, which takes as long: one at a time, since whoever may read may ask for many. ``issuers`` are for logins:
-    what is asked there may take seconds.
+    what is asked there may take seconds, and there are more of them than one address has turns (``limit_reads``).
     """
 
     engine: Engine
@@ -136,7 +136,7 @@ class Kernel:
             small_work=Workers(threads=2, timeout=settings.request_timeout, name="work"),
             large_work=Workers(threads=1, timeout=settings.request_timeout, name="work"),
             trials=Workers(threads=1, timeout=settings.request_timeout, name="trial"),
-            issuers=Workers(threads=4, timeout=settings.request_timeout, name="issuer"),
+            issuers=Workers(threads=8, timeout=settings.request_timeout, name="issuer"),
             commits=Commits(engine.batch, Batch.expect, timeout=settings.request_timeout),
             freshness=freshness,
             control=control,

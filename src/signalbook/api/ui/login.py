@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.routing import Route
@@ -29,8 +29,8 @@ from signalbook.access.tokens import TOKEN
 from signalbook.api.kernel.cookies import SESSION, Cookie, is_private
 from signalbook.api.kernel.errors import NO_STORE, Denied
 from signalbook.api.kernel.requests import HTTPRequest
-from signalbook.api.kernel.responses import Response
-from signalbook.api.kernel.routing import Kernel
+from signalbook.api.kernel.responses import Response, Sendable
+from signalbook.api.kernel.routing import Handler, Kernel
 from signalbook.api.ui.attributes import Shown, moment
 from signalbook.api.ui.formtokens import FormTokens
 from signalbook.api.ui.pages import IDENTITY, LOGIN, PATH, SECURITY, Crumb, FormPage, Page, Pages, is_page
@@ -55,6 +55,7 @@ _MOST_RULES: Final = 50
 _MOST_GROUPS: Final = 200
 _ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+", re.ASCII)
 _CSP: Final = "Content-Security-Policy"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,12 +122,33 @@ class LoginPages:
         if not self._taken:
             return found
         return [
-            Route(LOGIN, page({"GET": self._form, "POST": self._with_token}, public=True)),
-            Route(ISSUER, page({"GET": self._at_issuer}, public=True)),
-            Route(CALLBACK, page({"GET": self._called_back}, public=True)),
+            Route(
+                LOGIN, page({"GET": self._limited(self._form), "POST": self._limited(self._with_token)}, public=True)
+            ),
+            Route(ISSUER, page({"GET": self._limited(self._at_issuer)}, public=True)),
+            Route(CALLBACK, page({"GET": self._limited(self._called_back)}, public=True)),
             Route(LOGOUT, page({"POST": self._log_out})),
             *found,
         ]
+
+    def _limited(self, handler: Handler) -> Handler:
+        """A handler for everybody, who is held to the limits of his address."""
+
+        async def limited(request: HTTPRequest) -> Sendable:
+            self._kernel.admission.admit_stranger(request.scope)
+            return await handler(request)
+
+        return limited
+
+    async def _ask(self, request: HTTPRequest, work: Callable[[], T]) -> T:
+        """Ask the issuer, in a turn of this address: whatever comes from there, threads are left for others."""
+        # No earlier failure refuses it: whether a code is right only the issuer knows.
+        turn = await self._kernel.admission.turn(request.scope)
+        try:
+            return await self._kernel.issuers.read(work)
+        finally:
+            if turn is not None:
+                turn.release()
 
     async def _form(self, request: HTTPRequest) -> Response:
         """The ways there are to log in."""
@@ -168,7 +190,7 @@ class LoginPages:
         self._check(request)
         self._check_issuer(request)
         back = _back(request.query.get("back", ""))
-        where, attempt = await self._kernel.issuers.read(partial(self._client.begin, f"{request.root}{CALLBACK}", back))
+        where, attempt = await self._ask(request, partial(self._client.begin, f"{request.root}{CALLBACK}", back))
         sealed = attempt.sealed(await self._tokens.key(b"login"))
         return _redirect(where, ATTEMPT.set(sealed, request.root, seconds=ATTEMPT_SECONDS))
 
@@ -184,7 +206,7 @@ class LoginPages:
             return await self._failed(request, LoginFailed("no login was begun in this browser, or too long ago"), PATH)
         finish = partial(self._client.finish, attempt, dict(request.query), f"{request.root}{CALLBACK}")
         try:
-            who = await self._kernel.issuers.read(finish)
+            who = await self._ask(request, finish)
         except (LoginFailed, Unauthenticated) as error:
             self._kernel.admission.failed_login(request.scope, "", request.query.get("code", ""))
             return await self._failed(request, error, attempt.back)
