@@ -39,12 +39,17 @@ def client(issuer: FakeIssuer, **more: Any) -> LoginClient:
 
 
 def finish(
-    issuer: FakeIssuer, found: LoginClient, claims: dict[str, Any] | None = None, **answer: str | None
+    issuer: FakeIssuer,
+    found: LoginClient,
+    claims: dict[str, Any] | None = None,
+    *,
+    access: Any = "opaque",
+    **answer: str | None,
 ) -> LoggedIn:
     """Log in with an ID token of these claims, and an answer to the callback that is right but for ``answer``."""
     _, attempt = found.begin(CALLBACK, "/ui")
     token = issuer.token(**{"aud": "us", "nonce": attempt.nonce, "groups": ["team"], **(claims or {})})
-    issuer.granted = (200, {"id_token": token, "access_token": "opaque"})
+    issuer.granted = (200, {"id_token": token, "access_token": access})
     given = {"state": attempt.state, "code": "c0de", **answer}
     return found.finish(attempt, {name: value for name, value in given.items() if value is not None}, CALLBACK)
 
@@ -211,6 +216,19 @@ def test_without_its_groups_nobody_gets_in(issuer: FakeIssuer) -> None:
     issuer.metadata["userinfo_endpoint"] = f"{issuer.url}/nothing"
     with pytest.raises(AuthenticationUnavailable, match="404"):
         finish(issuer, client(issuer), {"groups": None})
+    for nothing in (None, 1, "é"):
+        with pytest.raises(LoginFailed, match="access token"):
+            finish(issuer, client(issuer), {"groups": None}, access=nothing)
+
+
+def test_an_issuer_that_says_no_groups_at_all(issuer: FakeIssuer) -> None:
+    """Its bearer tokens name none either; whoever runs the server is told what rules that leaves without effect."""
+    who = finish(issuer, client(issuer), {"groups": None})
+    bearer = TokenVerifier(Settings(oidc_issuers=(issuer.url,), oidc_audience=(AUDIENCE,))).verify(issuer.token())
+    assert who.identity == bearer.identity
+    issuer.metadata["claims_supported"] = ["sub"]
+    (fault,) = client(issuer).faults()
+    assert "no UserInfo endpoint and no claim groups" in fault
 
 
 def test_an_issuer_that_is_away(issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatch) -> None:

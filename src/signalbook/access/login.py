@@ -181,6 +181,11 @@ class LoginClient:
         for scope in self._settings.login_scope.split():
             if not _lists(about, "scopes_supported", scope):
                 found.append(f"it does not know the scope {scope}")
+        groups = self._settings.oidc_groups_claim
+        if "userinfo_endpoint" not in about and not _lists(about, "claims_supported", groups):
+            found.append(
+                f"it has no UserInfo endpoint and no claim {groups}: no rule for a group fits who logs in there"
+            )
         return tuple(found)
 
     def logout_url(self, hint: str, back: str) -> str:
@@ -230,11 +235,16 @@ class LoginClient:
         return f"Basic {base64.b64encode(pair).decode('ascii')}", form
 
     def _completed(self, http: httpx.Client, claims: JSONObject, granted: JSONObject) -> JSONObject:
-        """The claims, with those of the UserInfo endpoint where the ID token has not all that is needed (Core 5.3)."""
+        """The claims, with those of the UserInfo endpoint where the ID token has not all that is needed (Core 5.3).
+
+        An issuer without this endpoint has said all that it says: as with its other tokens, no groups are none.
+        """
         token, endpoint = granted.get("access_token"), self._about().get("userinfo_endpoint")
-        if self._verifier.names(claims) or not isinstance(token, str) or endpoint is None or not token.isascii():
+        if self._verifier.names(claims) or endpoint is None:
             return claims
         # Nobody gets in with fewer groups than he has, since rules may deny things to groups.
+        if not isinstance(token, str) or not token.isascii():
+            raise LoginFailed("the issuer gave no access token for its userinfo, and its ID token does not say all")
         more = fetch(http, endpoint, "its userinfo_endpoint", authorization=f"Bearer {token}")
         if not isinstance(more, dict) or more.get("sub") != claims.get("sub"):
             raise Unauthenticated("the issuer's userinfo is of somebody else than its ID token")
