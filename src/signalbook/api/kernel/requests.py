@@ -9,7 +9,7 @@ import time
 from collections.abc import Coroutine, Generator
 from functools import cached_property, lru_cache, partial
 from typing import IO, Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs, parse_qsl
 
 from starlette.requests import Request
 from starlette.types import Receive, Scope
@@ -80,6 +80,15 @@ class HTTPRequest:
     def wrong(self, detail: str) -> RegistryError:
         """The error for a request that says something it must not."""
         return RegistryError("bad_request", subject=self.subject, error_detail=detail)
+
+
+def form_fields(body: bytes, request: HTTPRequest, *, most: int) -> dict[str, str]:
+    """The fields of the form of a page, ``most`` of them; of those with one name the first. Raises ``bad_request``."""
+    try:
+        given = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=most, errors="strict")
+    except ValueError:
+        raise request.wrong("the body is not the form of this page") from None
+    return {name: texts[0] for name, texts in given.items()}
 
 
 class Disconnected(Exception):

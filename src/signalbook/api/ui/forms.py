@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
-from urllib.parse import parse_qs
 
 import msgspec
 from markupsafe import escape
 
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
-from signalbook.api.kernel.requests import HTTPRequest, json_body
+from signalbook.api.kernel.requests import HTTPRequest, form_fields, json_body
 from signalbook.api.ui.comparison import choice
 from signalbook.api.ui.entities import known_attributes
 from signalbook.api.ui.pages import shown_text, written_text
@@ -76,12 +75,9 @@ class Entered:
     @classmethod
     def read(cls, body: bytes, request: HTTPRequest) -> Entered:
         """The form in a body. Raises ``bad_request``."""
-        try:
-            given = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
-        except ValueError:
-            raise request.wrong("the body is not the form of this page") from None
+        given = form_fields(body, request, most=_FIELDS)
         # Browsers end lines with CR LF, whatever was there.
-        values = {name: texts[0].replace("\r\n", "\n") for name, texts in given.items()}
+        values = {name: text.replace("\r\n", "\n") for name, text in given.items()}
         made_from, token = values.pop("made-from", ""), values.pop("token", "")
         return cls(values=values, made_from=made_from, token=token, checks=values.pop("do", "") != "save")
 

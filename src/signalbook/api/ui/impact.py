@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
-from urllib.parse import parse_qs
 
 from starlette.routing import Route
 
@@ -14,7 +13,7 @@ from signalbook.access.base import Action
 from signalbook.access.decisions import Access
 from signalbook.api.impact import ImpactAPI, impact_document
 from signalbook.api.kernel.errors import NO_STORE
-from signalbook.api.kernel.requests import HTTPRequest, raw_path
+from signalbook.api.kernel.requests import HTTPRequest, form_fields, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.documents import laid_out
@@ -41,7 +40,6 @@ _FINDINGS: Final = 5
 _NAMED: Final = 10
 _MARKUP: Final = 120_000
 _WORDS: Final = {"breaks": "breaks", "holds": "holds", "unknown": "not known"}
-_NO_FORM: Final = "the body is not the form of this page"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +128,7 @@ class ImpactPages:
         return await self._page(request, xid, form, found)
 
     async def _try(self, request: HTTPRequest) -> Response:
-        entered = _entered(await request.body(_BODY), request)
+        entered = form_fields(await request.body(_BODY), request, most=_FIELDS)
         await self._tokens.require(entered.get("token", ""), request, _path(request))
         xid, form = await self._kernel.workers.read(partial(self._found, request))
         if form is None:
@@ -184,15 +182,6 @@ class ImpactPages:
 
 def _path(request: HTTPRequest) -> str:
     return raw_path(request.scope).removeprefix(f"{PATH}{IMPACT}")
-
-
-def _entered(body: bytes, request: HTTPRequest) -> dict[str, str]:
-    """The form in a body. Raises ``bad_request``."""
-    try:
-        given = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
-    except ValueError:
-        raise request.wrong(_NO_FORM) from None
-    return {name: values[0] for name, values in given.items()}
 
 
 def _form(xid: Xid, text: str, format: str, rule: str) -> TrialForm:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.routing import Route
 
@@ -28,7 +28,7 @@ from signalbook.access.sessions import LoggedIn
 from signalbook.access.tokens import TOKEN
 from signalbook.api.kernel.cookies import SESSION, Cookie, is_private
 from signalbook.api.kernel.errors import NO_STORE, Denied
-from signalbook.api.kernel.requests import HTTPRequest
+from signalbook.api.kernel.requests import HTTPRequest, form_fields
 from signalbook.api.kernel.responses import Response, Sendable
 from signalbook.api.kernel.routing import Handler, Kernel
 from signalbook.api.ui.attributes import Shown, moment
@@ -159,7 +159,7 @@ class LoginPages:
         self._check(request)
         if not self._takes_tokens:
             raise Denied("nobody logs in with API tokens here (setting login)")
-        given = _fields(await request.body(_MOST_BYTES), request)
+        given = form_fields(await request.body(_MOST_BYTES), request, most=_FIELDS)
         back = _back(given.get("back", ""))
         if not await self._tokens.knows(given.get("token", ""), request, LOGIN):
             problem = "The form is from another browser or another site, or its cookie is gone: try it again."
@@ -241,7 +241,7 @@ class LoginPages:
 
     async def _log_out(self, request: HTTPRequest) -> Response:
         """End the session of this browser, or all of its user, and that at the issuer if it can be ended from here."""
-        given = _fields(await request.body(_MOST_BYTES), request)
+        given = form_fields(await request.body(_MOST_BYTES), request, most=_FIELDS)
         await self._tokens.require(given.get("token", ""), request, LOGOUT)
         identity, secret = request.access.identity, SESSION.of(request.scope, request.root)
         origin = self._kernel.admission.origin(request.scope)
@@ -392,15 +392,6 @@ def _back(path: str) -> str:
 
 def _redirect(where: str, *cookies: tuple[str, str]) -> Response:
     return Response(status=HTTPStatus.SEE_OTHER, headers=(("Location", where), NO_STORE, *cookies))
-
-
-def _fields(body: bytes, request: HTTPRequest) -> dict[str, str]:
-    """The fields of a small form. Raises ``bad_request``."""
-    try:
-        given = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
-    except ValueError:
-        raise request.wrong("the body is not the form of this page") from None
-    return {name: texts[0] for name, texts in given.items()}
 
 
 def _leading_to(url: str) -> Iterable[tuple[str, str]]:

@@ -7,7 +7,6 @@ from base64 import b64decode
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
-from urllib.parse import parse_qs
 
 import msgspec
 from starlette.routing import Route
@@ -15,7 +14,7 @@ from starlette.routing import Route
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.errors import NO_STORE
-from signalbook.api.kernel.requests import HTTPRequest, raw_path
+from signalbook.api.kernel.requests import HTTPRequest, form_fields, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.definitions import MOST, RegistryDefinitions, is_message
@@ -86,16 +85,13 @@ class Attempt:
     @classmethod
     def read(cls, body: bytes, request: HTTPRequest) -> Attempt:
         """The form in a body. Raises ``bad_request``."""
-        try:
-            given = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
-        except ValueError:
-            raise request.wrong("the body is not the form of this page") from None
+        given = form_fields(body, request, most=_FIELDS)
         attempt = cls(
-            text=given.get("message", [""])[0],
-            kind=given.get("kind", ["event"])[0],
+            text=given.get("message", ""),
+            kind=given.get("kind", "event"),
             base64="base64" in given,
-            contenttype=given.get("contenttype", [""])[0][:200],
-            token=given.get("token", [""])[0],
+            contenttype=given.get("contenttype", "")[:200],
+            token=given.get("token", ""),
         )
         if attempt.kind not in _KINDS:
             raise request.wrong(f'"kind" is one of {", ".join(_KINDS)}')
