@@ -25,7 +25,7 @@ from signalbook.model.spec_attributes import (
 )
 from signalbook.model.types import SCALARS, EntityTypes
 from signalbook.values import JSON, JSONObject
-from signalbook.xid import Xid
+from signalbook.xid import Kind, Xid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,6 +129,11 @@ class Model:
             group, _, resource = xid.removeprefix("/").partition("/")
         found = self.groups.get(group)
         return found.resources.get(resource) if found else None
+
+    def documented_type(self, xid: Xid) -> ResourceType | None:
+        """The type of a Resource or Version that may have a document, None for anything else."""
+        found = self.resource_type(xid) if xid.kind in (Kind.RESOURCE, Kind.VERSION) else None
+        return found if found is not None and found.hasdocument else None
 
 
 def compile_model(source: JSONObject, *, include: Loader | None = None, base: str = "") -> Model:

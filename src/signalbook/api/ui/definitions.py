@@ -63,8 +63,7 @@ class RegistryDefinitions:
     def schema(self, name: str) -> SchemaDocument | None:
         """The document that a reference names. Raises ``TooComplex`` and ``OutOfTime``, as the work allows."""
         xid = self.named(name)
-        kind = None if xid is None else self.view.model.resource_type(xid)
-        if xid is None or kind is None or not kind.hasdocument:
+        if xid is None or self.view.model.documented_type(xid) is None:
             return None
         try:
             found = self.view.document(xid, ViewOptions())

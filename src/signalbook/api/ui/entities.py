@@ -158,7 +158,7 @@ def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject)
         facts=tuple(_facts(xid, shown, meta)),
         edits=tuple(_edits(view, xid, meta)),
         related=xid.kind is not Kind.META,
-        tried=_documented(view.model, xid),
+        tried=view.model.documented_type(xid) is not None,
         users=tuple(_users(view, xid)),
         json=_json_path(view.model, xid),
     )
@@ -228,12 +228,7 @@ def _edits(view: View, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
 
 def _json_path(model: Model, xid: Xid) -> str:
     """Where the entity is as JSON, below the root of the registry."""
-    return f"{xid}$details" if _documented(model, xid) else str(xid)
-
-
-def _documented(model: Model, xid: Xid) -> bool:
-    kind = model.resource_type(xid)
-    return kind is not None and kind.hasdocument and xid.kind in (Kind.RESOURCE, Kind.VERSION)
+    return f"{xid}$details" if model.documented_type(xid) is not None else str(xid)
 
 
 def _attributes(
@@ -270,8 +265,7 @@ def _meta(model: Model, values: AttributeValues, xid: Xid, shown: JSONObject) ->
 
 def document_of(view: View, xid: Xid) -> ShownDocument | None:
     """The document of a Resource or Version, None for what has none."""
-    kind = view.model.resource_type(xid)
-    if kind is None or not kind.hasdocument or xid.kind not in (Kind.RESOURCE, Kind.VERSION):
+    if view.model.documented_type(xid) is None:
         return None
     found = view.document(xid, ViewOptions())
     if found.url is not None:

@@ -154,8 +154,7 @@ class ImpactPages:
         access.require(Action.READ, ROOT)
         with self._kernel.engine.reading(access) as view:
             xid = entity_at(view, _path(request))
-            kind = view.model.resource_type(xid)
-            if kind is None or not kind.hasdocument:
+            if view.model.documented_type(xid) is None:
                 return xid, None
             stored = schema_of(view, xid)
         content = stored.content or b""

@@ -175,8 +175,7 @@ class _Builder:
 
     def _documented(self, xid: Xid) -> Iterator[SiteFile]:
         """The document of a Version, as text whatever it is: nothing of it is to run in the pages' origin."""
-        kind = self._view.model.resource_type(xid)
-        if kind is None or not kind.hasdocument or xid.kind not in (Kind.RESOURCE, Kind.VERSION):
+        if self._view.model.documented_type(xid) is None:
             return
         found = self._view.document(xid, ViewOptions())
         if found.url is not None or not found.content:

@@ -44,7 +44,6 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
 ALWAYS_THERE: Final = ("openapi.json",)
 """Those that the capability ``available`` says nothing about."""
 
-_DOCUMENTED: Final = frozenset({Kind.RESOURCE, Kind.VERSION})
 _MAX_PARAMETERS: Final = 1000
 _ONCE: Final = ("cursor", "epoch", "limit", "setdefaultversionid", "sort", "specversion")
 _TEXTS: Final = ("cursor", "limit", "setdefaultversionid", "sort", "specversion")
@@ -78,8 +77,7 @@ class RegistryPath:
 
     def type(self, model: Model) -> ResourceType | None:
         """The Resource type of a Resource or Version path whose type has documents, else None."""
-        found = model.resource_type(self.target) if self.target.kind in _DOCUMENTED else None
-        return found if found is not None and found.hasdocument else None
+        return model.documented_type(self.target)
 
     @property
     def capability(self) -> str:

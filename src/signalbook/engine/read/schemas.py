@@ -82,8 +82,7 @@ class SchemaReferences:
             yield self.imported(xid, uri)
 
     def _content(self, target: Xid | None) -> bytes | None:
-        kind = None if target is None else self._view.model.resource_type(target)
-        if target is None or kind is None or not kind.hasdocument:
+        if target is None or self._view.model.documented_type(target) is None:
             return None
         if self._instead and (text := self._instead.get(self._behind(target))) is not None:
             return text

@@ -276,8 +276,7 @@ def require_document(view: View, target: Xid) -> Row:
     row = view.reader.get(target)
     if row is None:
         raise RegistryError("not_found", subject=str(target))
-    kind = view.model.resource_type(target)
-    if kind is None or not kind.hasdocument or target.kind not in (Kind.RESOURCE, Kind.VERSION):
+    if view.model.documented_type(target) is None:
         detail = f"{target} has no document: schemas can be tried"
         raise RegistryError("bad_request", subject=str(target), error_detail=detail)
     return row
