@@ -107,6 +107,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     uri: str | None = None
     schemaid: int | None = None
 
+    @property
+    def default_version(self) -> Xid:
+        """The default Version of a Resource that has one."""
+        return self.xid / "versions" / (self.defaultversionid or "")
+
 
 class Hit(Protocol):
     """One step of a selection's way. Its rows are there if they were wanted, and decoded when they are asked for."""

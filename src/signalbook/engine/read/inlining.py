@@ -294,14 +294,14 @@ class NodeLoader:
 
     def _defaults(self, nodes: Sequence[EntityNode]) -> None:
         # Where all Versions are inlined the default one is among them.
-        wanted = {_default_xid(node.shown) for node in nodes if not _lists_all(node) and node.shown}
+        wanted = {node.shown.default_version for node in nodes if not _lists_all(node) and node.shown}
         rows = self._reader.get_many(wanted) if wanted else {}
         for node in nodes:
             if _lists_all(node) and node.shown is not None:
                 version = node.collections["versions"].get(node.shown.defaultversionid or "")
                 node.default = version.row if version else None
             elif node.shown is not None:
-                node.default = rows.get(_default_xid(node.shown))
+                node.default = rows.get(node.shown.default_version)
 
     def _versions(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
         kind = self._type(nodes[0].xid)
@@ -381,7 +381,3 @@ def _lists_all(node: EntityNode) -> bool:
 
 def _key(shown: Row | None) -> int:
     return shown.key if shown else 0
-
-
-def _default_xid(resource: Row) -> Xid:
-    return resource.xid / "versions" / (resource.defaultversionid or "")

@@ -298,7 +298,7 @@ class StreamedRendering:
         """The default Version is in the response: document view needs to know (R233)."""
         shown = node.shown
         assert shown is not None
-        default = self._reader.get(shown.xid / "versions" / (shown.defaultversionid or ""))
+        default = self._reader.get(shown.default_version)
         if default is not None and (node.remainder is None or node.remainder.holds("versions", default.key)):
             node.collections["versions"] = {default.xid.id: version_node(node.row, shown, default)}
 

@@ -110,7 +110,8 @@ class BackwardLinks:
 
     def level(self, nodes: Collection[Xid], depth: int) -> Iterator[Dependent]:
         """What refers to one of these, once for each link."""
-        rows = _rows(self.reader, nodes)
+        resources = {node.resource for node in nodes if node.kind is not Kind.GROUP}
+        rows = rows_with_defaults(self.reader, {*resources, *(each.owner for each in resources)}, resources)
         targets: dict[str, Xid] = {}
         for node in nodes:
             for target in _targets(node, rows, through_groups=not self.groups):
@@ -140,16 +141,11 @@ class BackwardLinks:
         return not referrer.kind.endswith(PINNED)
 
 
-def _rows(reader: Reader, level: Collection[Xid]) -> dict[Xid, Row]:
-    """The Resources and Groups of a level, and the default Versions."""
-    resources = {node.resource for node in level if node.kind is not Kind.GROUP}
-    rows = reader.get_many({*resources, *(each.owner for each in resources)}) if resources else {}
-    defaults = {
-        xid / "versions" / row.defaultversionid
-        for xid in resources
-        if (row := rows.get(xid)) is not None and row.defaultversionid
-    }
-    return rows | (reader.get_many(defaults) if defaults else {})
+def rows_with_defaults(reader: Reader, xids: Collection[Xid], resources: Collection[Xid]) -> dict[Xid, Row]:
+    """The entities that exist among ``xids``, and the default Versions of the ``resources`` among them: two queries."""
+    rows = reader.get_many(xids)
+    shown = (row for xid in resources if (row := rows.get(xid)) is not None)
+    return rows | reader.get_many({row.default_version for row in shown if row.defaultversionid})
 
 
 def _targets(node: Xid, rows: dict[Xid, Row], *, through_groups: bool) -> Iterator[str]:
@@ -165,7 +161,7 @@ def _targets(node: Xid, rows: dict[Xid, Row], *, through_groups: bool) -> Iterat
         yield str(node.resource)
     if through_groups and node.resource_type == _CONTAINS and node.group_type == _GROUPS:
         yield str(node.resource.owner)
-    shown = rows.get(node.resource / "versions" / (default or ""))
+    shown = None if resource is None else rows.get(resource.default_version)
     group = rows.get(node.resource.owner)
     if shown is not None and group is not None:
         for file in importable(node.resource, shown.attributes, import_root(group.attributes)):

@@ -9,7 +9,7 @@ from typing import Final
 
 from signalbook.engine.read.schemas import SchemaReferences
 from signalbook.engine.read.view import View
-from signalbook.engine.search.impact import BackwardLinks
+from signalbook.engine.search.impact import BackwardLinks, rows_with_defaults
 from signalbook.engine.search.links import IMPORT, PINNED
 from signalbook.errors import RegistryError
 from signalbook.formats.imports import is_built_in
@@ -173,7 +173,7 @@ class _ForwardLinks:
             row = rows.get(each.xid.resource) if each.xid is not None and each.xid.resource_id else None
             if row is None or each.xid is None:
                 continue
-            default = str(row.xid / "versions" / (row.defaultversionid or ""))
+            default = str(row.default_version)
             shown |= {default: each.id} if each.xid.kind is Kind.RESOURCE else {}
             shown |= {str(row.xid): each.id} if each.id == default else {}
         found = set[Relation]()
@@ -190,13 +190,9 @@ class _ForwardLinks:
     def _rows(self, nodes: Iterable[RelatedEntity]) -> dict[Xid, Row]:
         """The entities, the Resources of Versions, the default Versions of Resources."""
         xids = [each.xid for each in nodes if each.xid is not None]
-        rows = self._view.reader.get_many({*xids, *(xid.resource for xid in xids if xid.resource_id)}) if xids else {}
-        defaults = {
-            xid / "versions" / row.defaultversionid
-            for xid in xids
-            if xid.kind is Kind.RESOURCE and (row := rows.get(xid)) is not None and row.defaultversionid
-        }
-        return rows | (self._view.reader.get_many(defaults) if defaults else {})
+        resources = [xid for xid in xids if xid.kind is Kind.RESOURCE]
+        wanted = {*xids, *(xid.resource for xid in xids if xid.resource_id)}
+        return rows_with_defaults(self._view.reader, wanted, resources)
 
     def _links(
         self, nodes: Iterable[RelatedEntity], rows: Mapping[Xid, Row]
@@ -208,7 +204,7 @@ class _ForwardLinks:
             if row is None:
                 continue
             if row.xid.kind is Kind.RESOURCE and row.xref is None:
-                row = rows.get(row.xid / "versions" / (row.defaultversionid or ""), row)
+                row = rows.get(row.default_version, row)
             sources[row.key] = (node.id, row.xid)
         links = self._view.index.links(sources) if sources else []
         order = {key: place for place, key in enumerate(sources)}

@@ -12,7 +12,7 @@ from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.confluent.schemas import linked_references, meant
 from signalbook.engine.write.commands import Flags
 from signalbook.engine.write.imports import ImportableSchemas, Scope, import_root, importable, in_scope
-from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, default_version
+from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats.base import family
 from signalbook.formats.imports import Importable, by_xid
@@ -180,7 +180,7 @@ class Stored:
         if row is None or xid.kind is Kind.VERSION:
             return row
         row = row if row.xref is None else self.entity(row.xref)
-        return None if row is None or not row.defaultversionid else self.entity(default_version(row))
+        return None if row is None or not row.defaultversionid else self.entity(row.default_version)
 
     def version(self, xid: Xid) -> VersionCopy | None:
         """A Version of a Resource in the tree as it will be; ``xid`` may name the Resource for its default Version."""

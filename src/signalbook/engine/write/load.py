@@ -35,7 +35,6 @@ from signalbook.engine.write.workingcopies import (
     VersionCopy,
     WorkingCopy,
     WorkingTree,
-    default_version,
     elsewhere,
 )
 from signalbook.errors import RegistryError
@@ -151,9 +150,7 @@ class WriteLoader:
         if need.defaults:
             # What a Resource shows is asked for next, as a rule: it comes along, in two queries for all of them.
             found |= self._fetch({row.xref for row in found.values() if row.xref is not None} - known.keys())
-            found |= self._fetch(
-                {default_version(row) for row in found.values() if row.defaultversionid} - known.keys()
-            )
+            found |= self._fetch({row.default_version for row in found.values() if row.defaultversionid} - known.keys())
         contents = (row.document for row in found.values()) if need.contents else ()
         for scope in need.importable:
             self._context.stored.imports.load(scope, self._importable(scope))

@@ -288,8 +288,3 @@ def elsewhere(xid: Xid) -> RegistryError:
 def _check_id_case(seen: dict[str, Xid], xid: Xid) -> None:
     if seen.setdefault(xid.id.casefold(), xid) != xid:
         raise IdClash(xid)
-
-
-def default_version(resource: Row) -> Xid:
-    """The xid of the default Version of a stored Resource that has one."""
-    return resource.xid / "versions" / (resource.defaultversionid or "")
