@@ -21,6 +21,7 @@ URL_PREFIX: Final = "confluent+"
 SUBJECT: Final = "subject"
 """The attribute of a Version with the name of its subject, where its schema's id is another."""
 GROUPS: Final = "schemagroups"
+SCHEMAS: Final = "schemas"
 MAX_SUBJECT: Final = 4096
 """Characters of a name."""
 _QUALIFIED: Final = re.compile(r":(\.[^:]*):(.*)", re.DOTALL)
@@ -74,6 +75,14 @@ def schema_ids(name: str) -> tuple[str, ...]:
     made = f"{_FOREIGN.sub('-', name).strip('.-')[:_BEGINNING] or 'subject'}~"
     made = f"{made if made[0].isalnum() else '_' + made}{digest(name.encode('utf-8', 'surrogatepass'))[:_DIGITS]}"
     return (name, made) if ID.fullmatch(name) else (made,)
+
+
+def schema_places(subject: Subject, default_group: str) -> tuple[Xid, ...]:
+    """Where the schema of a subject may be, in the order in which it is looked for; nowhere if there can be none."""
+    group = group_id(subject.context, default_group)
+    if group is None or not is_subject(subject.name):
+        return ()
+    return tuple(Xid((GROUPS, group, SCHEMAS, each)) for each in schema_ids(subject.name))
 
 
 def is_made(id: str) -> bool:

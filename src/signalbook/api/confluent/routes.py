@@ -21,7 +21,7 @@ from signalbook.api.kernel.responses import Response, Sendable, options_response
 from signalbook.api.kernel.routing import CORRELATION, EntityAPI, Kernel
 from signalbook.confluent import errors
 from signalbook.confluent.errors import ConfluentError
-from signalbook.confluent.naming import GROUPS, group_id, is_subject, parse_subject, schema_ids
+from signalbook.confluent.naming import GROUPS, SCHEMAS, parse_subject, schema_places
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
@@ -206,11 +206,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         if not request.names or request.path.words[0] != "subjects":
             return ()
         default = request.settings.confluent_group
-        subject = parse_subject(request.names[0], request.context, default)
-        group = group_id(subject.context, default)
-        if group is None or not is_subject(subject.name):
-            return ()
-        return tuple(Xid((GROUPS, group, "schemas", name)) for name in schema_ids(subject.name))
+        return schema_places(parse_subject(request.names[0], request.context, default), default)
 
     async def _answered(self, request: ConfluentRequest, handler: Reads | Known) -> Response | None:
         """What is known without a write, at once where a thread would cost more."""
@@ -234,7 +230,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         """The path takes the method, the model has schemas, and a registry that is read-only takes no writes."""
         operation = None if request.method == "OPTIONS" else self._operation(request)
         groups = view.model.groups.get(GROUPS)
-        kind = groups.resources.get("schemas") if groups is not None else None
+        kind = groups.resources.get(SCHEMAS) if groups is not None else None
         if kind is None or not kind.hasdocument:
             raise ConfluentError(404, "the model of this registry has no schemas")
         if operation is not None and operation.writes is not None and not is_mutable(view):

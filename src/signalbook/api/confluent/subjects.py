@@ -27,14 +27,15 @@ from signalbook.confluent.errors import (
 from signalbook.confluent.naming import (
     DEFAULT_CONTEXT,
     GROUPS,
+    SCHEMAS,
     Subject,
     context_of,
     group_id,
     id_beginning,
     is_made,
-    is_subject,
     parse_subject,
     schema_ids,
+    schema_places,
     subject_name,
 )
 from signalbook.confluent.protobuf import file_descriptor
@@ -59,7 +60,6 @@ from signalbook.xid import Xid
 
 _PAGE: Final = 1000
 _DIGITS: Final = 10
-_SCHEMAS: Final = "schemas"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,14 +179,15 @@ class Subjects:
         return self._new[subject]
 
     def _new_schema(self, subject: Subject) -> Xid | None:
-        found, group = self.schema(subject), self.group(subject.context)
-        if found is not None or group is None or not is_subject(subject.name):
+        found = self.schema(subject)
+        if found is not None:
             return found
-        row = self._view.reader.get(group)
-        for name in schema_ids(subject.name):
+        places = schema_places(subject, self.default_group)
+        row = self._view.reader.get(places[0].parent.owner) if places else None
+        for place in places:
             # In another case it is another subject's.
-            if row is None or self._view.reader.is_vacant(row.key, _SCHEMAS, name):
-                return group / _SCHEMAS / name
+            if row is None or self._view.reader.is_vacant(row.key, SCHEMAS, place.id):
+                return place
         return None
 
     def live(self, subject: Subject) -> list[SchemaVersion]:
@@ -323,7 +324,7 @@ class Subjects:
             for name, attributes in rows:
                 # Others are named as their subject.
                 made = is_made(name)
-                subject = subject_name(group / _SCHEMAS / name, load_json(attributes)) if made else name
+                subject = subject_name(group / SCHEMAS / name, load_json(attributes)) if made else name
                 if subject.startswith(beginning):
                     yield Subject(context, subject)
             if len(rows) < size:
@@ -439,11 +440,7 @@ class Subjects:
 
     def _schemas(self, subjects: Iterable[Subject]) -> dict[Subject, Row]:
         """The schemas that those subjects are that there are."""
-        places = {
-            subject: [group / _SCHEMAS / each for each in schema_ids(subject.name)]
-            for subject in subjects
-            if (group := self.group(subject.context)) is not None and is_subject(subject.name)
-        }
+        places = {subject: schema_places(subject, self.default_group) for subject in subjects}
         # The groups come first: a write that knows them learns as well which places in them are free.
         self._view.reader.get_many({xid.parent.owner for xids in places.values() for xid in xids})
         rows = self._view.reader.get_many([xid for xids in places.values() for xid in xids])
@@ -472,13 +469,13 @@ class Subjects:
     def _shown(self, group: Xid, found: Iterable[SoftDeleted]) -> list[SchemaVersion]:
         """Those whose schemas may be read, and whose numbers no other API has given to another Version since."""
         readable = self._view.access.readable
-        places = {group / _SCHEMAS / each.schema / "versions" / str(each.version): each for each in found}
+        places = {group / SCHEMAS / each.schema / "versions" / str(each.version): each for each in found}
         taken = self._view.reader.get_many(list(places)) if places else {}
         return [self._softly(each) for xid, each in places.items() if xid not in taken and readable(xid.resource)]
 
     def _softly(self, found: SoftDeleted) -> SchemaVersion:
         return SchemaVersion(
-            subject=self._subject(Xid((GROUPS, found.group, _SCHEMAS, found.schema)), found.attributes),
+            subject=self._subject(Xid((GROUPS, found.group, SCHEMAS, found.schema)), found.attributes),
             version=found.version,
             id=found.schemaid,
             attributes=found.attributes,
