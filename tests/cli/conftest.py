@@ -97,3 +97,15 @@ def server(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactor
     """The URL of a server with the shipped model, shared by tests that leave no trace in each other's groups."""
     folder = tmp_path_factory.mktemp("server")
     return serve("--db", f"sqlite:///{folder / 'registry.db'}", "--max-body-bytes", 2_000_000).url
+
+
+def cut_short(monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
+    """Have the next files put in place by their names fail after so many."""
+    real, left = Path.replace, iter(range(moves))
+
+    def replace(self: Path, target: Path) -> Path:
+        if next(left, None) is None:
+            raise OSError(28, "cut short")
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.cli.conftest import cut_short
 
 from signalbook.values import dump_json
 
@@ -99,3 +100,21 @@ def test_mistakes(cli: Cli) -> None:
     assert cli("generate", "markdown").code == 2
     assert "there is no target 'cobol'" in cli("generate", "cobol", "--registry", "book.json", "-o", "out").err
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("moves", range(3))
+def test_a_run_that_was_cut_short_is_made_up_for(cli: Cli, monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
+    run(cli)
+    write(better=GOOD)
+    with monkeypatch.context() as patched:
+        cut_short(patched, moves)
+        assert run(cli).code == 1
+    assert run(cli).code == 0
+    assert run(cli, "--check").code == 0
+    assert {path.name for path in Path("out").rglob("*")} == {
+        "README.md",
+        "groups",
+        "g.md",
+        "h.md",
+        ".signalbook-markdown.json",
+    }

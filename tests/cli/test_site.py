@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Cli
+from .conftest import Cli, cut_short
 
 DOCUMENT = {"messagegroups": {"m": {"messages": {"one": {"envelope": "CloudEvents/1.0"}, "two": {}}}}}
 
@@ -98,3 +98,16 @@ def test_what_cannot_be_read_is_named(cli: Cli, source: str, why: str) -> None:
     assert ran.code == 1
     assert why in ran.err
     assert not tree("a")
+
+
+@pytest.mark.parametrize("moves", [1, 20])
+def test_a_run_that_was_cut_short_is_made_up_for(cli: Cli, monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
+    """Files are put in place one by one: whichever are there, the next run takes them for its own."""
+    cli("site", "source", "--out", "a")
+    write({"messagegroups": {"m": {"messages": {"one": {"name": "First"}, "three": {}}}}})
+    with monkeypatch.context() as patched:
+        cut_short(patched, moves)
+        assert cli("site", "source", "--out", "a").code != 0
+    assert cli("site", "source", "--out", "a").code == 0
+    cli("site", "source", "--out", "b")
+    assert tree("a") == tree("b")

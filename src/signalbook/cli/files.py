@@ -58,9 +58,11 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
 def write_folder(path: Path, files: Iterable[FolderFile], *, instead: Iterable[PurePath]) -> int:
     """Make ``path`` hold ``files`` in place of the files and folders ``instead``, and return how many.
 
-    Everything is written beside it first. Raises ``NotWritten``, also if there are no files.
+    Everything is written beside it first, and then put in place in the order of ``files``: a list of them that comes
+    last is there only if all of them are. Raises ``NotWritten``, also if there are no files.
     """
-    count, beside = 0, None
+    written: dict[PurePath, None] = {}
+    beside = None
     try:
         path.mkdir(parents=True, exist_ok=True)
         # Beside the folder, so on the same disk: its files can be moved into place.
@@ -69,32 +71,32 @@ def write_folder(path: Path, files: Iterable[FolderFile], *, instead: Iterable[P
             target = beside / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.content)
-            count += 1
-        if count:
-            _take_place(beside, path, instead)
+            written[file.path] = None
+        if written:
+            _take_place(beside, path, written, instead)
     except OSError as error:
         raise _not_written(path, error) from None
     finally:
         if beside is not None:
             shutil.rmtree(beside, ignore_errors=True)
-    if not count:
+    if not written:
         raise NotWritten(
             f"{path}: there is nothing to write: no Registry, Group or Resource was asked for, or it is gone"
         )
-    return count
+    return len(written)
 
 
-def _take_place(beside: Path, path: Path, instead: Iterable[PurePath]) -> None:
+def _take_place(beside: Path, path: Path, files: Iterable[PurePath], instead: Iterable[PurePath]) -> None:
     for stale in (path / name for name in instead):
         # Of a link, the link goes, never what it leads to.
         if stale.is_dir() and not stale.is_symlink():
             shutil.rmtree(stale)
         else:
             stale.unlink(missing_ok=True)
-    for new in sorted(file for file in beside.rglob("*") if file.is_file()):
-        target = path / new.relative_to(beside)
+    for name in files:
+        target = path / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        new.replace(target)
+        (beside / name).replace(target)
 
 
 def _not_written(path: Path, error: OSError) -> NotWritten:

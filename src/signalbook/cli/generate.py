@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from typer import Argument, Option
 
 from signalbook.cli.console import notice, output, plain, print_json, say, table, working
-from signalbook.cli.files import write_pieces
+from signalbook.cli.files import write_folder
 from signalbook.cli.message import RegistryOption
 from signalbook.cli.outputs import pairs
 from signalbook.cli.registry import JsonOption
@@ -87,18 +87,16 @@ def _list(json: bool) -> None:
 def _write(folder: Path, plan: OutputPlan, *, overwrite: bool) -> None:
     """Put the files in place, the manifest last. Raises ``GeneratorError`` if something would be lost."""
     from signalbook.codegen.base import GeneratorError
+    from signalbook.documents import FolderFile
 
     lost = [f"{folder / path} was not generated here: remove it, or use another folder" for path in plan.foreign]
     if not overwrite:
         lost += [f"{folder / path} was edited by hand: --overwrite replaces it" for path in plan.edited]
     if lost:
         raise GeneratorError("\n".join(["nothing is written:", *(f"  {plain(line)}" for line in lost)]))
-    for path in plan.removed:
-        (folder / path).unlink()
-    for path, content in plan.writes.items():
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_pieces(place, [content])
+    files = [FolderFile(path=PurePosixPath(path), content=content) for path, content in plan.writes.items()]
+    if files:
+        write_folder(folder, files, instead=map(PurePosixPath, plan.removed))
 
 
 def _show(folder: Path, generated: Generated, plan: OutputPlan, *, check: bool) -> None:

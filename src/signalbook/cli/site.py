@@ -128,7 +128,8 @@ def _checked(site: Site, out: Path, known: dict[str, str], written: dict[str, st
     for file in site.files():
         written[str(file.path)] = _digest(file.content)
         yield FolderFile(path=file.path, content=file.content)
-    strange = [name for name in {**known, **written} if _is_strange(out, name, known)]
+    # What is there already as it is to be was put there by a run that was cut short before its list was.
+    strange = [name for name in {**known, **written} if _is_strange(out, name, (known.get(name), written.get(name)))]
     if strange:
         more = f" and {len(strange) - _SHOWN} more" if len(strange) > _SHOWN else ""
         raise SiteError(
@@ -139,8 +140,8 @@ def _checked(site: Site, out: Path, known: dict[str, str], written: dict[str, st
     yield FolderFile(path=MANIFEST, content=manifest)
 
 
-def _is_strange(out: Path, name: str, known: dict[str, str]) -> bool:
-    """Whether something is at this path that an earlier run did not leave there so."""
+def _is_strange(out: Path, name: str, ours: tuple[str | None, ...]) -> bool:
+    """Whether something is at this path that has none of the digests of what is ``ours``."""
     path = out / name
     above = [each for each in path.parents if each != out and out in each.parents]
     if any(each.is_symlink() or (each.exists() and not each.is_dir()) for each in above):
@@ -148,7 +149,7 @@ def _is_strange(out: Path, name: str, known: dict[str, str]) -> bool:
     if path.is_symlink() or path.is_dir():
         return True
     try:
-        return _digest(path.read_bytes()) != known.get(name)
+        return _digest(path.read_bytes()) not in ours
     except FileNotFoundError:
         return False
     except OSError:
