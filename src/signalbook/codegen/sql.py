@@ -37,19 +37,20 @@ _MICROSECONDS: Final = 6
 
 def _for_bigquery(kind: exp.DataType) -> exp.DataType:
     """BigQuery has no maps, no lists of lists, and two widths of decimals."""
-    if kind.is_type("map"):
+    # By the values of types: a name would be parsed as SQL each time.
+    if kind.is_type(exp.DType.MAP):
         key, value = map(_for_bigquery, kind.expressions)
         return _list_of(key=key, value=value)
-    if kind.is_type("array"):
+    if kind.is_type(exp.DType.ARRAY):
         item = _for_bigquery(kind.expressions[0])
-        return _list_of(element=item) if item.is_type("array") else _nested("ARRAY", [item])
-    if kind.is_type("struct"):
+        return _list_of(element=item) if item.is_type(exp.DType.ARRAY) else _nested("ARRAY", [item])
+    if kind.is_type(exp.DType.STRUCT):
         members = [exp.ColumnDef(this=each.this, kind=_for_bigquery(each.args["kind"])) for each in kind.expressions]
         return _nested("STRUCT", members)
-    if kind.is_type("decimal"):
+    if kind.is_type(exp.DType.DECIMAL):
         precision, scale = (int(each.name) for each in kind.expressions)
         if precision - scale > _WHOLE_DIGITS or scale > _SCALE:
-            return exp.DataType(this=exp.DataType.Type.BIGDECIMAL, expressions=kind.expressions)
+            return exp.DataType(this=exp.DType.BIGDECIMAL, expressions=kind.expressions)
     return kind
 
 
@@ -60,13 +61,13 @@ def _list_of(**members: exp.DataType) -> exp.DataType:
 
 
 def _nested(name: str, expressions: list[exp.DataType] | list[exp.ColumnDef]) -> exp.DataType:
-    return exp.DataType(this=exp.DataType.Type[name], expressions=expressions, nested=True)
+    return exp.DataType(this=exp.DType[name], expressions=expressions, nested=True)
 
 
 def _for_trino(kind: exp.DataType) -> exp.DataType:
     """Times in microseconds, as the pipeline writes them; Trino's own are in milliseconds."""
     for node in kind.find_all(exp.DataType):
-        if node.is_type("timestamptz", "time"):
+        if node.is_type(exp.DType.TIMESTAMPTZ, exp.DType.TIME):
             node.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(_MICROSECONDS))])
     return kind
 
@@ -94,11 +95,12 @@ def _generate(given: GeneratorInput) -> Generated:
     files: list[GeneratedFile] = []
     left_out: dict[str, str] = {}
     names = group_files(given.by_group)
+    columns = {xid: table_columns(each, times=True) for xid, each in given.messages.items()}
     for dialect in DIALECTS.values() if wanted == "all" else (DIALECTS[wanted],):
         given.progress(f"writing {dialect.name}")
         schemas = unique(given.by_group, partial(_schema_name, given, dialect))
         for group, definitions in given.by_group.items():
-            tables, failed = _tables(dialect, schemas[group], definitions)
+            tables, failed = _tables(dialect, schemas[group], definitions, columns)
             if tables:
                 text = _text(given, dialect, schemas[group], tables)
                 path = f"{dialect.name}/{names[group]}.sql"
@@ -113,7 +115,10 @@ def _schema_name(given: GeneratorInput, dialect: SqlDialect, group: str) -> str:
 
 
 def _tables(
-    dialect: SqlDialect, schema: str, definitions: tuple[CompiledDefinition, ...]
+    dialect: SqlDialect,
+    schema: str,
+    definitions: tuple[CompiledDefinition, ...],
+    columns: Mapping[str, tuple[TableColumn, ...]],
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The statements for the table of each definition, and why some have none."""
     tables: dict[str, str] = {}
@@ -122,7 +127,7 @@ def _tables(
     names = unique(landed, lambda xid: _plain(landed[xid])) if dialect.plain_names else landed
     for each in definitions:
         try:
-            tables[each.xid] = "\n".join(_table(each, dialect, schema, names[each.xid]))
+            tables[each.xid] = "\n".join(_table(each, columns[each.xid], dialect, schema, names[each.xid]))
         except Inexpressible as error:
             left_out[each.xid] = f"{dialect.name}: {error}"
     return tables, left_out
@@ -134,9 +139,10 @@ def _text(given: GeneratorInput, dialect: SqlDialect, schema: str, tables: Mappi
     return "\n\n".join(["\n".join(head), *tables.values()]) + "\n"
 
 
-def _table(definition: CompiledDefinition, dialect: SqlDialect, schema: str, name: str) -> Iterator[str]:
+def _table(
+    definition: CompiledDefinition, columns: tuple[TableColumn, ...], dialect: SqlDialect, schema: str, name: str
+) -> Iterator[str]:
     """Raises ``Inexpressible``."""
-    columns = table_columns(definition, times=True)
     table = f"{_quoted(schema, dialect)}.{_quoted(name, dialect)}"
     lines = ",\n".join(f"  {_column(column, dialect)}" for column in columns)
     description = str(definition.definition.get("description") or "")
@@ -169,7 +175,8 @@ def _check_name(name: str) -> None:
         raise Inexpressible(f"a column may not be named {name!r}")
 
 
-# Messages have many types in common, of hundreds of members: to read one again takes longer than all else.
+# Messages have many columns in common, with types of hundreds of members: to read or write them again takes longer than
+# all else.
 @lru_cache(maxsize=4096)
 def _type(text: str, dialect: str) -> str:
     """A type of Spark's in a dialect. Raises ``Inexpressible``."""
@@ -181,10 +188,12 @@ def _type(text: str, dialect: str) -> str:
     return chosen.convert(parsed).sql(dialect)
 
 
+@lru_cache(maxsize=4096)
 def _quoted(name: str, dialect: SqlDialect) -> str:
     return exp.to_identifier(name, quoted=True).sql(dialect.name)
 
 
+@lru_cache(maxsize=4096)
 def _literal(text: str, dialect: SqlDialect) -> str:
     line = "".join(char if char.isprintable() else " " for char in text)
     return exp.Literal.string(line).sql(dialect.name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType
 
 from signalbook.formats import Struct
@@ -18,22 +19,43 @@ from signalbook.pipeline.tables.evolution import readable
 from signalbook.pipeline.tables.naming import TableName, quoted, table_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TableColumn:
-    """A column of a landed table.
+    """A column of a landed table; ``field`` is that of the files.
 
-    ``type`` is in the words of Spark SQL, ``commented`` with the comments of its members; ``required`` says that no row
-    of a conforming message lacks a value, ``values`` are all that there may be, where they are few and all text.
-    ``field`` is the column of the files.
+    ``required`` says that no row of a conforming message lacks a value, ``values`` are all that there may be, where
+    they are few and all text.
     """
 
-    name: str
-    type: str
-    commented: str
-    description: str
+    field: pa.Field
     required: bool
     values: tuple[str, ...]
-    field: pa.Field
+
+    @property
+    def name(self) -> str:
+        """What the column is called."""
+        return str(self.field.name)
+
+    @property
+    def description(self) -> str:
+        """What the definition says of it."""
+        return _doc(self.field)
+
+    @cached_property
+    def type(self) -> str:
+        """Its type in the words of Spark SQL."""
+        return _type(self.field.type, comments=False)
+
+    @property
+    def commented(self) -> str:
+        """The same with the comments of its members."""
+        return _type(self.field.type, comments=True)
+
+    @property
+    def spark_type(self) -> DataType:
+        """Its type as PySpark has it; none for times of day."""
+        found: DataType = from_arrow_type(self.field.type)
+        return found
 
 
 def landing_table(definition: CompiledDefinition) -> TableName:
@@ -47,32 +69,23 @@ def table_columns(definition: CompiledDefinition, *, times: bool = False) -> tup
     Times of day are there only if ``times``: Spark has no type for them.
     """
     landed = columns.written(layout(definition).columns)
-    required, values = _required(definition), _values(definition)
+    members = tuple(_members(definition))
+    required, values = _required(definition, members), _values(definition, members)
     return tuple(
-        TableColumn(
-            name=field.name,
-            type=_type(field.type, comments=False),
-            commented=_type(field.type, comments=True),
-            description=_doc(field),
-            required=field.name in required,
-            values=values.get(field.name, ()),
-            field=field,
-        )
+        TableColumn(field=field, required=field.name in required, values=values.get(field.name, ()))
         for field in (landed if times else readable(landed))
     )
-
-
-def spark_types(definition: CompiledDefinition) -> tuple[DataType, ...]:
-    """The types of the same columns, without times of day."""
-    return tuple(field.dataType for field in from_arrow_schema(readable(columns.written(layout(definition).columns))))
 
 
 _ALWAYS: Final = frozenset(("ce_id", "ce_source", "ce_type"))
 _KNOWN: Final = frozenset(("_definition", "_fingerprint", "_batch", "_landed_at"))
 
 
-def _members(definition: CompiledDefinition) -> Iterator[tuple[str, str, bool]]:
-    """Column and name of each member of the payload, and whether it is always there."""
+# Column and name of a member of the payload, and whether it is always there.
+_Member: TypeAlias = tuple[str, str, bool]
+
+
+def _members(definition: CompiledDefinition) -> Iterator[_Member]:
     shape = layout(definition).shape
     if isinstance(shape, Struct) and shape.fields and not shape.nullable:
         # Columns have the names of members but for those that are taken: they are in the same order.
@@ -80,14 +93,14 @@ def _members(definition: CompiledDefinition) -> Iterator[tuple[str, str, bool]]:
             yield field.name, member.name, member.required and not member.shape.nullable
 
 
-def _required(definition: CompiledDefinition) -> frozenset[str]:
-    found = {column for column, _, always in _members(definition) if always}
+def _required(definition: CompiledDefinition, members: Iterable[_Member]) -> frozenset[str]:
+    found = {column for column, _, always in members if always}
     return _KNOWN | found | (_ALWAYS if definition.is_event else frozenset())
 
 
-def _values(definition: CompiledDefinition) -> dict[str, tuple[str, ...]]:
+def _values(definition: CompiledDefinition, members: Iterable[_Member]) -> dict[str, tuple[str, ...]]:
     constants = definition.constants
-    found = {column: constants[name] for column, name, _ in _members(definition) if name in constants}
+    found = {column: constants[name] for column, name, _ in members if name in constants}
     texts = {column: tuple(sorted(map(str, values))) for column, values in found.items() if _all_text(values)}
     return {column: values for column, values in texts.items() if values}
 
