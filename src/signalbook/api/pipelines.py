@@ -13,6 +13,7 @@ import msgspec
 from starlette.routing import Route
 
 from signalbook.access.base import Action
+from signalbook.access.decisions import Access
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.paging import next_page
 from signalbook.api.kernel.requests import HTTPRequest, json_body, whole_number
@@ -65,7 +66,7 @@ class PipelinesAPI:
         headers = [NO_STORE]
         if len(found) > limit:
             headers.append(next_page(request.root + request.path, limit=limit, cursor=found[limit - 1].name))
-        shown = [_shown(pipeline) for pipeline in found[:limit] if _may_see(request, pipeline.name)]
+        shown = [_shown(pipeline) for pipeline in found[:limit] if shows_reports(request.access, pipeline.name)]
         return json_response(shown, headers=tuple(headers))
 
     async def _show(self, request: HTTPRequest) -> Response:
@@ -95,7 +96,7 @@ class PipelinesAPI:
     async def _add(self, request: HTTPRequest) -> Response:
         """Keep a report; the same one again changes nothing, another one of the same batch replaces it."""
         _checked(request.params["name"], request)
-        name = _name(request)
+        name = pipeline_name(request)
         body = await request.body(MAX_BYTES)
         report = await self._kernel.workers.read(
             lambda: read_report(json_body(body, request.subject, max_depth=MAX_DEPTH))
@@ -114,19 +115,19 @@ class PipelinesAPI:
 
     async def _delete(self, request: HTTPRequest) -> Response:
         """Delete a pipeline and all its reports."""
-        name = _name(request)
+        name = pipeline_name(request)
         if not await self._kernel.write(partial(_drop, name=name), request.access):
             raise RegistryError("not_found", subject=request.path)
         return Response(status=204, headers=(NO_STORE,))
 
     async def _pipeline(self, request: HTTPRequest) -> ReportingPipeline:
-        found = await self._kernel.workers.read(partial(self._stored.pipeline, _name(request)))
+        found = await self._kernel.workers.read(partial(self._stored.pipeline, pipeline_name(request)))
         if found is None:
             raise RegistryError("not_found", subject=request.path)
         return found
 
     async def _reports(self, request: HTTPRequest, before: int, limit: int) -> Sequence[StoredReport]:
-        ask = partial(self._stored.reports, _name(request), before, limit, _PAGE_SIZE)
+        ask = partial(self._stored.reports, pipeline_name(request), before, limit, _PAGE_SIZE)
         return await self._kernel.workers.read(ask)
 
     def _limit(self, request: HTTPRequest) -> int:
@@ -141,8 +142,8 @@ def _drop(session: Session, *, name: str) -> bool:
     return dropped
 
 
-def _name(request: HTTPRequest) -> str:
-    """The pipeline in the path; names are like ids of entities. Raises ``not_found``."""
+def pipeline_name(request: HTTPRequest) -> str:
+    """The pipeline in the path; names are like ids of entities. Raises ``not_found`` and ``Forbidden``."""
     try:
         name = check_id(request.params["name"])
     except XidError:
@@ -151,9 +152,9 @@ def _name(request: HTTPRequest) -> str:
     return name
 
 
-def _may_see(request: HTTPRequest, name: str) -> bool:
-    """Whether the caller is trusted with the reports of a pipeline: they have parts of messages in them."""
-    return request.access.may(Action.REPORT, _xid(name))
+def shows_reports(access: Access, name: str) -> bool:
+    """Whether somebody is trusted with the reports of a pipeline: they have parts of messages in them."""
+    return access.may(Action.REPORT, _xid(name))
 
 
 def _xid(name: str) -> Xid:

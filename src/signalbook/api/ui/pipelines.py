@@ -21,6 +21,7 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
+from signalbook.api.pipelines import pipeline_name, shows_reports
 from signalbook.api.ui.attributes import Shown, moment
 from signalbook.api.ui.charts import Chart, Column, number, stacked
 from signalbook.api.ui.pages import PATH, Crumb, FormPage, Page, Pages
@@ -152,13 +153,13 @@ class PipelinePages:
 
     def _all(self, access: Access, after: str) -> PipelinesContent:
         found = self._stored.pipelines(_checked(after), _PAGE + 1)
-        lines = tuple(_line(each) for each in found[:_PAGE] if _may_see(access, each.name))
+        lines = tuple(_line(each) for each in found[:_PAGE] if shows_reports(access, each.name))
         more = f"{PIPELINES}?{urlencode({'after': found[_PAGE - 1].name})}" if len(found) > _PAGE else ""
         return PipelinesContent(lines=lines, of="", looked=len(lines), next=more)
 
     def _those_of(self, access: Access, of: str) -> PipelinesContent:
         """The pipelines whose newest batch had messages of one definition."""
-        found = {each.name: each for each in self._stored.pipelines("", _SEARCHED) if _may_see(access, each.name)}
+        found = {each.name: each for each in self._stored.pipelines("", _SEARCHED) if shows_reports(access, each.name)}
         lines, left, looked = [], _SIZE, 0
         for name, report in self._stored.newest(list(found), _SIZE):
             left -= len(report.value)
@@ -170,7 +171,7 @@ class PipelinePages:
         return PipelinesContent(lines=tuple(lines), of=of, looked=looked, next="")
 
     async def _show(self, request: HTTPRequest) -> Response:
-        name = _name(request)
+        name = pipeline_name(request)
         before = request.number("before") or _LAST
         content = await self._kernel.workers.read(partial(self._content, request, name, before))
         way = (*_WAY, Crumb(text="pipelines", href=PIPELINES), Crumb(text=name))
@@ -227,20 +228,6 @@ def _checked(after: str) -> str:
         return check_id(after) if after else ""
     except XidError as error:
         raise RegistryError("bad_request", subject=PIPELINES, error_detail=str(error)) from None
-
-
-def _name(request: HTTPRequest) -> str:
-    """The pipeline in the path. Raises ``not_found`` and ``Forbidden``."""
-    try:
-        name = check_id(request.params["name"])
-    except XidError:
-        raise RegistryError("not_found", subject=request.path) from None
-    request.access.require(Action.REPORT, Xid(("pipelines", name)))
-    return name
-
-
-def _may_see(access: Access, name: str) -> bool:
-    return access.may(Action.REPORT, Xid(("pipelines", name)))
 
 
 def _read(stored: StoredReport) -> BatchReport:
