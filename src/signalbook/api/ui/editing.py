@@ -91,10 +91,10 @@ class EditContent:
 class Editing:
     """``/ui/-/edit`` in front of the path of a Group, a meta, a Version, or of Versions for a new one."""
 
-    def __init__(self, kernel: Kernel, pages: Pages) -> None:
+    def __init__(self, kernel: Kernel, pages: Pages, tokens: FormTokens) -> None:
         self._kernel = kernel
         self._pages = pages
-        self._tokens = FormTokens(kernel)
+        self._tokens = tokens
 
     def routes(self) -> list[Route]:
         """The one path."""

@@ -110,11 +110,11 @@ class ImpactContent:
 class ImpactPages:
     """``/ui/-/impact`` in front of the path of a Group, a Resource or a Version."""
 
-    def __init__(self, kernel: Kernel, pages: Pages, api: ImpactAPI) -> None:
+    def __init__(self, kernel: Kernel, pages: Pages, tokens: FormTokens, api: ImpactAPI) -> None:
         self._kernel = kernel
         self._pages = pages
         self._api = api
-        self._tokens = FormTokens(kernel)
+        self._tokens = tokens
 
     def routes(self) -> list[Route]:
         """The one path. POST changes nothing: a document is too long for a URL."""

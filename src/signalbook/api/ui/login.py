@@ -33,7 +33,18 @@ from signalbook.api.kernel.responses import Response, Sendable
 from signalbook.api.kernel.routing import Handler, Kernel
 from signalbook.api.ui.attributes import Shown, moment
 from signalbook.api.ui.formtokens import FormTokens
-from signalbook.api.ui.pages import IDENTITY, LOGIN, PATH, SECURITY, Crumb, FormPage, Page, Pages, is_page
+from signalbook.api.ui.pages import (
+    IDENTITY,
+    LOGIN,
+    PATH,
+    SECURITY,
+    Crumb,
+    FormPage,
+    Page,
+    Pages,
+    is_page,
+    without_basic,
+)
 from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
 from signalbook.storage.audit import AuditEntry
@@ -108,10 +119,10 @@ class IdentityContent:
 class LoginPages:
     """``/ui/-/login`` and what is below it, ``/ui/-/logout`` and ``/ui/-/identity``."""
 
-    def __init__(self, kernel: Kernel, pages: Pages) -> None:
+    def __init__(self, kernel: Kernel, pages: Pages, tokens: FormTokens) -> None:
         self._kernel = kernel
         self._pages = pages
-        self._tokens = FormTokens(kernel)
+        self._tokens = tokens
         self._client = kernel.authenticator.login
         self._taken = kernel.settings.login != "off"
 
@@ -348,8 +359,7 @@ class LoginPages:
         if error is not None:
             status = HTTPStatus.UNAUTHORIZED
             challenges = self._kernel.admission.challenges(request.root, error)
-            # Browsers ask for a password before they show a page with the challenge Basic.
-            headers = (*headers, *(each for each in challenges if "Basic" not in each[1]))
+            headers = (*headers, *without_basic(challenges))
         page = Page(template="login.html", title="Log in", content=content, status=status)
         return self._pages.response(page, request.root, *headers)
 

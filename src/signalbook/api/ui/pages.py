@@ -8,7 +8,7 @@ for what asks or changes more than the registry.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from http import HTTPStatus
@@ -324,13 +324,18 @@ class _Personal(Endpoint):
         return unkept(response) if _is_known(scope) else super().completed(response, scope)
 
     def challenges(self, error: Unauthenticated, scope: Scope) -> tuple[Header, ...]:
-        """Without Basic where there is a page to log in: browsers would ask for a password before they show it."""
+        """Without Basic where there is a page to log in."""
         found = super().challenges(error, scope)
-        return found if self.kernel.settings.login == "off" else tuple(each for each in found if "Basic" not in each[1])
+        return found if self.kernel.settings.login == "off" else without_basic(found)
 
     def failed(self, error: Exception, scope: Scope) -> Response:
         """An error as a page."""
         return self._pages.failed(super().failed(error, scope), error, scope)
+
+
+def without_basic(challenges: Iterable[Header]) -> tuple[Header, ...]:
+    """Those of a page with a way to log in: with Basic among them browsers ask for a password before they show it."""
+    return tuple(each for each in challenges if "Basic" not in each[1])
 
 
 def _is_known(scope: Scope) -> bool:

@@ -27,6 +27,7 @@ from signalbook.api.ui import (
 )
 from signalbook.api.ui.definitions import is_message
 from signalbook.api.ui.editing import Editing
+from signalbook.api.ui.formtokens import FormTokens
 from signalbook.api.ui.impact import ImpactPages
 from signalbook.api.ui.login import LoginPages
 from signalbook.api.ui.pages import PATH, Page, PageFunction, Pages, ReadPage, UIRequest
@@ -56,16 +57,16 @@ def routes(
         raise SettingError(f"ui is on or off, not {kernel.settings.ui!r}")
     if kernel.settings.ui == "off":
         return []
-    pages = Pages(kernel.settings)
+    pages, tokens = Pages(kernel.settings), FormTokens(kernel)
     entity = ReadPage(kernel, pages, registry_page)
     return [
         *assets.routes(kernel),
         *(Route(path, ReadPage(kernel, pages, page)) for path, page in OTHERS.items()),
         Route(f"{PATH}{relations.RELATIONS}/{{path:any}}", ReadPage(kernel, pages, relations.page)),
-        *Trying(kernel, pages).routes(),
-        *Editing(kernel, pages).routes(),
-        *LoginPages(kernel, pages).routes(),
-        *ImpactPages(kernel, pages, ImpactAPI(kernel, reports, stored)).routes(),
+        *Trying(kernel, pages, tokens).routes(),
+        *Editing(kernel, pages, tokens).routes(),
+        *LoginPages(kernel, pages, tokens).routes(),
+        *ImpactPages(kernel, pages, tokens, ImpactAPI(kernel, reports, stored)).routes(),
         *pipelines.PipelinePages(kernel, pages, reports).routes(),
         *subscriptions.SubscriptionPages(kernel, pages, stored, replication).routes(),
         Route(PATH, entity),

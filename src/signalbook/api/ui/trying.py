@@ -116,10 +116,10 @@ class Attempt:
 class Trying:
     """``/ui/-/try`` in front of the path of a message definition: the form, and what comes of it."""
 
-    def __init__(self, kernel: Kernel, pages: Pages) -> None:
+    def __init__(self, kernel: Kernel, pages: Pages, tokens: FormTokens) -> None:
         self._kernel = kernel
         self._pages = pages
-        self._tokens = FormTokens(kernel)
+        self._tokens = tokens
 
     def routes(self) -> list[Route]:
         """The one path. POST changes nothing: a message is too long for a URL."""
