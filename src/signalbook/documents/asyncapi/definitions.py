@@ -8,8 +8,8 @@ from typing import Final
 
 from signalbook.documents.asyncapi import headers
 from signalbook.documents.asyncapi.endpoints import BINDINGS, Channels, Servers, leave_message_bindings
-from signalbook.documents.asyncapi.reading import ReadChannel, Reader, ReadMessage, ReadOperation, below
-from signalbook.documents.asyncapi.schemas import Payload, Payloads, schema_place, text_type
+from signalbook.documents.asyncapi.reading import DocumentReader, ReadChannel, ReadMessage, ReadOperation, below
+from signalbook.documents.asyncapi.schemas import Payloads, ReadPayload, schema_place, text_type
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ID
@@ -42,7 +42,7 @@ def convert(document: JSONObject, *, source: str = "", files: bool = False) -> t
     With ``files`` a payload may be a file beside the document. Raises ``DocumentError`` with the place (a JSON
     Pointer) of what is wrong.
     """
-    reader = Reader(document)
+    reader = DocumentReader(document)
     reader.check_version()
     made = _Conversion(reader, files).made()
     repairs = tuple(dict.fromkeys(reader.repairs))
@@ -77,7 +77,7 @@ def _id(text: str, fallback: str) -> str:
 
 
 class _Conversion:
-    def __init__(self, reader: Reader, files: bool) -> None:
+    def __init__(self, reader: DocumentReader, files: bool) -> None:
         self._reader = reader
         self._payloads = Payloads(reader, files)
         self._read = reader.channels()
@@ -225,7 +225,7 @@ class _Conversion:
             found |= {name: next(iter(values.values()))} if len(values) == 1 and len(channels) == 1 else {}
         return found
 
-    def _bound_headers(self, members: headers.Members, body: JSONObject, path: str, protocol: str) -> None:
+    def _bound_headers(self, members: headers.SchemaMembers, body: JSONObject, path: str, protocol: str) -> None:
         """The headers that a binding of HTTP adds."""
         http = self._reader.bindings(body, path).get("http", {})
         if protocol == "HTTP" and "headers" in http:
@@ -274,7 +274,7 @@ class _Conversion:
         link = payload.link if not payload.link or payload.link[0] in "#:" else f":{payload.link}"
         return {"dataschemaformat": payload.format, "dataschemauri": f"{xid}{link}"}
 
-    def _shared(self, payload: Payload, place: tuple[str, str]) -> str:
+    def _shared(self, payload: ReadPayload, place: tuple[str, str]) -> str:
         """The xid of a schema, which is made once; empty if it cannot be made."""
         known = payload.xid or payload.file or payload.path
         if known in self._schemas:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from signalbook.documents.asyncapi.headers import constant
-from signalbook.documents.asyncapi.reading import ReadChannel, Reader, ReadOperation, below
+from signalbook.documents.asyncapi.reading import DocumentReader, ReadChannel, ReadOperation, below
 from signalbook.values import JSON, JSONObject
 
 _MQTT: Final = "mqtt"
@@ -62,7 +62,7 @@ class ReadServer:
 class Servers:
     """The servers of a document; ``has_headers`` decides which version of MQTT is meant where none is stated."""
 
-    reader: Reader
+    reader: DocumentReader
     has_headers: bool
     found: dict[str, ReadServer] = field(default_factory=dict)
 
@@ -144,7 +144,7 @@ class Servers:
 class Channels:
     """What channels say: protocols, addresses, options of endpoints."""
 
-    reader: Reader
+    reader: DocumentReader
     servers: Servers
 
     def protocols(self, channel: ReadChannel) -> dict[str, list[ReadServer]]:
@@ -237,14 +237,14 @@ class Channels:
         return found
 
 
-def _leave_bindings(reader: Reader, body: JSONObject, path: str, kept: dict[str, set[str]]) -> None:
+def _leave_bindings(reader: DocumentReader, body: JSONObject, path: str, kept: dict[str, set[str]]) -> None:
     for name, given in reader.bindings(body, path).items():
         lost = sorted(given.keys() - kept.get(name, set()) - {"bindingVersion"})
         if lost:
             reader.report(below(path, "bindings", name), f"left out {', '.join(lost)}", "AS-2")
 
 
-def leave_message_bindings(reader: Reader, body: JSONObject, path: str) -> None:
+def leave_message_bindings(reader: DocumentReader, body: JSONObject, path: str) -> None:
     """Note what nothing is made of in the bindings of a message."""
     kept = {"http": {"headers"}, "kafka": {"key"}, "mqtt": {"contentType"}, "mqtt5": {"contentType"}}
     _leave_bindings(reader, body, path, kept)

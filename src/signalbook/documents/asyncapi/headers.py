@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from signalbook.documents.asyncapi.reading import Reader, below
+from signalbook.documents.asyncapi.reading import DocumentReader, below
 from signalbook.values import JSON, JSONObject
 
 _PREFIXES: Final = ("ce_", "ce-", "cloudEvents:", "cloudEvents_", "")
@@ -31,16 +31,16 @@ _KEY: Final = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,62}", re.ASCII)
 
 
 @dataclass(slots=True)
-class Members:
+class SchemaMembers:
     """The members of an object by a schema, those of ``allOf`` among them, with where each stands."""
 
     schemas: dict[str, tuple[JSONObject, str]] = field(default_factory=dict)
     required: set[str] = field(default_factory=set)
 
 
-def members_of(reader: Reader, schema: JSON, path: str) -> Members:
+def members_of(reader: DocumentReader, schema: JSON, path: str) -> SchemaMembers:
     """What a schema says of members by name."""
-    found = Members()
+    found = SchemaMembers()
     pending = [(schema, path, 0)]
     while pending:
         value, place, depth = pending.pop()
@@ -61,7 +61,7 @@ def members_of(reader: Reader, schema: JSON, path: str) -> Members:
     return found
 
 
-def attribute_prefix(members: Members) -> str | None:
+def attribute_prefix(members: SchemaMembers) -> str | None:
     """What stands before the names of a CloudEvent's attributes, None if it is no event."""
     for prefix in _PREFIXES:
         if all(prefix + name in members.schemas for name in ("specversion", "type") if prefix) and (
@@ -71,7 +71,7 @@ def attribute_prefix(members: Members) -> str | None:
     return None
 
 
-def attributes(reader: Reader, members: Members, prefix: str) -> JSONObject:
+def attributes(reader: DocumentReader, members: SchemaMembers, prefix: str) -> JSONObject:
     """``envelopemetadata``: the members with this prefix that say more than CloudEvents does."""
     found: JSONObject = {}
     for name, (schema, path) in members.schemas.items():
@@ -88,7 +88,9 @@ def attributes(reader: Reader, members: Members, prefix: str) -> JSONObject:
     return found
 
 
-def protocol_headers(reader: Reader, members: Members, protocol: str, skipped: str | None, path: str) -> JSONObject:
+def protocol_headers(
+    reader: DocumentReader, members: SchemaMembers, protocol: str, skipped: str | None, path: str
+) -> JSONObject:
     """The option of a protocol with the headers that are no attributes of an event (with ``skipped`` before them)."""
     others = {
         name: each
@@ -115,7 +117,7 @@ def protocol_headers(reader: Reader, members: Members, protocol: str, skipped: s
     return {option: dict(listed) if is_map else [made for _, made in listed]} if listed else {}
 
 
-def _property(reader: Reader, schema: JSONObject, path: str, name: str) -> JSONObject:
+def _property(reader: DocumentReader, schema: JSONObject, path: str, name: str) -> JSONObject:
     """A property definition of a header's schema; constraints that it cannot say are noted."""
     made: JSONObject = {}
     stated = schema.get("type")

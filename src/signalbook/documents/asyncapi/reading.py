@@ -57,7 +57,7 @@ class ReadChannel:
 
 
 @dataclass(slots=True)
-class Reader:
+class DocumentReader:
     """Follows references in ``document``, and keeps what is lost on the way in ``repairs``."""
 
     document: JSONObject

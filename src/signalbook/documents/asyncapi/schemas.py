@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from signalbook.documents.asyncapi.reading import Reader, below
+from signalbook.documents.asyncapi.reading import DocumentReader, below
 from signalbook.documents.errors import DocumentError
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
@@ -29,7 +29,7 @@ _SCHEMA_XID: Final = re.compile(r"/schemagroups/([^/]+)/schemas/([^/]+)(/version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Payload:
+class ReadPayload:
     """A schema: ``value`` at ``path``, which ``link`` leads to in the schema ``name`` (empty: it is no shared one)."""
 
     format: str
@@ -66,11 +66,11 @@ def registry_format(stated: str) -> str:
 class Payloads:
     """Finds the schemas of messages."""
 
-    reader: Reader
+    reader: DocumentReader
     files: bool
     used: set[str] = field(default_factory=set)
 
-    def of(self, value: JSON, path: str, stated: str) -> Payload | None:
+    def of(self, value: JSON, path: str, stated: str) -> ReadPayload | None:
         """The schema of a payload, None if there is none that can be kept; the loss is noted."""
         if self._names_file(value):
             return self._file(value["$ref"], path, stated)
@@ -93,7 +93,7 @@ class Payloads:
         kind = self._format(stated, path)
         if not kind:
             return None
-        made = Payload(format=kind, value=value, path=path, link=link, xid=xid)
+        made = ReadPayload(format=kind, value=value, path=path, link=link, xid=xid)
         return self._named(self._checked(made), holder)
 
     def _format(self, stated: str, path: str) -> str:
@@ -103,7 +103,7 @@ class Payloads:
             self.reader.report(path, f"left out its schema: schemas in {stated} are not read", "AS-6")
         return found
 
-    def _checked(self, made: Payload) -> Payload:
+    def _checked(self, made: ReadPayload) -> ReadPayload:
         """A schema of the type that its format needs. Raises ``DocumentError``."""
         kind, value = made.format.partition("/")[0], made.value
         if kind in _TEXT and not isinstance(value, str):
@@ -115,9 +115,9 @@ class Payloads:
                 raise DocumentError(f"{made.path}: an Avro schema is JSON: {error}") from None
         if kind in ("JsonSchema", "JsonStructure") and not isinstance(value, dict | bool):
             raise DocumentError(f"{made.path}: a JSON Schema is an object, true or false")
-        return Payload(format=made.format, value=value, path=made.path, link=made.link, xid=made.xid)
+        return replace(made, value=value)
 
-    def _named(self, made: Payload, holder: str) -> Payload:
+    def _named(self, made: ReadPayload, holder: str) -> ReadPayload:
         """With the name of the shared schema that it is, or is in."""
         if not made.path.startswith(_SHARED):
             return made
@@ -131,7 +131,7 @@ class Payloads:
         if holder.startswith(_SHARED) and made.link:
             link = made.link
         value = made.value if made.path == root else top
-        return Payload(
+        return ReadPayload(
             format=made.format, value=value, path=root, xid=xid, link=link,
             name=name.replace("~1", "/").replace("~0", "~"),
         )  # fmt: skip
@@ -151,14 +151,14 @@ class Payloads:
         parts = urlsplit(reference)
         return not parts.scheme and not parts.netloc and not parts.fragment and bool(parts.path)
 
-    def _file(self, reference: str, path: str, stated: str) -> Payload | None:
+    def _file(self, reference: str, path: str, stated: str) -> ReadPayload | None:
         kind = self._format(stated, path)
         if not kind:
             return None
         file = reference.rstrip("#")
-        return Payload(format=kind, value=None, path=path, name=PurePosixPath(unquote(file)).stem, file=file)
+        return ReadPayload(format=kind, value=None, path=path, name=PurePosixPath(unquote(file)).stem, file=file)
 
-    def document(self, payload: Payload) -> JSON:
+    def document(self, payload: ReadPayload) -> JSON:
         """A JSON Schema that refers to nothing outside of it; any other as it is. None if it cannot be made."""
         if payload.format.partition("/")[0] not in ("JsonSchema", "JsonStructure"):
             return payload.value
@@ -168,7 +168,7 @@ class Payloads:
 class _Standing:
     """A schema that stands alone."""
 
-    def __init__(self, payloads: Payloads, payload: Payload) -> None:
+    def __init__(self, payloads: Payloads, payload: ReadPayload) -> None:
         self._payloads, self._payload, self._reader = payloads, payload, payloads.reader
         old = payload.format.startswith("JsonSchema/draft-0")
         self._keyword = "definitions" if old else "$defs"
