@@ -159,6 +159,16 @@ def test_errors_have_their_place(document: dict[str, Any], reason: str) -> None:
         read(document)
 
 
+@pytest.mark.parametrize("version", ["2.6.0", "3.0.0"])
+def test_the_id_is_the_name_a_reference_means(version: str) -> None:
+    reference = {"$ref": "#/components/messages/a~0b"}
+    channel = {"publish": {"message": reference}} if version == "2.6.0" else {"messages": {"other": reference}}
+    document = minimal(components={"messages": {"a~b": {"title": "A"}}}, channels={"c": channel})
+    made, losses = read({**document, "asyncapi": version})
+    assert made["messagegroups"]["T"]["messages"].keys() == {"a~b"}
+    assert not [each for each in losses if "its id is" in each]
+
+
 def test_what_would_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Schemas that share others are their number squared, of a small document."""
     monkeypatch.setattr(reading, "_MAX_COPIED", 10_000)

@@ -120,7 +120,7 @@ class DocumentReader:
         pointer = unquote(reference[1:])
         value: JSON = self.document
         for part in pointer.split("/")[1:] if pointer.startswith("/") else [pointer] if pointer else ():
-            name = part.replace("~1", "/").replace("~0", "~")
+            name = last_name(part)
             if isinstance(value, dict) and name in value and pointer.startswith("/"):
                 value = value[name]
             elif isinstance(value, list) and name.isdecimal() and len(name) < 9 and int(name) < len(value):
@@ -197,7 +197,7 @@ class DocumentReader:
         if "oneOf" in body and self.is_old:
             return
         if place not in self.messages:
-            named = place.rpartition("/")[2].replace("~1", "/") if place != path else key
+            named = last_name(place) if place != path else key
             whole = self.with_traits(body, place)
             self.messages[place] = ReadMessage(path=place, key=named, body=whole)
         yield place
@@ -261,12 +261,17 @@ def _last(value: JSON, path: str) -> str:
     reference = value.get("$ref") if isinstance(value, dict) else None
     if not isinstance(reference, str) or not reference.startswith("#/"):
         raise DocumentError(f"{path}: must be a reference to a server of the document")
-    return reference.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+    return last_name(reference)
 
 
 def below(path: str, *names: str) -> str:
     """The JSON Pointer of what is below ``path``."""
     return "".join([path, *("/" + name.replace("~", "~0").replace("/", "~1") for name in names)])
+
+
+def last_name(pointer: str) -> str:
+    """The last name in a JSON Pointer."""
+    return pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
 
 
 def merge_patch(target: JSON, patch: JSON) -> JSON:

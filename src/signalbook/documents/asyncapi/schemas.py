@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from signalbook.documents.asyncapi.reading import DocumentReader, below
+from signalbook.documents.asyncapi.reading import DocumentReader, below, last_name
 from signalbook.documents.errors import DocumentError
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
@@ -133,7 +133,7 @@ class Payloads:
         value = made.value if made.path == root else top
         return ReadPayload(
             format=made.format, value=value, path=root, xid=xid, link=link,
-            name=name.replace("~1", "/").replace("~0", "~"),
+            name=last_name(name),
         )  # fmt: skip
 
     def root(self, path: str) -> str:
