@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from signalbook.documents.asyncapi.reading import is_asyncapi
+from signalbook.documents.asyncapi import is_asyncapi
 from signalbook.documents.errors import DocumentError, Repair, line_of
 from signalbook.documents.jsonrepair import repair_json
 from signalbook.documents.messagecatalog import shape_of

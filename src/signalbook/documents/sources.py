@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from signalbook.documents.asyncapi import convert, is_asyncapi
+from signalbook.documents.asyncapi import is_asyncapi
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import aim, collections, entities
 from signalbook.documents.modernise import REPAIRED, modernise
@@ -146,6 +146,8 @@ def parse_source(
             raise
         raise DocumentError(f"{error}{_instead(data, name, media_type, max_depth)}") from None
     if is_asyncapi(document):
+        from signalbook.documents.asyncapi.definitions import convert
+
         try:
             document, losses = convert(document, source=label or PurePath(name.partition("?")[0]).name, files=files)
         except DocumentError as error:

@@ -19,11 +19,6 @@ _ACTIONS: Final = {"publish": "receive", "subscribe": "send"}
 _TRAITS: Final = "traits"
 
 
-def is_asyncapi(document: JSON) -> bool:
-    """Whether a document says that it is AsyncAPI's."""
-    return isinstance(document, dict) and "asyncapi" in document and "registryid" not in document
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMessage:
     """A Message Object with its traits; ``path`` is where it stands, ``key`` what it is called there."""
