@@ -180,7 +180,7 @@ class _Document:
 
     def _channel_name(self, index: str) -> str:
         channel = self._channels[int(index)]
-        return _plain(channel.endpoint.rpartition("/")[2] or channel.address or group_of(channel.xids[0]))
+        return _plain(last_part(channel.endpoint) or channel.address or group_of(channel.xids[0]))
 
     def _channel(self, channel: _Channel) -> JSONObject:
         made: JSONObject = {"address": None}

@@ -22,7 +22,7 @@ from signalbook.xid import group_of
 
 GROUP: Final = "signalbook.generators"
 # What a registry notes of an entity, and what says where it was read from: the same definition may differ in them.
-VOLATILE: Final = frozenset(
+_VOLATILE: Final = frozenset(
     {
         *("ancestor", "createdat", "epoch", "isdefault", "meta", "metaurl", "modifiedat", "self", "shortself"),
         *("versions", "versionscount", "versionsurl"),
@@ -83,10 +83,7 @@ class GeneratorInput:
     @cached_property
     def by_group(self) -> Mapping[str, tuple[CompiledDefinition, ...]]:
         """The messages of each group, both in the order of their xids."""
-        found: dict[str, list[CompiledDefinition]] = {}
-        for xid, definition in self.messages.items():
-            found.setdefault(group_of(xid), []).append(definition)
-        return {group: tuple(found[group]) for group in sorted(found)}
+        return grouped(self.messages.values())
 
     def entity(self, xid: str) -> JSONObject:
         """A group or an endpoint as the registry has it; empty if it has none."""
@@ -132,10 +129,22 @@ class GeneratorInput:
         yield from (f"Definition: {printable(xid)}" for xid in named)
 
 
+def grouped(definitions: Iterable[CompiledDefinition]) -> Mapping[str, tuple[CompiledDefinition, ...]]:
+    """Definitions by the xids of their groups, in order."""
+    found: dict[str, list[CompiledDefinition]] = {}
+    for definition in definitions:
+        found.setdefault(group_of(definition.xid), []).append(definition)
+    return {group: tuple(found[group]) for group in sorted(found)}
+
+
 def _fingerprint(definition: CompiledDefinition) -> str:
     use = definition.schema_use
-    lasting = {name: value for name, value in definition.definition.items() if name not in VOLATILE}
-    return fingerprint([definition.xid, lasting, "" if use.schema is None else use.schema.fingerprint])
+    return fingerprint([definition.xid, lasting(definition), "" if use.schema is None else use.schema.fingerprint])
+
+
+def lasting(definition: CompiledDefinition) -> JSONObject:
+    """The definition, completed by its bases, without what a registry notes of it."""
+    return {name: value for name, value in definition.definition.items() if name not in _VOLATILE}
 
 
 def printable(text: str) -> str:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from signalbook.codegen.base import Generated, GeneratedFile, Generator, GeneratorInput
-from signalbook.codegen.naming import group_files
+from signalbook.codegen.base import Generated, GeneratedFile, Generator, GeneratorInput, printable
+from signalbook.codegen.naming import group_files, last_part
 from signalbook.formats.tree import Described, SchemaNode
 from signalbook.messages import CompiledDefinition, required_inputs
 from signalbook.messages.definitions.definition import declared_attributes, declared_options
@@ -42,7 +42,7 @@ def _index(given: GeneratorInput, names: Mapping[str, str]) -> Iterator[str]:
     yield "# Messages"
     yield ""
     for group, definitions in given.by_group.items():
-        name = group.rpartition("/")[2]
+        name = last_part(group)
         target = names[group].replace("%", "%25").replace(" ", "%20")
         said = str(given.entity(group).get("description") or "")
         yield f"- [{_text(name)}](groups/{target}.md): {len(definitions)} messages{'. ' + _text(said) if said else ''}"
@@ -51,7 +51,7 @@ def _index(given: GeneratorInput, names: Mapping[str, str]) -> Iterator[str]:
 
 def _page(given: GeneratorInput, group: str, definitions: tuple[CompiledDefinition, ...]) -> Iterator[str]:
     yield from _head(given, (each.xid for each in definitions))
-    yield f"# {_text(group.rpartition('/')[2])}"
+    yield f"# {_text(last_part(group))}"
     yield ""
     if given.entity(group).get("description"):
         yield from (_text(str(given.entity(group)["description"])), "")
@@ -126,7 +126,7 @@ def _mark(yes: bool) -> str:
 
 
 def _line(text: Any) -> str:
-    return " ".join("".join(char if char.isprintable() else " " for char in str(text)).split())
+    return " ".join(printable(str(text)).split())
 
 
 def _text(text: str) -> str:

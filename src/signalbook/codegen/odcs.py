@@ -9,7 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 import pyarrow as pa
 
 from signalbook.codegen.base import Generated, Generator, GeneratorInput
-from signalbook.codegen.naming import group_files
+from signalbook.codegen.naming import group_files, last_part
 from signalbook.codegen.yamlfiles import yaml_file
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline.tables.ddl import TableColumn, landing_table, table_columns
@@ -54,7 +54,7 @@ def _contract(given: GeneratorInput, group: str, definitions: tuple[CompiledDefi
         "kind": "DataContract",
         # The same in every run: a contract is told from others by it.
         "id": str(uuid5(NAMESPACE_URL, group)),
-        "name": str(entity.get("name") or group.rpartition("/")[2]),
+        "name": str(entity.get("name") or last_part(group)),
         "version": given.option("version") or "1.0.0",
         "status": "deprecated" if deprecated else "active",
     }

@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlglot import exp, parse_one
 
-from signalbook.codegen.base import Generated, GeneratedFile, Generator, GeneratorInput, Inexpressible
+from signalbook.codegen.base import Generated, GeneratedFile, Generator, GeneratorInput, Inexpressible, printable
 from signalbook.codegen.naming import group_files, unique
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline.tables.ddl import TableColumn, landing_table, table_columns
@@ -195,8 +195,7 @@ def _quoted(name: str, dialect: SqlDialect) -> str:
 
 @lru_cache(maxsize=4096)
 def _literal(text: str, dialect: SqlDialect) -> str:
-    line = "".join(char if char.isprintable() else " " for char in text)
-    return exp.Literal.string(line).sql(dialect.name)
+    return exp.Literal.string(printable(text)).sql(dialect.name)
 
 
 def _plain(name: str) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 from keyword import iskeyword
 from typing import Final, Literal
 
+from signalbook.codegen.base import printable
 from signalbook.codegen.datatypes import (
     NULL,
     ClosedSet,
@@ -152,7 +153,7 @@ def _member(member: RecordMember, attribute: str, names: Mapping[str, str]) -> I
 
 def docstring(text: str) -> str:
     """Text as a docstring, on one line, whatever is in it."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    line = " ".join(printable(text).split())
     return '"""' + line.replace("\\", "\\\\").replace('"', '\\"') + '"""'
 
 

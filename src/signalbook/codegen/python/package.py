@@ -9,13 +9,14 @@ from typing import Final, cast
 
 from signalbook.codegen.avrotypes import AvroTypes
 from signalbook.codegen.base import (
-    VOLATILE,
     Generated,
     GeneratedFile,
     Generator,
     GeneratorError,
     GeneratorInput,
     Inexpressible,
+    grouped,
+    lasting,
 )
 from signalbook.codegen.datatypes import ANY, DataType, RecordTable
 from signalbook.codegen.jsontypes import JsonTypes
@@ -28,7 +29,7 @@ from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition, Param, Policy, required_inputs
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.xid import group_of
+from signalbook.values import JSONObject
 
 _STYLES: Final = ("dataclass", "msgspec", "pydantic")
 _PAYLOADS: Final = "payloads"
@@ -43,6 +44,7 @@ _TYPES: Final = {
     "number": "int | float",
     "timestamp": "str | _datetime.datetime",
 }
+_BASES: Final = frozenset({"basemessageuri", "basemessage"})
 _LINK: Final = re.compile(r"[^/#.]+$")
 
 
@@ -151,9 +153,7 @@ def _sources(
 def _groups(
     given: GeneratorInput, package: str, definitions: list[CompiledDefinition], documents: Mapping[str, _Document]
 ) -> Sources:
-    groups: dict[str, list[CompiledDefinition]] = {}
-    for each in definitions:
-        groups.setdefault(group_of(each.xid), []).append(each)
+    groups = grouped(definitions)
     folders = unique(groups, lambda group: snake(last_part(group), "group"), _MODULES)
     for group, members in groups.items():
         folder, xids = f"{package}/{folders[group]}", tuple(each.xid for each in members)
@@ -217,14 +217,14 @@ def _argument(param: Param) -> str:
 def _shipped(snapshot: Snapshot, definitions: list[CompiledDefinition]) -> Snapshot:
     """The definitions that the package has with it, and no more than they need, as far as that is easily told."""
     selected = tuple(each.xid for each in definitions)
-    lasting = {each.xid: _lasting(each) for each in definitions}
+    messages = {each.xid: _without_base(each) for each in definitions}
     resources = {each.schema_use.resource for each in definitions}
     schemas = {
         xid: schema
         for xid, schema in snapshot.schemas.items()
         if xid.partition("/versions/")[0].partition("?")[0] in resources
     }
-    small = replace(snapshot, messages=lasting, schemas=schemas, selected=selected, files=())
+    small = replace(snapshot, messages=messages, schemas=schemas, selected=selected, files=())
     # A schema may refer to others: then all go with it.
     whole = (
         small
@@ -234,10 +234,9 @@ def _shipped(snapshot: Snapshot, definitions: list[CompiledDefinition]) -> Snaps
     return whole.check(Policy())
 
 
-def _lasting(definition: CompiledDefinition) -> dict[str, object]:
-    """The definition, completed by its bases, without what a registry notes of it."""
-    dropped = VOLATILE | {"basemessageuri", "basemessage"}
-    return {name: value for name, value in definition.definition.items() if name not in dropped}
+def _without_base(definition: CompiledDefinition) -> JSONObject:
+    """The definition, which has in it already what its bases say."""
+    return {name: value for name, value in lasting(definition).items() if name not in _BASES}
 
 
 GENERATOR: Final = Generator(
