@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -105,3 +106,8 @@ def test_whatever_works_on_a_registry_takes_its_credentials(cli: Cli, monkeypatc
     # What is given twice is the one that stands nearer.
     ran = cli("--token", "file:/none", "get", "--server", "http://127.0.0.1:1", "--token", "file:/other")
     assert ran.err.startswith("error: cannot read the secret in /other")
+    # What runs after it in the same process does not get them.
+    assert os.environ["SIGNALBOOK_TOKEN"] == ""
+    monkeypatch.delenv("SIGNALBOOK_TOKEN")
+    assert cli("--token", "file:/none", "get", "--server", "http://127.0.0.1:1", "--token", "file:/other").code == 1
+    assert "SIGNALBOOK_TOKEN" not in os.environ

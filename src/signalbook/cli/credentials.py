@@ -5,19 +5,28 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Annotated, Any, Final, get_type_hints
 
-from typer import Option
+from typer import Context, Option
 
 _VARIABLE: Final = "SIGNALBOOK_TOKEN"
 _REGISTRIES: Final = frozenset({"--server", "--registry", "--report-to"})
 """Options of commands that name a registry."""
 
 
-def _keep(token: str | None) -> None:
-    # For all clients of this process, as if it had come from the environment.
+def _keep(context: Context, token: str | None) -> None:
+    # For all clients of this command, as if it had come from the environment. What runs after it in the same process
+    # does not get it: credentials are not to reach another server.
     if token:
+        context.call_on_close(partial(_restore, os.environ.get(_VARIABLE)))
+        os.environ[_VARIABLE] = token
+
+
+def _restore(token: str | None) -> None:
+    if token is None:
+        os.environ.pop(_VARIABLE, None)
+    else:
         os.environ[_VARIABLE] = token
 
 
