@@ -22,8 +22,6 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 import httpx
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from signalbook.access.base import AuthenticationUnavailable, Unauthenticated
 from signalbook.access.oidc import (
@@ -37,6 +35,7 @@ from signalbook.access.oidc import (
     fetch,
     issuer_http,
 )
+from signalbook.access.sealing import seal, unseal
 from signalbook.access.sessions import LoggedIn
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
@@ -49,7 +48,6 @@ MAX_HOURS: Final = 24.0 * 366
 _CHOICES: Final = ("on", "issuer", "tokens", "off")
 _FILE: Final = "file:"
 _BYTES: Final = 32
-_NONCE: Final = 12
 _LONGEST: Final = 200
 _MAX_CODE: Final = 4096
 _NAMES: Final = ("name", "preferred_username", "email")
@@ -77,16 +75,15 @@ class LoginAttempt:
 
     def sealed(self, key: bytes) -> str:
         """It for the browser, which cannot read or change it."""
-        nonce = secrets.token_bytes(_NONCE)
-        return base64.urlsafe_b64encode(nonce + AESGCM(key).encrypt(nonce, dump_json(asdict(self)), _ABOUT)).decode()
+        return seal(key, dump_json(asdict(self)), _ABOUT)
 
     @classmethod
     def opened(cls, sealed: str, key: bytes) -> LoginAttempt | None:
         """What was sealed with ``key``, None for anything else."""
+        content = unseal(key, sealed, _ABOUT)
         try:
-            content = base64.urlsafe_b64decode(sealed.encode("ascii"))
-            return msgspec.json.decode(AESGCM(key).decrypt(content[:_NONCE], content[_NONCE:], _ABOUT), type=cls)
-        except (InvalidTag, ValueError, msgspec.MsgspecError):
+            return None if content is None else msgspec.json.decode(content, type=cls)
+        except msgspec.MsgspecError:  # of a server of another version
             return None
 
 

@@ -7,7 +7,6 @@ database has opens a session, a cookie says nothing of anybody, and what was end
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import re
@@ -16,11 +15,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from signalbook.access import tokens
 from signalbook.access.base import Identity, Unauthenticated
+from signalbook.access.sealing import seal, unseal
 from signalbook.storage.sessions import SessionWriter, StoredSession
 from signalbook.storage.tokens import StoredToken
 
@@ -30,7 +27,6 @@ MOST_SESSIONS: Final = 20
 """Of one person: who logs in once more ends the oldest."""
 _BYTES: Final = 32
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
-_NONCE: Final = 12
 _ENDED: Final = "your session has ended: log in again"
 
 
@@ -79,7 +75,7 @@ def begin(writer: SessionWriter, who: LoggedIn, now: datetime, hours: float) -> 
         displayname=who.displayname,
         created=now,
         expires=ends if who.until is None else min(ends, who.until),
-        hint=_sealed(who.hint, secret) if who.hint else "",
+        hint=seal(_key(secret), who.hint.encode("ascii")) if who.hint else "",
     )
     writer.remove_expired(now)
     for old in writer.of(stored.subject, stored.issuer)[: 1 - MOST_SESSIONS]:
@@ -106,20 +102,10 @@ def identity(stored: StoredSession | None, token: StoredToken | None, now: datet
 
 def hint(stored: StoredSession, secret: str) -> str:
     """What the issuer wants to see to end its own session; empty if there is nothing."""
-    if not stored.hint:
-        return ""
-    sealed = base64.b64decode(stored.hint)
-    try:
-        return AESGCM(_key(secret)).decrypt(sealed[:_NONCE], sealed[_NONCE:], None).decode("ascii")
-    except InvalidTag:
-        return ""
-
-
-def _sealed(text: str, secret: str) -> str:
-    """``text`` for whoever has the secret, which is not whoever has the database."""
-    nonce = secrets.token_bytes(_NONCE)
-    return base64.b64encode(nonce + AESGCM(_key(secret)).encrypt(nonce, text.encode("ascii"), None)).decode("ascii")
+    opened = unseal(_key(secret), stored.hint)
+    return "" if opened is None else opened.decode("ascii")
 
 
 def _key(secret: str) -> bytes:
+    """For what is read by whoever has the secret, which is not whoever has the database."""
     return hmac.digest(secret.encode("ascii"), b"hint", "sha256")

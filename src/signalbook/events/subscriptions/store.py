@@ -17,11 +17,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from signalbook.access.base import Action, Identity
 from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.sealing import seal, unseal
 from signalbook.engine.engine import Engine, Session
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.backoff import resumed
@@ -39,7 +37,6 @@ from signalbook.values import JSON, JSONObject, canonical_json, digest, dump_jso
 from signalbook.xid import ROOT
 
 _KEY_BYTES: Final = 32
-_NONCE_BYTES: Final = 12
 _NAME: Final = 16
 _SQLITE_FILE: Final = "sqlite:///"
 
@@ -52,7 +49,7 @@ class Keys:
     """Some keys of 32 bytes, the newest first: it seals, all of them open. An instance never shows them."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        self._keys = {digest(key)[:_NAME]: AESGCM(key) for key in keys}
+        self._keys = {digest(key)[:_NAME]: key for key in keys}
 
     def __bool__(self) -> bool:
         return bool(self._keys)
@@ -60,9 +57,7 @@ class Keys:
     def seal(self, secret: Mapping[str, str], bound: JSON) -> str:
         """``secret`` as a text that ``open`` reads with the same ``bound``: what it belongs to, which is not in it."""
         name, key = next(iter(self._keys.items()))
-        nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = key.encrypt(nonce, dump_json(dict(secret)), canonical_json(bound))
-        return f"{name}.{base64.urlsafe_b64encode(nonce + sealed).decode('ascii')}"
+        return f"{name}.{seal(key, dump_json(dict(secret)), canonical_json(bound))}"
 
     def open(self, sealed: str, bound: JSON) -> dict[str, str]:
         """Undo ``seal``. Raises ``UnreadableSecret``."""
@@ -72,13 +67,11 @@ class Keys:
                 f"/sinkcredential: its key {name} is not in the key file (setting key_file): put it back, or update"
                 " the subscription with its secrets"
             )
-        try:
-            content = base64.urlsafe_b64decode(text)
-            opened = self._keys[name].decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], canonical_json(bound))
-        except (InvalidTag, binascii.Error):
+        opened = unseal(self._keys[name], text, canonical_json(bound))
+        if opened is None:
             raise UnreadableSecret(
                 "/sinkcredential: what is stored was changed by someone else: update the subscription with its secrets"
-            ) from None
+            )
         found: dict[str, str] = parse_json(opened)
         return found
 
