@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from signalbook.codegen.avrotypes import AvroTypes
 from signalbook.codegen.base import (
     Generated,
     GeneratedFile,
     Generator,
     GeneratorError,
     GeneratorInput,
-    Inexpressible,
     grouped,
     lasting,
 )
-from signalbook.codegen.datatypes import ANY, DataType, RecordTable
-from signalbook.codegen.jsontypes import JsonTypes
-from signalbook.codegen.naming import last_part, pascal, snake, unique
-from signalbook.codegen.prototypes import ProtobufTypes
+from signalbook.codegen.naming import last_part, snake, unique
+from signalbook.codegen.payloadtypes import PayloadTypes, payload_types
 from signalbook.codegen.python.emit import EmittedTypes, Style, docstring, emit
 from signalbook.codegen.python.formatting import format_python
-from signalbook.formats.avro.format import AvroSchema
-from signalbook.formats.jsonschema.format import JsonSchema
-from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition, Param, Policy, required_inputs
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSONObject
@@ -45,17 +37,14 @@ _TYPES: Final = {
     "timestamp": "str | _datetime.datetime",
 }
 _BASES: Final = frozenset({"basemessageuri", "basemessage"})
-_LINK: Final = re.compile(r"[^/#.]+$")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Document:
-    """One schema document, the definitions that use it, and the type of each of their payloads."""
+    """One schema document, and the module of its types."""
 
-    name: str
-    table: RecordTable
-    roots: dict[str, DataType]
-    emitted: EmittedTypes | None = None
+    types: PayloadTypes
+    emitted: EmittedTypes
 
 
 def _generate(given: GeneratorInput) -> Generated:
@@ -65,9 +54,8 @@ def _generate(given: GeneratorInput) -> Generated:
     if snake(package) != package:
         raise GeneratorError(f"python: package is a name such as shop_messages, not {package!r}")
     given.progress("reading the types of payloads")
-    documents, left_out = _read(given)
-    for each in documents.values():
-        each.emitted = emit(each.table, style)
+    found, left_out = payload_types(given)
+    documents = {key: _Document(each, emit(each.table, style)) for key, each in found.items()}
     definitions = [each for xid, each in given.messages.items() if xid not in left_out]
     sources = dict(_sources(given, package, definitions, documents))
     given.progress(f"formatting {len(sources)} modules")
@@ -79,45 +67,6 @@ def _generate(given: GeneratorInput) -> Generated:
         snapshot = _shipped(given.snapshot, definitions)
         files.append(GeneratedFile(path=f"{package}/{_DATA}", content=snapshot.to_json() + b"\n", xids=xids))
     return Generated(files=tuple(files) if definitions else (), left_out=left_out)
-
-
-def _read(given: GeneratorInput) -> tuple[dict[str, _Document], dict[str, str]]:
-    """The documents by what names them, and the definitions whose types cannot be had, with the reason."""
-    documents: dict[str, _Document] = {}
-    left_out: dict[str, str] = {}
-    for xid, definition in given.messages.items():
-        use = definition.schema_use
-        if not isinstance(use.schema, (JsonSchema, AvroSchema, ProtobufSchema)):
-            continue
-        document = documents.setdefault(use.document, _Document(_document_name(definition), RecordTable(), {}))
-        try:
-            document.roots[xid] = _root(definition, document.table)
-        except (Inexpressible, RecursionError) as error:
-            left_out[xid] = str(error) or "its schema is nested too deep"
-    names = unique(documents, lambda key: documents[key].name)
-    for key, document in documents.items():
-        document.name = names[key]
-    return documents, left_out
-
-
-def _document_name(definition: CompiledDefinition) -> str:
-    """Of the schema; an inline one has the name of its message."""
-    return snake(last_part(definition.schema_use.resource or definition.xid), "payload")
-
-
-def _root(definition: CompiledDefinition, table: RecordTable) -> DataType:
-    """Raises ``Inexpressible``."""
-    use = definition.schema_use
-    link = _LINK.search(use.link)
-    hint = link[0] if link else pascal(last_part(use.resource or definition.xid), "Payload")
-    match use.schema:
-        case JsonSchema():
-            return JsonTypes(use.schema, table).at(use.schema.uri, hint)
-        case AvroSchema():
-            return AvroTypes(use.schema, table).of(use.schema.type, hint)
-        case ProtobufSchema():
-            return ProtobufTypes(table).message(use.schema.descriptor)
-    return ANY
 
 
 Sources = Iterator[tuple[str, tuple[str, tuple[str, ...]]]]
@@ -142,11 +91,10 @@ def _sources(
     yield f"{package}/definitions.py", (_module(given, xids, "The definitions of this package.", runtime), xids)
     yield f"{package}/{_PAYLOADS}/__init__.py", (_module(given, xids, "The types of payloads.", ()), xids)
     for document in documents.values():
-        assert document.emitted is not None
-        users = tuple(xid for xid in document.roots if xid in xids)
+        users = tuple(xid for xid in document.types.roots if xid in xids)
         if users:
             text = _module(given, users, "The types of payloads.", (document.emitted.source,))
-            yield f"{package}/{_PAYLOADS}/{document.name}.py", (text, users)
+            yield f"{package}/{_PAYLOADS}/{document.types.name}.py", (text, users)
     yield from _groups(given, package, definitions, documents)
 
 
@@ -173,9 +121,9 @@ def _module(given: GeneratorInput, xids: tuple[str, ...], said: str, lines: tupl
 
 def _message(given: GeneratorInput, definition: CompiledDefinition, document: _Document | None) -> str:
     payload, imported = "_t.Any", ""
-    if document is not None and document.emitted is not None:
-        payload = document.emitted.annotation(document.roots[definition.xid], "_types.")
-        imported = f"from ..{_PAYLOADS} import {document.name} as _types" if "_types." in payload else ""
+    if document is not None:
+        payload = document.emitted.annotation(document.types.roots[definition.xid], "_types.")
+        imported = f"from ..{_PAYLOADS} import {document.types.name} as _types" if "_types." in payload else ""
     elif definition.schema_use.schema is None:
         payload = "bytes | None"
     inputs = [each for each in required_inputs(definition) if each.source == "template" or each.required]

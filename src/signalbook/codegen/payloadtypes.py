@@ -1,0 +1,68 @@
+"""The types of payloads, one table for each schema document, for targets that make code of definitions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from signalbook.codegen.avrotypes import AvroTypes
+from signalbook.codegen.base import GeneratorInput, Inexpressible
+from signalbook.codegen.datatypes import ANY, DataType, RecordTable
+from signalbook.codegen.jsontypes import JsonTypes
+from signalbook.codegen.naming import last_part, pascal, snake, unique
+from signalbook.codegen.prototypes import ProtobufTypes
+from signalbook.formats.avro.format import AvroSchema
+from signalbook.formats.jsonschema.format import JsonSchema
+from signalbook.formats.protobuf.format import ProtobufSchema
+from signalbook.messages import CompiledDefinition
+
+_LINK: Final = re.compile(r"[^/#.]+$")
+
+
+@dataclass(slots=True)
+class PayloadTypes:
+    """One schema document: a name that no other has, its types, and that of each payload by the definition's xid."""
+
+    name: str
+    table: RecordTable
+    roots: dict[str, DataType]
+
+
+def payload_types(given: GeneratorInput) -> tuple[dict[str, PayloadTypes], dict[str, str]]:
+    """The documents by what names them, and the definitions whose types cannot be had, with the reason."""
+    documents: dict[str, PayloadTypes] = {}
+    left_out: dict[str, str] = {}
+    for xid, definition in given.messages.items():
+        use = definition.schema_use
+        if not isinstance(use.schema, (JsonSchema, AvroSchema, ProtobufSchema)):
+            continue
+        document = documents.setdefault(use.document, PayloadTypes(_name(definition), RecordTable(), {}))
+        try:
+            document.roots[xid] = _root(definition, document.table)
+        except (Inexpressible, RecursionError) as error:
+            left_out[xid] = str(error) or "its schema is nested too deep"
+    names = unique(documents, lambda key: documents[key].name)
+    for key, document in documents.items():
+        document.name = names[key]
+    return documents, left_out
+
+
+def _name(definition: CompiledDefinition) -> str:
+    """Of the schema; an inline one has the name of its message."""
+    return snake(last_part(definition.schema_use.resource or definition.xid), "payload")
+
+
+def _root(definition: CompiledDefinition, table: RecordTable) -> DataType:
+    """Raises ``Inexpressible``."""
+    use = definition.schema_use
+    link = _LINK.search(use.link)
+    hint = link[0] if link else pascal(last_part(use.resource or definition.xid), "Payload")
+    match use.schema:
+        case JsonSchema():
+            return JsonTypes(use.schema, table).at(use.schema.uri, hint)
+        case AvroSchema():
+            return AvroTypes(use.schema, table).of(use.schema.type, hint)
+        case ProtobufSchema():
+            return ProtobufTypes(table).message(use.schema.descriptor)
+    return ANY
