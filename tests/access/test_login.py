@@ -222,8 +222,14 @@ def test_without_its_groups_nobody_gets_in(issuer: FakeIssuer) -> None:
 
 
 def test_an_issuer_that_says_no_groups_at_all(issuer: FakeIssuer) -> None:
-    """Its bearer tokens name none either; whoever runs the server is told what rules that leaves without effect."""
+    """Whether that suffices is for the policy to say; whoever runs the server is told."""
     who = finish(issuer, client(issuer), {"groups": None})
+    assert who.groupless
+    assert not finish(issuer, client(issuer), {"groups": []}).groupless
+    issuer.metadata["userinfo_endpoint"] = f"{issuer.url}/userinfo"
+    issuer.userinfo = {"sub": "ann"}
+    assert not finish(issuer, client(issuer), {"groups": None}).groupless, "it was asked for all that it says"
+    del issuer.metadata["userinfo_endpoint"]
     bearer = TokenVerifier(Settings(oidc_issuers=(issuer.url,), oidc_audience=(AUDIENCE,))).verify(issuer.token())
     assert who.identity == bearer.identity
     issuer.metadata["claims_supported"] = ["sub"]

@@ -181,7 +181,7 @@ class LoginClient:
         groups = self._settings.oidc_groups_claim
         if "userinfo_endpoint" not in about and not _lists(about, "claims_supported", groups):
             found.append(
-                f"it has no UserInfo endpoint and no claim {groups}: no rule for a group fits who logs in there"
+                f"it has no UserInfo endpoint and no claim {groups}: nobody logs in there while the policy names groups"
             )
         return tuple(found)
 
@@ -216,9 +216,13 @@ class LoginClient:
             if not isinstance(token, str) or not token:
                 raise LoginFailed("the issuer gave no ID token: is login_scope right?")
             claims = self._verifier.verify_id_token(token, issuer=self.issuer, client=self._id, nonce=attempt.nonce)
-            claims = self._completed(http, claims, granted)
-        identity = self._verifier.identity(claims, self._verifier.issuers[self.issuer])
-        return LoggedIn(identity=identity, displayname=_displayname(claims), hint=token if token.isascii() else "")
+            completed = self._completed(http, claims, granted)
+        return LoggedIn(
+            identity=self._verifier.identity(completed, self._verifier.issuers[self.issuer]),
+            displayname=_displayname(completed),
+            hint=token if token.isascii() else "",
+            groupless=completed is claims and not self._verifier.names(claims),
+        )
 
     def _authenticated(self, form: dict[str, str]) -> tuple[str, dict[str, str]]:
         """Header and form of a request that proves to be this client's (RFC 6749 2.3.1)."""
@@ -234,7 +238,7 @@ class LoginClient:
     def _completed(self, http: httpx.Client, claims: JSONObject, granted: JSONObject) -> JSONObject:
         """The claims, with those of the UserInfo endpoint where the ID token has not all that is needed (Core 5.3).
 
-        An issuer without this endpoint has said all that it says: as with its other tokens, no groups are none.
+        An issuer without this endpoint has said all that it says: whether that suffices is for the policy to say.
         """
         token, endpoint = granted.get("access_token"), self._about().get("userinfo_endpoint")
         if self._verifier.names(claims) or endpoint is None:

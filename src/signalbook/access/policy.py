@@ -178,6 +178,11 @@ class Policy:
         """Whether some rule is about ``principal``, such as ``group:payments``, by that name."""
         return principal in self._about
 
+    @property
+    def names_groups(self) -> bool:
+        """Whether some rule is about a group: what it says of somebody is unknown while his groups are."""
+        return any(who.startswith("group:") for who in self._about)
+
     def rules_about(self, identity: Identity) -> list[int]:
         """The numbers of the rules about an identity."""
         return sorted({number for about in self._sets_about(identity) for number in self._sets[about]})

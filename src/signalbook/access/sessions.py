@@ -42,13 +42,15 @@ class LoggedIn:
     """Somebody who proved to be ``identity``: by an API token, or at an issuer.
 
     ``displayname`` is what pages call him. ``hint`` is the ID token that the issuer wants to see to end its own
-    session. ``until`` is when what he proved it by ends, None if it does not.
+    session. ``until`` is when what he proved it by ends, None if it does not. ``groupless`` says that the issuer had no
+    word about groups, so that which ones he has is unknown.
     """
 
     identity: Identity
     displayname: str = ""
     hint: str = ""
     until: datetime | None = None
+    groupless: bool = False
 
 
 def is_secret(text: str) -> bool:

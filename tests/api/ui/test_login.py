@@ -421,6 +421,28 @@ def test_a_login_at_an_issuer(store: Store, serve: Serve) -> None:
         assert {"login", "logout"} <= {each["action"] for each in entries if each["who"] == "ann"}
 
 
+def test_nobody_gets_in_with_unknown_groups_where_rules_name_groups(store: Store, serve: Serve) -> None:
+    """Rules may allow things to groups, or deny them: without his groups somebody has other rights than are meant."""
+    with fake_issuer() as issuer:
+        issuers = {"oidc_issuers": (issuer.url,), "oidc_audience": ("x",), "login_client_id": "us"}
+        client = serve(store, model="default", base_url=ROOT, **PROXIED, **issuers)
+
+        def logged_in(*rules: Any, **claims: Any) -> httpx.Response:
+            put_policy(store, *rules)
+            visitor = Visitor(client)
+            asked = begun(visitor)
+            token = issuer.token(aud="us", nonce=asked["nonce"], sub="ann", **claims)
+            issuer.granted = (200, {"id_token": token})
+            return visitor.send("GET", "/ui/-/login/callback", params={"code": "c", "state": asked["state"]})
+
+        for rule in ({"who": ["group:team"], "role": "reader"}, {"who": ["group:partners"], "deny": ["read"]}):
+            refused = logged_in(rule)
+            assert (refused.status_code, "neither the claim groups" in refused.text) == (401, True)
+            assert "signalbook-session" not in refused.headers.get("set-cookie", "")
+            assert logged_in(rule, groups=[]).status_code == 303, "none is an answer"
+        assert logged_in({"who": ["subject:ann"], "role": "reader"}).status_code == 303
+
+
 def test_who_logs_out_is_out_be_the_issuer_busy_or_not(
     store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from typing import Any
 
@@ -74,9 +76,16 @@ def test_no_form_is_taken_without_its_token(explorer: Client) -> None:
 
 def test_every_answer_has_a_strict_policy(explorer: Client) -> None:
     for path in ("", "/nothing/here", "/messagegroups/shop/messages/placed"):
-        headers = show(explorer, path).headers
-        policy = headers["content-security-policy"]
-        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
+        page = show(explorer, path)
+        headers, policy = page.headers, page.headers["content-security-policy"]
+        scripts = [each.get("integrity", "") for each in page.all("script")]
+        runs = " ".join(f"'{each}'" for each in scripts)
+        assert policy.startswith(f"default-src 'none'; script-src {runs}; style-src 'self'; "), (
+            "no stored document runs"
+        )
+        for script, integrity in zip(page.all("script"), scripts, strict=True):
+            content = explorer.get(script.get("src", "")).content
+            assert integrity == f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
         assert "unsafe" not in policy
         assert "frame-ancestors 'none'" in policy
         assert "base-uri 'none'" in policy

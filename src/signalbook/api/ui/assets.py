@@ -6,6 +6,7 @@ Signalbook has other URLs.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,9 +34,13 @@ _FOR_GOOD: Final = ("Cache-Control", "public, max-age=31536000, immutable")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset:
-    """One file: ``name`` is that in its URL, with the digest of its ``content``."""
+    """One file: ``name`` is that in its URL, with the digest of its ``content``.
+
+    ``integrity`` is the hash of the content as pages and their policy name it (Subresource Integrity, CSP 3).
+    """
 
     name: str
+    integrity: str
     contenttype: str
     content: bytes
 
@@ -50,7 +55,8 @@ def _asset(name: str) -> Asset:
     content = (files("signalbook.api.ui") / "static" / name).read_bytes()
     stem, _, suffix = name.rpartition(".")
     sealed = f"{stem}.{hashlib.blake2b(content, digest_size=8).hexdigest()}.{suffix}"
-    return Asset(name=sealed, contenttype=_TYPES[name], content=content)
+    integrity = f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode('ascii')}"
+    return Asset(name=sealed, integrity=integrity, contenttype=_TYPES[name], content=content)
 
 
 def routes(kernel: Kernel) -> list[Route]:

@@ -215,13 +215,23 @@ class LoginPages:
         attempt = LoginAttempt.opened(sealed, await self._tokens.key(b"login")) if sealed else None
         if attempt is None:
             return await self._failed(request, LoginFailed("no login was begun in this browser, or too long ago"), PATH)
-        finish = partial(self._client.finish, attempt, dict(request.query), f"{request.root}{CALLBACK}")
         try:
-            who = await self._ask(request, finish)
+            who = await self._answered(request, attempt)
         except (LoginFailed, Unauthenticated) as error:
             self._kernel.admission.failed_login(request.scope, "", request.query.get("code", ""))
             return await self._failed(request, error, attempt.back)
         return await self._begun(request, who, attempt.back)
+
+    async def _answered(self, request: HTTPRequest, attempt: LoginAttempt) -> LoggedIn:
+        """Who logged in by the issuer's answer. Raises as ``LoginClient.finish``."""
+        who = await self._ask(
+            request, partial(self._client.finish, attempt, dict(request.query), f"{request.root}{CALLBACK}")
+        )
+        if who.groupless:
+            policy = await self._kernel.workers.read(self._kernel.control.current)
+            if policy is not None and policy.names_groups:
+                raise LoginFailed(_GROUPLESS.format(claim=self._kernel.settings.oidc_groups_claim))
+        return who
 
     async def _failed(self, request: HTTPRequest, error: LoginFailed | Unauthenticated, back: str) -> Response:
         """The ways to log in again, and why it came to nothing. A login is answered once."""
@@ -392,6 +402,11 @@ class LoginPages:
 _INSECURE: Final = (
     "Logging in takes https, so that nobody on the way reads the cookie: use the https URL of this registry, which the "
     "setting base_url names where a proxy ends TLS."
+)
+_GROUPLESS: Final = (
+    "the policy has rules for groups, and the issuer does not say which ones you are in: it has neither the claim "
+    "{claim} in its ID tokens nor a UserInfo endpoint. The administrator of the issuer has to add the claim, an empty "
+    "list for who has no group"
 )
 
 

@@ -49,17 +49,20 @@ from signalbook.xid import ROOT, Xid
 PATH: Final = PAGES
 LOGIN: Final = f"{PATH}/-/login"
 IDENTITY: Final = f"{PATH}/-/identity"
+_SCRIPTS: Final = ("htmx.min.js", "explorer.js")
+# By their content, not by 'self': what this server serves includes documents that anybody may have stored.
+_HASHES: Final = " ".join(f"'{assets()[name].integrity}'" for name in _SCRIPTS)
 SECURITY: Final[tuple[Header, ...]] = (
     (
         "Content-Security-Policy",
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        f"default-src 'none'; script-src {_HASHES}; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
     ),
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "same-origin"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
 )
-"""Nothing runs or loads but what this server serves, whatever somebody wrote into an attribute."""
+"""Nothing runs but the scripts of this package, whatever somebody wrote into an attribute or stored as a document."""
 _VARY: Final[Header] = ("Vary", "Cookie")
 _WHO: Final = '<span class="who"></span>'
 """Where the layout says who reads a page. No text of anybody becomes an element."""
@@ -179,6 +182,7 @@ class Pages:
             "site": self.site,
             "policy": self.policy,
             "undated": self.undated or None,
+            "integrity": {name: asset.integrity for name, asset in assets().items()},
         }
         return made
 
