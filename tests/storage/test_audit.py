@@ -51,6 +51,16 @@ def test_an_entry_is_kept_as_it_is(store: Store) -> None:
     assert kept.number > 0
 
 
+def test_entries_are_found_by_their_exact_times(store: Store) -> None:
+    """Those of a page of changes, which were committed with them: nothing between is looked at."""
+    append(store, entry("a", day=1), entry("b", day=2), entry("c", day=3), entry("d", day=3, outcome="refused"))
+    with store.read() as reader:
+        times = [STAMP + timedelta(days=day) for day in (1, 3, 9)]
+        assert [each.who for each in reader.audit.at_times(times, "done", 9)] == ["c", "a"]
+        assert [each.who for each in reader.audit.at_times(times, "done", 1)] == ["c"]
+        assert reader.audit.at_times([], "done", 9) == []
+
+
 def test_a_text_with_nul_is_stored_too(store: Store) -> None:
     append(store, entry("a\0b"))
     assert found(store) == ["a\ufffdb"]

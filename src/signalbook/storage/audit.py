@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -76,6 +76,8 @@ class AuditStatements:
         self.contained = dialect.contained
         columns = (c.number, c.time, c.who, c.action, c.outcome, c.xids, c.correlationid, c.details)
         self.entries = dialect.page(select(*columns).where(*wanted).order_by(desc(c.number)))
+        at_once = select(*columns).where(dialect.member(c.time, "times"), c.outcome == bindparam("outcome"))
+        self.at_times = dialect.page(at_once.order_by(desc(c.number)))
         # What lies beyond these two need not be looked at: it is older, or newer, whatever the clocks say.
         older = select(c.number).where(c.time < bindparam("time"))
         self.older = dialect.page(older.order_by(desc(c.time), desc(c.number)))
@@ -112,6 +114,12 @@ class AuditReader:
             "xid": self._sql.contained(f"\n{query.xid}") if query.xid else "",
         }
         return [_entry(record) for record in self._transaction.rows(self._sql.entries, {**wanted, "limit": limit})]
+
+    def at_times(self, times: Collection[datetime], outcome: str, limit: int) -> list[AuditEntry]:
+        """Up to ``limit`` entries made at exactly these times, the newest first: with what was committed then."""
+        given = self._transaction.array([microseconds(time) for time in times])
+        records = self._transaction.rows(self._sql.at_times, {"times": given, "outcome": outcome, "limit": limit})
+        return [_entry(record) for record in records] if times else []
 
     def _number(self, sql: str, time: datetime, skew: timedelta) -> int | None:
         """The number of the entry that ``sql`` finds at ``time``, ``skew`` away from it; None if there is none."""

@@ -68,6 +68,22 @@ class OutboxReader:
         """The position of the last change, 0 if there is none: any change of what is stored raises it."""
         return int(self._transaction.rows(self._sql.position, {})[0][0])
 
+    def position_at(self, time: datetime) -> int:
+        """The position of the first change that was made at ``time`` or later; the next one to come if none was.
+
+        Times have no index of their own: they grow with the positions, but for the clocks of servers, so that looking
+        at some 20 records finds one among a million.
+        """
+        low, high = self.pruned() + 1, self.position() + 1
+        while low < high:
+            middle = (low + high) // 2
+            found = self.records(middle - 1, 1)
+            if found and found[0].time < time:
+                low = found[0].position + 1
+            else:
+                high = middle
+        return low
+
     def pruned(self) -> int:
         """The position up to which changes were pruned, 0 if none were."""
         found = self._transaction.rows(self._sql.pruned, {})

@@ -87,6 +87,7 @@ PATHS = (
     "/-/relations/endpoints/orders?steps=2",
     "/-/changes",
     "/-/changes?of=/schemagroups/shop/schemas/order",
+    "/-/changes?from=2026-01-01&to=2030-01-01",
     "/-/subscriptions",
     "/-/pipelines",
     "/-/pipelines/orders",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from urllib.parse import urlencode
+
 from signalbook.storage.store import Store
+from signalbook.values import now
 
 from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
 from .conftest import Document, show
@@ -11,13 +15,9 @@ from .test_pages import HOSTILE, harmless
 
 def subjects(page: Document) -> list[str]:
     """What changed, in the order of the page."""
-    lines = (each for each in page.all("ol") if "changes" in (each.get("class") or ""))
-    return [
-        "".join(part.itertext())
-        for line in next(lines).iter("li")
-        for part in line
-        if "".join(part.itertext()).startswith("/")
-    ]
+    lists = (each for each in page.all("ol") if "changes" in (each.get("class") or ""))
+    parts = (part for each in lists for line in each.iter("li") for part in line.iter())
+    return [part.text or "" for part in parts if (part.text or "").startswith("/")]
 
 
 def test_the_newest_comes_first(explorer: Client) -> None:
@@ -26,6 +26,9 @@ def test_the_newest_comes_first(explorer: Client) -> None:
     page = show(explorer, "/-/changes")
     assert "/endpoints/new" in subjects(page)[:2]
     assert "deleted /endpoints/new group" in page.words("main")
+    assert "created Order placed /messagegroups/shop/messages/placed resource" in page.words("main")
+    assert page.links()["Order placed"].startswith("/ui/messagegroups/shop/messages/placed")
+    assert "by" not in page.words("main").split(), "without a policy there is no audit"
     assert "/endpoints/new" not in page.links(), "there is nothing any more"
     assert page.links()["Changes"] == "/ui/-/changes"
 
@@ -35,6 +38,7 @@ def test_older_ones_are_a_page_away(explorer: Client) -> None:
         explorer.put(f"/endpoints/e{number:03}", {"usage": ["producer"]})
     found, page = [], show(explorer, "/-/changes")
     assert len(subjects(page)) == 50
+    assert page.links()["a week earlier"] == f"/ui/-/changes?to={now().date() - timedelta(days=7)}"
     while True:
         found += subjects(page)
         if "older" not in page.links():
@@ -56,6 +60,30 @@ def test_an_entity_has_its_own(explorer: Client) -> None:
     assert "Nothing" in show(explorer, "/-/changes?of=/endpoints/none").words("main")
 
 
+def test_changes_are_found_by_their_day(explorer: Client) -> None:
+    """The feed of a day is that between its midnights in UTC; the day itself is the heading."""
+    today = now().date()
+    yesterday, tomorrow = (today + timedelta(days=days) for days in (-1, 1))
+    kept = {"of": "/messagegroups/shop", "from": yesterday.isoformat()}
+    every = subjects(show(explorer, "/-/changes"))
+    for query, there in (
+        ({"from": today, "to": today}, True),
+        ({"from": yesterday, "to": tomorrow}, True),
+        ({"to": yesterday}, False),
+        ({"from": tomorrow}, False),
+        ({"from": tomorrow, "to": yesterday}, False),
+    ):
+        found = show(explorer, "/-/changes", params={name: str(day) for name, day in query.items()})
+        assert subjects(found) == (every if there else []), query
+    page = show(explorer, "/-/changes", params={**kept, "to": today.isoformat()})
+    values = {each.get("name"): each.get("value") for each in page.all("input")}
+    assert kept.items() <= values.items()
+    assert f"{today:%A, %d %B %Y}" in page.words("main")
+    assert "a week earlier" not in page.links()
+    assert page.links()["newest"] == f"/ui/-/changes?{urlencode(kept)}"
+    assert not any(each.get("data-live") for each in page.all("ol")), "what has an end is not live"
+
+
 def test_live_ones_begin_where_the_page_ends(explorer: Client) -> None:
     page = show(explorer, "/-/changes")
     live = next(each.get("data-live") or "" for each in page.all("ol") if each.get("data-live"))
@@ -70,6 +98,9 @@ def test_bad_questions_are_refused(explorer: Client) -> None:
         {"of": "/a/b/c/d/e/f/g"},
         {"before": "x"},
         {"before": "9" * 40},
+        {"from": "yesterday"},
+        {"to": "9999-12-31"},
+        {"from": "2026-02-30"},
         *({"of": t} for t in HOSTILE),
     ):
         page = show(explorer, "/-/changes", params=params)
@@ -85,3 +116,8 @@ def test_it_shows_what_the_identity_may_read(store: Store, serve: Serve) -> None
     page = show(client, "/-/changes", headers={"X-User": "ann"})
     assert "/messagegroups/open" in subjects(page)
     assert "secret" not in page.text
+    assert "by" not in page.words("main").split(), "who did it is for auditors"
+    put_policy(store, {"who": ["subject:ann"], "role": "reader"}, {"who": ["subject:ann"], "role": "auditor"})
+    assert "created secret by root /messagegroups/secret" in show(
+        client, "/-/changes", headers={"X-User": "ann"}
+    ).words("main")

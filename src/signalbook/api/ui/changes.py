@@ -1,8 +1,14 @@
-"""The change feed for people: the newest changes first, of all or of one entity, and live where there are scripts."""
+"""The change feed for people: the newest changes first, of all or of one entity, from one day to another.
+
+Where there are scripts, new ones appear as they happen.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
 from typing import Final
 from urllib.parse import urlencode
 
@@ -10,36 +16,108 @@ from signalbook.api.ui.home import ChangeLine, change_lines
 from signalbook.api.ui.pages import PATH, Crumb, Page, UIRequest
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
+from signalbook.storage.outbox import Record
 from signalbook.xid import ROOT, Xid, XidError
 
 CHANGES: Final = f"{PATH}/-/changes"
 _PAGE: Final = 50
 _DIGITS: Final = 18
+_DAY: Final = timedelta(days=1)
+_FIRST: Final = date(1970, 1, 1)
+_LAST: Final = date(9998, 12, 31)
+_EARLIER: Final = (("a week earlier", timedelta(days=7)), ("a month earlier", timedelta(days=30)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeDay:
+    """The changes of one day (UTC), which is ``id``, as 2026-11-24, or in words."""
+
+    id: str
+    title: str
+    changes: tuple[ChangeLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesContent:
-    """Changes of ``of`` and what is beneath it; ``position`` is where the live ones begin, empty on older pages."""
+    """Changes of ``of`` and what is beneath it, from one day to another, where they are given.
+
+    ``position`` is where the live ones begin, empty on older pages; ``ways`` lead to other pages, each with its words.
+    """
 
     of: str
-    changes: tuple[ChangeLine, ...]
+    since: str
+    until: str
+    days: tuple[ChangeDay, ...]
     position: str
-    older: str
+    ways: tuple[tuple[str, str], ...]
+    more: bool
 
 
 def page(view: View, request: UIRequest) -> Page:
     """One page of the feed, the newest first. Raises ``bad_request``."""
     of, before = _of(request), _before(request)
-    records, more = view.changes(_PAGE, beneath=of, before=before)
-    query = [("of", str(of))] * bool(of.parts)
+    since, until = _day(request, "from"), _day(request, "to")
+    first = 1 if since is None else view.position_at(_midnight(since))
+    if not before and until is not None:
+        before = view.position_at(_midnight(until) + _DAY)
+    records, more = view.changes(_PAGE, beneath=of, first=first, before=before)
+    kept = {"of": str(of) if of.parts else "", "from": "" if since is None else since.isoformat()}
     content = ChangesContent(
-        of=str(of) if of.parts else "",
-        changes=change_lines(view, records),
+        of=kept["of"],
+        since=kept["from"],
+        until="" if until is None else until.isoformat(),
+        days=tuple(_days(change_lines(view, records))),
         position="" if before else str(view.position()),
-        older=f"/-/changes?{urlencode([*query, ('before', more)])}" if more else "",
+        ways=tuple(
+            (text, _link(kept | query)) for text, query in _ways(records, more, before) if not (since and "to" in query)
+        ),
+        more=bool(more),
     )
     way = (Crumb(text="Registry", href=""), Crumb(text="changes"))
     return Page(template="changes.html", title="Changes", content=content, crumbs=way)
+
+
+def _days(lines: Sequence[ChangeLine]) -> list[ChangeDay]:
+    """Lines by their days, which they need not say any more."""
+    found = []
+    for day, some in groupby(lines, lambda line: line.when.href[:10]):
+        title = f"{date.fromisoformat(day):%A, %d %B %Y}"
+        changes = tuple(replace(line, when=replace(line.when, text=line.when.text[len(day) + 1 :])) for line in some)
+        found.append(ChangeDay(id=day, title=title, changes=changes))
+    return found
+
+
+def _ways(records: Sequence[Record], more: int, before: int) -> list[tuple[str, dict[str, str]]]:
+    """Other pages, by what their queries have."""
+    # By the changes themselves, not by the clock: a page is shown from memory until something is committed.
+    newest = records[0].time.astimezone(UTC).date() if records and more else None
+    earlier = [] if newest is None else [(text, {"to": (newest - much).isoformat()}) for text, much in _EARLIER]
+    return [
+        *([("newest", {})] if before else []),
+        *([("older", {"before": str(more)})] if more else []),
+        *earlier,
+    ]
+
+
+def _link(query: dict[str, str]) -> str:
+    given = urlencode([(name, value) for name, value in query.items() if value])
+    return f"/-/changes?{given}" if given else "/-/changes"
+
+
+def _midnight(day: date) -> datetime:
+    """When a day begins."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def _day(request: UIRequest, name: str) -> date | None:
+    text = request.query.get(name, "").strip()
+    try:
+        found = date.fromisoformat(text) if text else None
+    except ValueError:
+        found = date.max
+    if found is not None and not _FIRST <= found <= _LAST:
+        raise _wrong(request, f'"{name}" takes a day such as 2026-11-24, not "{text[:40]}"')
+    return found
 
 
 def _of(request: UIRequest) -> Xid:

@@ -9,11 +9,13 @@ from typing import Final
 from signalbook.api.ui.attributes import AttributeValues, Shown, moment
 from signalbook.api.ui.pages import Page, UIRequest
 from signalbook.engine.read.view import View, ViewOptions
+from signalbook.storage.base import Row
 from signalbook.storage.outbox import Record
 from signalbook.xid import ROOT, Kind, Xid
 
 _CHANGES: Final = 15
 _TEXT: Final = 2000
+_NAME: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +30,18 @@ class GroupTypeCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeLine:
-    """One change: when, what was done, and to what. ``href`` is empty where nothing is left."""
+    """One change: when, what was done, to what, and by whom, which is empty for who may not read the audit.
+
+    ``name`` is what the entity is called, if it has a name; ``href`` is empty where nothing is left.
+    """
 
     when: Shown
     verb: str
     entity: str
     xid: str
+    name: str
     href: str
+    who: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +89,29 @@ def _kinds(view: View, shown: dict[str, object]) -> Iterator[GroupTypeCount]:
 def change_lines(view: View, records: Sequence[Record]) -> tuple[ChangeLine, ...]:
     """Lines of the change feed for people; what is not there any more is no link."""
     xids = [Xid.parse(record.change["xid"]) for record in records]
-    there = view.reader.get_many({xid.resource if xid.kind is Kind.META else xid for xid in xids})
+    there = view.reader.get_many({_stored(xid) for xid in xids})
+    # A Resource has the name of its default Version.
+    shown = {xid: xid / "versions" / row.defaultversionid for xid, row in there.items() if row.defaultversionid}
+    named = {**there, **view.reader.get_many(set(shown.values()) - set(there))}
+    who = view.authors(records)
     return tuple(
         ChangeLine(
             when=moment(record.time.strftime("%Y-%m-%dT%H:%M:%SZ")),
             verb=str(record.change["action"]),
             entity=str(record.change["entity"]),
             xid=str(xid),
-            href=str(xid) if (xid.resource if xid.kind is Kind.META else xid) in there and xid.parts else "",
+            name=_name(named.get(shown.get(_stored(xid), _stored(xid)))),
+            href=str(xid) if _stored(xid) in there and xid.parts else "",
+            who=who.get(record.correlationid, "")[:_NAME],
         )
         for record, xid in zip(records, xids, strict=True)
     )
+
+
+def _stored(xid: Xid) -> Xid:
+    """Where what has this xid is stored: meta with its Resource."""
+    return xid.resource if xid.kind is Kind.META else xid
+
+
+def _name(row: Row | None) -> str:
+    return "" if row is None else str(row.attributes.get("name") or "")[:_NAME]

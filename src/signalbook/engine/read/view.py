@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import chain, islice
 from typing import Final
 
@@ -151,16 +152,21 @@ class View:
         """The position of the last change: a stream of those behind it begins there."""
         return self._outbox.position()
 
-    def changes(
-        self, most: int, *, beneath: Xid = ROOT, before: int = 0, among: int = 5000
-    ) -> tuple[list[Record], int]:
-        """The newest changes that ``access`` shows of an entity and what is beneath it, at positions below ``before``.
+    def position_at(self, time: datetime) -> int:
+        """The position of the first change that was made at ``time`` or later; the next one to come if none was."""
+        return self._outbox.position_at(time)
 
-        About ``among`` positions are looked at. With them comes the position to go on from, 0 if there is no more.
+    def changes(
+        self, most: int, *, beneath: Xid = ROOT, first: int = 1, before: int = 0, among: int = 5000
+    ) -> tuple[list[Record], int]:
+        """The newest changes that ``access`` shows of an entity and what is beneath it.
+
+        They are at positions from ``first`` on and below ``before``, about ``among`` of which are looked at. With them
+        comes the position to go on from, 0 if there is no more.
         """
         found: list[Record] = []
         top = before or self._outbox.position() + 1
-        least = max(self._outbox.pruned() + 1, 1)
+        least = max(self._outbox.pruned() + 1, first)
         for _ in range(among // _LOOKED_AT_ONCE):
             start = max(top - _LOOKED_AT_ONCE, least)
             records = self._outbox.records(start - 1, _LOOKED_AT_ONCE)
@@ -173,6 +179,13 @@ class View:
             if top <= least:
                 return found, 0
         return found, top
+
+    def authors(self, records: Collection[Record], *, most: int = 1000) -> dict[str, str]:
+        """Who made committed changes, as the audit says, by their correlation ids; nobody to who may not read it."""
+        if not self.access.somewhere(Action.AUDIT):
+            return {}
+        entries = self._transaction.audit.at_times({record.time for record in records}, DONE, most)
+        return {entry.correlationid: entry.who for entry in entries}
 
     def audited(self, xid: Xid, most: int, *, among: int = 20_000) -> list[AuditEntry]:
         """The newest entries of the audit about a Resource and what it has, of the last ``among`` at most.

@@ -79,7 +79,8 @@ const watch = (list) => {
     if (!message.data) return;
     const event = JSON.parse(message.data);
     if (of && event.subject !== of && !event.subject.startsWith(`${of}/`)) return;
-    list.querySelector("li.empty")?.remove();
+    document.getElementById("nothing")?.remove();
+    list.hidden = false;
     list.prepend(change(event, ui));
     while (list.children.length > 500) list.lastElementChild.remove();
   };
