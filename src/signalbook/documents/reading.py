@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from signalbook.documents.asyncapi import is_asyncapi
+from signalbook.documents.conversion import is_of_another_standard
 from signalbook.documents.errors import DocumentError, Repair, line_of
 from signalbook.documents.jsonrepair import repair_json
 from signalbook.documents.messagecatalog import shape_of
@@ -48,7 +48,9 @@ def parse_document(
         raise DocumentError(f"{name}: {error}") from None
     if not lenient:
         return value, ()
-    if shape_of(value) is not None or is_asyncapi(value):  # its names are no old ones of a registry's document
+    if shape_of(value) is not None or is_of_another_standard(
+        value
+    ):  # its names are no old ones of a registry's document
         return value, repairs
     value, renewed = modernise(value, source=label or _file_name(name), text=repairs)
     return value, (*repairs, *renewed)

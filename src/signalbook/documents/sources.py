@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from signalbook.documents.asyncapi import is_asyncapi
+from signalbook.documents.conversion import convert
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import aim, collections, entities
 from signalbook.documents.modernise import REPAIRED, modernise
@@ -135,7 +135,7 @@ def parse_source(
 ) -> SourceDocument:
     """As ``parse_document``; the error of a strict reading tells what a lenient one would repair.
 
-    An AsyncAPI document becomes one of a registry; with ``files`` it may name files beside it.
+    A document of another standard becomes one of a registry; with ``files`` it may name files beside it.
     """
     try:
         document, repairs = parse_document(
@@ -145,14 +145,12 @@ def parse_source(
         if lenient:
             raise
         raise DocumentError(f"{error}{_instead(data, name, media_type, max_depth)}") from None
-    if is_asyncapi(document):
-        from signalbook.documents.asyncapi.definitions import convert
-
-        try:
-            document, losses = convert(document, source=label or PurePath(name.partition("?")[0]).name, files=files)
-        except DocumentError as error:
-            raise DocumentError(f"{name}: {error}") from None
-        repairs = (*repairs, *losses)
+    try:
+        converted = convert(document, source=label or PurePath(name.partition("?")[0]).name, files=files)
+    except DocumentError as error:
+        raise DocumentError(f"{name}: {error}") from None
+    if converted is not None:
+        document, repairs = converted[0], (*repairs, *converted[1])
     return SourceDocument(name=name, document=document, repairs=repairs, lenient=lenient)
 
 

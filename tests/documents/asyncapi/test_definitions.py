@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from tests.documents.asyncapi.documents import NEW, OLD
 
-from signalbook.documents import DocumentError, parse_source, read_source
-from signalbook.documents.asyncapi import reading
+from signalbook.documents import DocumentError, parse_source, read_source, references
 
 
 def read(text: str | dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -171,7 +170,7 @@ def test_the_id_is_the_name_a_reference_means(version: str) -> None:
 
 def test_what_would_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Schemas that share others are their number squared, of a small document."""
-    monkeypatch.setattr(reading, "_MAX_COPIED", 10_000)
+    monkeypatch.setattr(references, "_MAX_COPIED", 10_000)
     count = 150
     schemas = {f"s{n}": {"anyOf": [{"$ref": f"#/components/schemas/s{n + 1}"}]} for n in range(count)}
     schemas[f"s{count}"] = {}

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Final
 
-from signalbook.documents.asyncapi import headers
+from signalbook.documents import headers
 from signalbook.documents.asyncapi.endpoints import BINDINGS, Channels, Servers, leave_message_bindings
-from signalbook.documents.asyncapi.reading import DocumentReader, ReadChannel, ReadMessage, ReadOperation, below
+from signalbook.documents.asyncapi.reading import AsyncApiReader, ReadChannel, ReadMessage, ReadOperation
 from signalbook.documents.asyncapi.schemas import Payloads, ReadPayload, schema_place, text_type
 from signalbook.documents.errors import DocumentError, Repair
+from signalbook.documents.references import FreeIds, below, id_of, labelled
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ID
 
-_CLOUDEVENTS: Final = "CloudEvents/1.0"
-_STRUCTURED: Final = "application/cloudevents+"
-_NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
 _MESSAGE_XID: Final = re.compile(r"/(messagegroups|endpoints)/([^/]+)/messages/([^/]+)")
 _ENDPOINT_XID: Final = re.compile(r"/endpoints/([^/]+)")
 _KNOWN: Final = frozenset(
@@ -36,48 +33,21 @@ _TOPICS: Final = {
 }  # fmt: skip
 
 
-def convert(document: JSONObject, *, source: str = "", files: bool = False) -> tuple[JSONObject, tuple[Repair, ...]]:
+def convert_asyncapi(document: JSONObject, *, source: str, files: bool) -> tuple[JSONObject, tuple[Repair, ...]]:
     """The definitions in an AsyncAPI document, and what was lost or chosen; ``source`` is the file's name.
 
     With ``files`` a payload may be a file beside the document. Raises ``DocumentError`` with the place (a JSON
     Pointer) of what is wrong.
     """
-    reader = DocumentReader(document)
+    reader = AsyncApiReader(document)
     reader.check_version()
     made = _Conversion(reader, files).made()
     repairs = tuple(dict.fromkeys(reader.repairs))
-    if repairs:
-        rules = " ".join(sorted({repair.rule for repair in repairs}))
-        for group in made.get("messagegroups", {}).values():
-            group["labels"] = {**({"import.source": source} if source else {}), "import.repairs": rules}
-    return made, repairs
-
-
-@dataclass(slots=True)
-class _Ids:
-    """Ids that are not taken yet."""
-
-    taken: set[str] = field(default_factory=set)
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def free(self, wanted: str, fallback: str) -> str:
-        """An id like ``wanted``; two that differ in case alone are one."""
-        plain = _id(wanted, fallback)
-        name = plain
-        while name.lower() in self.taken:
-            self.counts[plain.lower()] = count = self.counts.get(plain.lower(), 1) + 1
-            name = f"{plain[:120]}-{count}"
-        self.taken.add(name.lower())
-        return name
-
-
-def _id(text: str, fallback: str) -> str:
-    found = _NOT_IN_AN_ID.sub("-", text).strip("-.~:@")[:128]
-    return found if ID.fullmatch(found) else fallback
+    return labelled(made, repairs, source), repairs
 
 
 class _Conversion:
-    def __init__(self, reader: DocumentReader, files: bool) -> None:
+    def __init__(self, reader: AsyncApiReader, files: bool) -> None:
         self._reader = reader
         self._payloads = Payloads(reader, files)
         self._read = reader.channels()
@@ -91,18 +61,18 @@ class _Conversion:
                 self._in.setdefault(place, []).append(channel)
         info = reader.object(reader.document.get("info"), "/info")
         self._info = info
-        self._group = _id(reader.text(info, "title", "/info"), "asyncapi")
+        self._group = id_of(reader.text(info, "title", "/info"), "asyncapi")
         self._made: JSONObject = {}
         self._xids: dict[str, str] = {}
         self._schemas: dict[str, str] = {}
-        self._ids: dict[str, _Ids] = {}
+        self._ids: dict[str, FreeIds] = {}
 
     def made(self) -> JSONObject:
         """The document."""
         for message in self._reader.messages.values():
             self._message(message)
         if self._group in self._made.get("messagegroups", {}):
-            self._made["messagegroups"][self._group] |= self._described(self._info, "/info", name="title")
+            self._made["messagegroups"][self._group] |= self._reader.described(self._info, "/info", name="title")
         for channel in self._read:
             self._channels.report_losses(channel)
             self._endpoints(channel)
@@ -117,24 +87,11 @@ class _Conversion:
             found = found.setdefault(name, {})
         return found
 
-    def _described(self, body: JSONObject, path: str, *, name: str) -> JSONObject:
-        """``name``, ``description`` and ``documentation``."""
-        text = self._reader.text
-        said = {
-            "name": text(body, name, path),
-            "description": text(body, "description", path) or text(body, "summary", path),
-        }
-        documentation = body.get("externalDocs")
-        url = documentation.get("url") if isinstance(documentation, dict) else None
-        if isinstance(url, str) and url.startswith(("http://", "https://")):
-            said["documentation"] = url
-        return {name: value for name, value in said.items() if value}
-
     def _message(self, message: ReadMessage) -> None:
         """Put the definition of a message into its group."""
         body, path = message.body, message.path
         kind, group, name = self._place(message)
-        made = self._described(body, path, name="title")
+        made = self._reader.described(body, path, name="title")
         if not made.get("name") and body.get("name") not in (None, name):
             made |= {"name": self._reader.text(body, "name", path)}
         self._reader.leave_out(body, _KNOWN, path)
@@ -143,7 +100,7 @@ class _Conversion:
         members = headers.members_of(self._reader, body.get("headers"), below(path, "headers"))
         self._bound_headers(members, body, path, protocol)
         content_type = self._content_type(body, path)
-        if content_type.lower().startswith(_STRUCTURED):
+        if headers.is_structured(content_type):
             made |= self._structured(message, content_type)
             prefix = None
         else:
@@ -151,7 +108,7 @@ class _Conversion:
             prefix = headers.attribute_prefix(members)
             if prefix is not None:
                 found = headers.attributes(self._reader, members, prefix)
-                made |= {"envelope": _CLOUDEVENTS, **({"envelopemetadata": found} if found else {})}
+                made |= {"envelope": headers.CLOUDEVENTS, **({"envelopemetadata": found} if found else {})}
             made |= self._schema(body.get("payload"), below(path, "payload"), body)
         options = self._options(message, protocol)
         options |= headers.protocol_headers(self._reader, members, protocol, prefix, below(path, "headers"))
@@ -164,7 +121,7 @@ class _Conversion:
         found = _MESSAGE_XID.fullmatch(str(message.body.get("x-xid") or ""))
         if found and ID.fullmatch(found[2]) and ID.fullmatch(found[3]):
             kind, group, name = found.groups()
-            ids = self._ids.setdefault(f"/{kind}/{group}", _Ids())
+            ids = self._ids.setdefault(f"/{kind}/{group}", FreeIds())
             if name.lower() in ids.taken:
                 raise DocumentError(f"{message.path}/x-xid: two messages have {found[0]}")
             ids.taken.add(name.lower())
@@ -172,9 +129,9 @@ class _Conversion:
             kind, group = "messagegroups", self._group
             wanted = str(message.body.get("messageId") or "") if self._reader.is_old else ""
             wanted = wanted if "/components/" not in message.path and wanted else message.key
-            name = self._ids.setdefault(f"/{kind}/{group}", _Ids()).free(wanted, "message")
+            name = self._ids.setdefault(f"/{kind}/{group}", FreeIds()).free(wanted, "message")
             if name != wanted:
-                self._reader.report(message.path, f"its id is {name}, for {wanted}", "AS-5")
+                self._reader.report(message.path, f"its id is {name}, for {wanted}", 5)
         self._xids[message.path] = f"/{kind}/{group}"
         return kind, group, name
 
@@ -193,7 +150,7 @@ class _Conversion:
             return ""
         if len(around) > 1:
             named = ", ".join(sorted(around))
-            self._reader.report(message.path, f"it is bound to no protocol: its channels have {named}", "AS-7")
+            self._reader.report(message.path, f"it is bound to no protocol: its channels have {named}", 7)
         return around.pop() if len(around) == 1 else ""
 
     def _options(self, message: ReadMessage, protocol: str) -> JSONObject:
@@ -204,7 +161,7 @@ class _Conversion:
         addresses = {address for each in channels if (address := self._channels.address(each)) is not None}
         if protocol and len(addresses) > 1:
             text = f"its topic, subject or path is left open: its channels have {len(addresses)}"
-            self._reader.report(message.path, text, "AS-7")
+            self._reader.report(message.path, text, 7)
         elif protocol and addresses:
             address = addresses.pop()
             to = {"properties": {"to": {"type": "uritemplate", "value": address}}}
@@ -215,9 +172,7 @@ class _Conversion:
             if isinstance(key, str):
                 found["key"] = key
             else:
-                self._reader.report(
-                    f"{message.path}/bindings/kafka/key", "left out: only one value can be said", "AS-3"
-                )
+                self._reader.report(f"{message.path}/bindings/kafka/key", "left out: only one value can be said", 3)
         operations = [operation for each in channels for operation in each.operations]
         said = [self._channels.operation_options(each, protocol) for each in operations]
         for name in ("method", "qos", "retain"):
@@ -245,19 +200,8 @@ class _Conversion:
         payload = message.body.get("payload")
         if not self._reader.is_old and isinstance(payload, dict) and {"schemaFormat", "schema"} <= payload.keys():
             payload, path = payload["schema"], below(path, "schema")
-        members = headers.members_of(self._reader, payload, path)
-        data = members.schemas.pop("data", None)
-        members.required.discard("data")
-        stated = members.schemas.pop("datacontenttype", ({}, ""))[0]
-        found = headers.attributes(self._reader, members, "")
-        options = {"mode": "structured", "format": content_type}
-        made: JSONObject = {"envelope": _CLOUDEVENTS, "envelopeoptions": options, "envelopemetadata": found}
-        if (value := headers.constant(stated)) is not None:
-            made["datacontenttype"] = str(value)
-        if data is None:
-            self._reader.report(path, "the event has no schema: its payload says nothing of data", "AS-6")
-            return made
-        return made | self._schema(*data, message.body)
+        made, data = headers.structured_event(self._reader, payload, path, content_type)
+        return made if data is None else made | self._schema(*data, message.body)
 
     def _schema(self, value: JSON, path: str, body: JSONObject) -> JSONObject:
         """The schema of a message: a reference to one that is shared, or the schema itself."""
@@ -280,8 +224,8 @@ class _Conversion:
         if known in self._schemas:
             return self._schemas[known]
         group, wanted = place
-        group = _id(group, self._group)
-        name = self._ids.setdefault(f"/schemagroups/{group}", _Ids()).free(wanted, "schema")
+        group = id_of(group, self._group)
+        name = self._ids.setdefault(f"/schemagroups/{group}", FreeIds()).free(wanted, "schema")
         made: JSONObject = {"format": payload.format}
         if payload.file:
             made["schemaurl"] = payload.file
@@ -316,7 +260,7 @@ class _Conversion:
                     continue
                 parts = [channel.key, *([protocol.lower()] if len(protocols) > 1 else ())]
                 parts += [operation.action] if operation is not None and len(operations) > 1 else []
-                name = self._ids.setdefault("/endpoints", _Ids()).free("-".join(parts), "channel")
+                name = self._ids.setdefault("/endpoints", FreeIds()).free("-".join(parts), "channel")
                 self._entities("endpoints")[name] = made
 
     def _is_generated(self, channel: ReadChannel) -> bool:
@@ -333,7 +277,7 @@ class _Conversion:
             groups = {self._xids[place] for place in channel.messages}
             if not self._is_generated(channel) and sum(sizes[group] for group in groups) > len(set(channel.messages)):
                 text = "its endpoints name the whole group: which messages are in it, their own options tell"
-                self._reader.report(channel.path, text, "AS-7")
+                self._reader.report(channel.path, text, 7)
 
     def _report_rest(self) -> None:
         """What is in no message."""
@@ -346,7 +290,7 @@ class _Conversion:
             xid = schema.get("x-xid") if isinstance(schema, dict) else None
             if below("", name)[1:] not in self._payloads.used and str(xid) not in self._schemas:
                 path = below("/components/schemas", name)
-                self._reader.report(path, "left out: no payload refers to it", "AS-2")
+                self._reader.report(path, "left out: no payload refers to it", 2)
 
 
 def _join(there: JSONObject, made: JSONObject) -> None:

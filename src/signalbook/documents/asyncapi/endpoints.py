@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from signalbook.documents.asyncapi.headers import constant
-from signalbook.documents.asyncapi.reading import DocumentReader, ReadChannel, ReadOperation, below
+from signalbook.documents.asyncapi.reading import AsyncApiReader, ReadChannel, ReadOperation
+from signalbook.documents.headers import constant
+from signalbook.documents.references import below
 from signalbook.values import JSON, JSONObject
 
 _MQTT: Final = "mqtt"
@@ -62,7 +63,7 @@ class ReadServer:
 class Servers:
     """The servers of a document; ``has_headers`` decides which version of MQTT is meant where none is stated."""
 
-    reader: DocumentReader
+    reader: AsyncApiReader
     has_headers: bool
     found: dict[str, ReadServer] = field(default_factory=dict)
 
@@ -85,18 +86,18 @@ class Servers:
         if protocol == _MQTT:
             protocol = self.mqtt(version)
             if not version:
-                self.reader.report(path, f"took its protocol for {protocol}: no protocolVersion is stated", "AS-7")
+                self.reader.report(path, f"took its protocol for {protocol}: no protocolVersion is stated", 7)
         if not protocol:
-            self.reader.report(path, f"the protocol {named!r} is kept as a name: it has no message bindings", "AS-4")
+            self.reader.report(path, f"the protocol {named!r} is kept as a name: it has no message bindings", 4)
         url = text(body, "url", path) if self.reader.is_old else text(body, "host", path) + text(body, "pathname", path)
         self.reader.leave_out(body, _SERVER, path)
         bindings = [name for name, each in self.reader.bindings(body, path).items() if each]
         if bindings:
-            self.reader.report(below(path, "bindings"), f"left out those of {', '.join(sorted(bindings))}", "AS-2")
+            self.reader.report(below(path, "bindings"), f"left out those of {', '.join(sorted(bindings))}", 2)
         for name, variable, place in self.reader.members(body, "variables", path):
             if variable:
                 said = ", ".join(sorted(variable))
-                self.reader.report(place, f"left out {said}: {name} is a placeholder of the address", "AS-2")
+                self.reader.report(place, f"left out {said}: {name} is a placeholder of the address", 2)
         return ReadServer(
             protocol=protocol, named=named, address=self._address(url, protocol, scheme, named),
             security=tuple(self._security(body, path)),
@@ -122,7 +123,7 @@ class Servers:
                 kind = scheme.get("type")
                 made = _SECURITY.get(kind) if isinstance(kind, str) else None
                 if made is None:
-                    self.reader.report(place, f"left out security of type {kind!r}", "AS-2")
+                    self.reader.report(place, f"left out security of type {kind!r}", 2)
                 elif made not in found:
                     found.append(dict(made))
         return found
@@ -144,7 +145,7 @@ class Servers:
 class Channels:
     """What channels say: protocols, addresses, options of endpoints."""
 
-    reader: DocumentReader
+    reader: AsyncApiReader
     servers: Servers
 
     def protocols(self, channel: ReadChannel) -> dict[str, list[ReadServer]]:
@@ -153,7 +154,7 @@ class Channels:
         for name in channel.servers or self.servers.found:
             server = self.servers.found.get(name)
             if server is None:
-                self.reader.report(channel.path, f"there is no server {name}", "AS-1")
+                self.reader.report(channel.path, f"there is no server {name}", 1)
             else:
                 found.setdefault(server.protocol or server.named.upper(), []).append(server)
         return found
@@ -183,9 +184,9 @@ class Channels:
         reader.leave_out(channel.body, _CHANNEL, path)
         for name, body, place in reader.members(channel.body, "parameters", path):
             if body:
-                reader.report(place, f"left out {', '.join(sorted(body))}: {name} is a placeholder", "AS-2")
+                reader.report(place, f"left out {', '.join(sorted(body))}: {name} is a placeholder", 2)
         if channel.address is not None and self.servers.template(channel.address) != channel.address:
-            reader.report(path, f"its address became {self.servers.template(channel.address)}", "AS-5")
+            reader.report(path, f"its address became {self.servers.template(channel.address)}", 5)
         _leave_bindings(reader, channel.body, path, {"kafka": {"topic"}})
         for operation in channel.operations:
             reader.leave_out(operation.body, _OPERATION, operation.path)
@@ -237,14 +238,14 @@ class Channels:
         return found
 
 
-def _leave_bindings(reader: DocumentReader, body: JSONObject, path: str, kept: dict[str, set[str]]) -> None:
+def _leave_bindings(reader: AsyncApiReader, body: JSONObject, path: str, kept: dict[str, set[str]]) -> None:
     for name, given in reader.bindings(body, path).items():
         lost = sorted(given.keys() - kept.get(name, set()) - {"bindingVersion"})
         if lost:
-            reader.report(below(path, "bindings", name), f"left out {', '.join(lost)}", "AS-2")
+            reader.report(below(path, "bindings", name), f"left out {', '.join(lost)}", 2)
 
 
-def leave_message_bindings(reader: DocumentReader, body: JSONObject, path: str) -> None:
+def leave_message_bindings(reader: AsyncApiReader, body: JSONObject, path: str) -> None:
     """Note what nothing is made of in the bindings of a message."""
     kept = {"http": {"headers"}, "kafka": {"key"}, "mqtt": {"contentType"}, "mqtt5": {"contentType"}}
     _leave_bindings(reader, body, path, kept)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import unquote
 
-from signalbook.documents.errors import DocumentError, Repair
+from signalbook.documents.errors import DocumentError
+from signalbook.documents.references import DocumentReader, below, last_name
 from signalbook.values import JSON, JSONObject
 
 _VERSION: Final = re.compile(r"(2\.[0-6]|3\.0)\.[0-9]+(-[\w.-]+)?", re.ASCII)
-_MAX_HOPS: Final = 64
-_MAX_COPIED: Final = 1_000_000
-"""Values that are copied for traits and shared schemas: a small document could ask for very many."""
 _ACTIONS: Final = {"publish": "receive", "subscribe": "send"}
 _TRAITS: Final = "traits"
 
@@ -52,13 +49,11 @@ class ReadChannel:
 
 
 @dataclass(slots=True)
-class DocumentReader:
-    """Follows references in ``document``, and keeps what is lost on the way in ``repairs``."""
+class AsyncApiReader(DocumentReader):
+    """Reads the messages, channels and operations of ``document``."""
 
-    document: JSONObject
-    repairs: list[Repair] = field(default_factory=list)
+    family: str = "AS"
     messages: dict[str, ReadMessage] = field(default_factory=dict)
-    _copied: int = 0
 
     @property
     def is_old(self) -> bool:
@@ -71,96 +66,12 @@ class DocumentReader:
         if not isinstance(stated, str) or not _VERSION.fullmatch(stated):
             raise DocumentError(f"/asyncapi: AsyncAPI 2.0 to 2.6 and 3.0 are read, not {stated!r}")
 
-    def report(self, path: str, message: str, rule: str) -> None:
-        """Note a repair or loss."""
-        self.repairs.append(Repair(message=message, path=path, rule=rule))
-
-    def leave_out(self, body: JSONObject, known: frozenset[str], path: str) -> None:
-        """Note the members that nothing is made of."""
-        names = sorted(name for name in body if name not in known)
-        if names:
-            self.report(path, f"left out {', '.join(names)}: definitions have no such thing", "AS-2")
-
-    def spend(self, value: JSON) -> None:
-        """Count what is copied. Raises ``DocumentError`` beyond the limit."""
-        pending = [value]
-        while pending:
-            self._copied += 1
-            each = pending.pop()
-            if isinstance(each, dict | list):
-                pending += each.values() if isinstance(each, dict) else each
-        if self._copied > _MAX_COPIED:
-            most = f"more than {_MAX_COPIED} values"
-            raise DocumentError(f"its shared schemas and traits, put where they are used, make {most}: split it")
-
-    def follow(self, value: JSON, path: str) -> tuple[JSON, str] | None:
-        """What a value is once references are followed, and where that stands; None if it is in another document.
-
-        Raises ``DocumentError`` for references in a circle, or to nothing.
-        """
-        seen = {path}
-        while isinstance(value, dict) and isinstance(value.get("$ref"), str):
-            reference = value["$ref"]
-            if not reference.startswith("#"):
-                self.report(path, f"{reference} is in another document, and was not fetched", "AS-1")
-                return None
-            path, value = self.at(reference, path)
-            if path in seen or len(seen) > _MAX_HOPS:
-                raise DocumentError(f"{path}: its references lead in a circle")
-            seen.add(path)
-        return value, path
-
-    def at(self, reference: str, path: str) -> tuple[str, JSON]:
-        """The place that a reference within the document names, and what is there. Raises ``DocumentError``."""
-        pointer = unquote(reference[1:])
-        value: JSON = self.document
-        for part in pointer.split("/")[1:] if pointer.startswith("/") else [pointer] if pointer else ():
-            name = last_name(part)
-            if isinstance(value, dict) and name in value and pointer.startswith("/"):
-                value = value[name]
-            elif isinstance(value, list) and name.isdecimal() and len(name) < 9 and int(name) < len(value):
-                value = value[int(name)]
-            else:
-                raise DocumentError(f"{path}: there is no {reference} in the document")
-        return pointer, value
-
-    def object(self, value: JSON, path: str) -> JSONObject:
-        """The object that has to be here; nothing at all is an empty one. Raises ``DocumentError``."""
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            raise DocumentError(f"{path}: must be an object")
-        return value
-
-    def members(self, parent: JSONObject, name: str, path: str) -> Iterator[tuple[str, JSONObject, str]]:
-        """The objects in a map, by name, references followed; with where each stands."""
-        for key, value in self.object(parent.get(name), below(path, name)).items():
-            if not key.startswith("x-"):
-                found = self.follow(value, below(path, name, key))
-                if found is not None:
-                    yield key, self.object(*found), found[1]
-
-    def items(self, parent: JSONObject, name: str, path: str) -> Iterator[tuple[JSON, str]]:
-        """The values in a list, with where each stands. Raises ``DocumentError`` if it is none."""
-        value = parent.get(name)
-        if value is not None and not isinstance(value, list):
-            raise DocumentError(f"{below(path, name)}: must be a list")
-        for position, item in enumerate(value or ()):
-            yield item, below(path, name, str(position))
-
     def bindings(self, body: JSONObject, path: str) -> JSONObject:
         """The Bindings Object of a part, with references followed, by protocol."""
         found = self.follow(body.get("bindings"), below(path, "bindings"))
         if found is None or found[0] is None:
             return {}
         return {name: each for name, each, _ in self.members({"b": self.object(*found)}, "b", path)}
-
-    def text(self, body: Mapping[str, Any], name: str, path: str) -> str:
-        """A member that is text, empty if it is not there. Raises ``DocumentError`` if it is something else."""
-        value = body.get(name)
-        if value is not None and not isinstance(value, str):
-            raise DocumentError(f"{below(path, name)}: must be a string")
-        return value or ""
 
     def with_traits(self, body: JSONObject, path: str) -> JSONObject:
         """A message or operation with its traits: they replace in 2.x, and complete in 3.0."""
@@ -257,16 +168,6 @@ def _last(value: JSON, path: str) -> str:
     if not isinstance(reference, str) or not reference.startswith("#/"):
         raise DocumentError(f"{path}: must be a reference to a server of the document")
     return last_name(reference)
-
-
-def below(path: str, *names: str) -> str:
-    """The JSON Pointer of what is below ``path``."""
-    return "".join([path, *("/" + name.replace("~", "~0").replace("/", "~1") for name in names)])
-
-
-def last_name(pointer: str) -> str:
-    """The last name in a JSON Pointer."""
-    return pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
 
 
 def merge_patch(target: JSON, patch: JSON) -> JSON:

@@ -8,14 +8,14 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from signalbook.documents.asyncapi.reading import DocumentReader, below, last_name
+from signalbook.documents.asyncapi.reading import AsyncApiReader
 from signalbook.documents.errors import DocumentError
-from signalbook.values import JSON, JSONError, JSONObject, parse_json
+from signalbook.documents.references import below, last_name
+from signalbook.documents.standalone import StandaloneSchema
+from signalbook.values import JSON, JSONError, parse_json
 
 _SHARED: Final = "/components/schemas/"
 _DEFAULT: Final = "JsonSchema/draft-07"
-_NAMES: Final = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas"})
-_VALUES: Final = frozenset({"const", "enum", "default", "examples", "example"})
 _MEDIA_TYPES: Final = {
     "application/vnd.aai.asyncapi": "aai",
     "application/schema": "JsonSchema",
@@ -66,7 +66,7 @@ def registry_format(stated: str) -> str:
 class Payloads:
     """Finds the schemas of messages."""
 
-    reader: DocumentReader
+    reader: AsyncApiReader
     files: bool
     used: set[str] = field(default_factory=set)
 
@@ -100,7 +100,7 @@ class Payloads:
         """The format of a schema, empty for one that is not read, which is noted."""
         found = registry_format(stated) if stated else _DEFAULT
         if not found:
-            self.reader.report(path, f"left out its schema: schemas in {stated} are not read", "AS-6")
+            self.reader.report(path, f"left out its schema: schemas in {stated} are not read", 6)
         return found
 
     def _checked(self, made: ReadPayload) -> ReadPayload:
@@ -162,86 +162,15 @@ class Payloads:
         """A JSON Schema that refers to nothing outside of it; any other as it is. None if it cannot be made."""
         if payload.format.partition("/")[0] not in ("JsonSchema", "JsonStructure"):
             return payload.value
-        return _Standing(self, payload).made()
-
-
-class _Standing:
-    """A schema that stands alone."""
-
-    def __init__(self, payloads: Payloads, payload: ReadPayload) -> None:
-        self._payloads, self._payload, self._reader = payloads, payload, payloads.reader
         old = payload.format.startswith("JsonSchema/draft-0")
-        self._keyword = "definitions" if old else "$defs"
-        own = payload.value.get(self._keyword) if isinstance(payload.value, dict) else None
-        self._taken = set(own) if isinstance(own, dict) else set()
-        self._names: dict[str, str] = {}
-        self._pending: list[str] = []
-        self._failed = False
+        return StandaloneSchema(
+            reader=self.reader, value=payload.value, path=payload.path, keyword="definitions" if old else "$defs",
+            root=lambda place: self.root(place) if place.startswith(_SHARED) else place, use=self._use,
+        ).made()  # fmt: skip
 
-    def made(self) -> JSON:
-        """The document, None if a part of it is elsewhere."""
-        found = self._copy(self._payload.value, self._payload.path, root=True)
-        shared: JSONObject = {}
-        while self._pending:
-            place = self._pending.pop()
-            _, value = self._reader.at(f"#{place}", self._payload.path)
-            self._reader.spend(value)
-            if place.startswith(_SHARED):
-                self._payloads.used.add(place[len(_SHARED) :].partition("/")[0])
-            shared[self._names[place]] = self._copy(value, place)
-        if self._failed:
-            return None
-        if shared and isinstance(found, dict):
-            own = found.get(self._keyword)
-            found[self._keyword] = {**(own if isinstance(own, dict) else {}), **dict(sorted(shared.items()))}
-        return found
-
-    def _copy(self, value: JSON, path: str, *, named: bool = False, root: bool = False) -> JSON:
-        if isinstance(value, list):
-            return [self._copy(each, below(path, str(index))) for index, each in enumerate(value)]
-        if not isinstance(value, dict):
-            return value
-        made: JSONObject = {}
-        for name, each in value.items():
-            if named:  # the name of a property or definition, and no keyword
-                made[name] = self._copy(each, below(path, name))
-            elif name == "$ref" and isinstance(each, str):
-                made[name] = self._moved(each, path)
-            elif name == "$id" and isinstance(each, str) and not root:
-                # References would be read relative to it, and AsyncAPI reads all of them from the document's root.
-                self._reader.report(path, f"left out the $id {each} within a schema", "AS-5")
-            elif name in _VALUES:
-                made[name] = each
-            else:
-                made[name] = self._copy(each, below(path, name), named=name in _NAMES)
-        return made
-
-    def _moved(self, reference: str, path: str) -> str:
-        """A reference to the same schema, from where it is now."""
-        if not reference.startswith("#"):
-            self._reader.report(path, f"left out the schema: {reference} is in another document", "AS-1")
-            self._failed = True
-            return reference
-        place, _ = self._reader.at(reference, path)
-        own = self._payload.path
-        if place == own or place.startswith(f"{own}/"):
-            return f"#{place[len(own) :]}"
-        root = self._payloads.root(place) if place.startswith(_SHARED) else place
-        if root == own:
-            return f"#{place[len(own) :]}"
-        if root not in self._names:
-            self._names[root] = self._free(root.removesuffix("/schema").rpartition("/")[2])
-            self._pending.append(root)
-        return f"#/{self._keyword}/{self._names[root]}{place[len(root) :]}"
-
-    def _free(self, wanted: str) -> str:
-        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", wanted) or "_"
-        name, count = plain, 1
-        while name in self._taken:
-            count += 1
-            name = f"{plain}_{count}"
-        self._taken.add(name)
-        return name
+    def _use(self, place: str) -> None:
+        if place.startswith(_SHARED):
+            self.used.add(place[len(_SHARED) :].partition("/")[0])
 
 
 def text_type(format: str) -> str:

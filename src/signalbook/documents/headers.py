@@ -1,4 +1,4 @@
-"""Headers of AsyncAPI as attributes of CloudEvents, and as what protocols have of headers."""
+"""Headers by a schema as attributes of CloudEvents, and as what protocols have of headers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from signalbook.documents.asyncapi.reading import DocumentReader, below
+from signalbook.documents.references import DocumentReader, below
 from signalbook.values import JSON, JSONObject
 
+CLOUDEVENTS: Final = "CloudEvents/1.0"
 _PREFIXES: Final = ("ce_", "ce-", "cloudEvents:", "cloudEvents_", "")
 _REQUIRED: Final = ("id", "source", "type")
 _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
@@ -88,6 +89,29 @@ def attributes(reader: DocumentReader, members: SchemaMembers, prefix: str) -> J
     return found
 
 
+def is_structured(content_type: str) -> bool:
+    """Whether a message of this type is an event in structured mode."""
+    return content_type.lower().startswith("application/cloudevents+")
+
+
+def structured_event(
+    reader: DocumentReader, schema: JSON, path: str, content_type: str
+) -> tuple[JSONObject, tuple[JSONObject, str] | None]:
+    """An event by the schema of the whole of it, and the schema of its ``data`` with where that stands."""
+    members = members_of(reader, schema, path)
+    data = members.schemas.pop("data", None)
+    members.required.discard("data")
+    stated = members.schemas.pop("datacontenttype", ({}, ""))[0]
+    options = {"mode": "structured", "format": content_type}
+    found = attributes(reader, members, "")
+    made: JSONObject = {"envelope": CLOUDEVENTS, "envelopeoptions": options, "envelopemetadata": found}
+    if (value := constant(stated)) is not None:
+        made["datacontenttype"] = str(value)
+    if data is None:
+        reader.report(path, "the event has no schema: its payload says nothing of data", 6)
+    return made, data
+
+
 def protocol_headers(
     reader: DocumentReader, members: SchemaMembers, protocol: str, skipped: str | None, path: str
 ) -> JSONObject:
@@ -102,14 +126,14 @@ def protocol_headers(
         return {}
     if protocol not in _SECTIONS:
         known = f"{protocol} has no headers" if protocol else "no protocol is known"
-        reader.report(path, f"left out the headers {', '.join(sorted(others))}: {known}", "AS-2")
+        reader.report(path, f"left out the headers {', '.join(sorted(others))}: {known}", 2)
         return {}
     option, is_map = _SECTIONS[protocol]
     listed: list[tuple[str, JSONObject]] = []
     for name, (schema, place) in others.items():
         key = name.lower() if protocol == "KAFKA" else name
         if is_map and not _KEY.fullmatch(key.lower()):
-            reader.report(place, f"left out the header {name}: its name is none of a registry", "AS-5")
+            reader.report(place, f"left out the header {name}: its name is none of a registry", 5)
             continue
         made = _property(reader, schema, place, name)
         made |= {"required": True} if name in members.required else {}
@@ -134,7 +158,7 @@ def _property(reader: DocumentReader, schema: JSONObject, path: str, name: str) 
         made = {"type": "uritemplate", "value": schema["x-uritemplate"]}
     lost = sorted(_lost(schema))
     if lost:
-        reader.report(path, f"left out {', '.join(lost)} of {name}: a header has a type and one value at most", "AS-3")
+        reader.report(path, f"left out {', '.join(lost)} of {name}: a header has a type and one value at most", 3)
     return made
 
 

@@ -1,0 +1,350 @@
+"""The webhooks of an OpenAPI document, 3.0 (``x-webhooks``) to 3.2, as messages of HTTP with schemas of their bodies.
+
+What the whole document says of requests to a server is no message, and is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from signalbook.documents import headers
+from signalbook.documents.errors import DocumentError, Repair
+from signalbook.documents.references import DocumentReader, FreeIds, below, id_of, labelled, last_name
+from signalbook.documents.standalone import StandaloneSchema
+from signalbook.values import JSON, JSONObject
+
+_VERSION: Final = re.compile(r"3\.([0-2])(\.[0-9]+)?(-[\w.-]+)?", re.ASCII)
+_METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+_ITEM: Final = frozenset({*_METHODS, "summary", "description", "parameters", "$ref"})
+_ROOT: Final = frozenset(
+    {"openapi", "info", "webhooks", "x-webhooks", "components", "externalDocs", "jsonSchemaDialect", "$self"}
+)  # fmt: skip
+_INFO: Final = frozenset({"title", "description", "summary"})
+_OPERATION: Final = frozenset(
+    {"summary", "description", "operationId", "externalDocs", "parameters", "requestBody", "deprecated"}
+)  # fmt: skip
+_PARAMETER: Final = frozenset({"name", "in", "required", "schema", "description"})
+_BODY: Final = frozenset({"content", "required", "description"})
+_SCHEMAS: Final = "/components/schemas/"
+_LONGEST_NAME: Final = 120
+_DIALECTS: Final = {
+    "draft-04": "draft-04", "draft-06": "draft-06", "draft-07": "draft-07",
+    "2019-09": "draft/2019-09", "2020-12": "draft/2020-12",
+}  # fmt: skip
+_ANNOTATIONS: Final = frozenset({"title", "summary", "description"})
+_GITHUB_EVENT: Final = "x-github-event"
+
+
+def convert_openapi(document: JSONObject, *, source: str) -> tuple[JSONObject, tuple[Repair, ...]]:
+    """The messages and schemas of the webhooks, and what was lost or chosen; ``source`` is the file's name.
+
+    Raises ``DocumentError`` with the place (a JSON Pointer) of what is wrong.
+    """
+    version = _VERSION.fullmatch(str(document.get("openapi")))
+    if version is None:
+        raise DocumentError(f"/openapi: OpenAPI 3.0 to 3.2 is read, not {document.get('openapi', 'Swagger')!r}")
+    reader = DocumentReader(document=document, family="OA")
+    made = _Webhooks(reader, _Schemas.of(reader, is_old=version[1] == "0")).made()
+    repairs = tuple(dict.fromkeys(reader.repairs))
+    return labelled(made, repairs, source), repairs
+
+
+class _Webhooks:
+    def __init__(self, reader: DocumentReader, schemas: _Schemas) -> None:
+        self._reader = reader
+        self._schemas = schemas
+        self._info = reader.object(reader.document.get("info"), "/info")
+        self._group = id_of(reader.text(self._info, "title", "/info"), "webhooks")
+        self._ids = FreeIds()
+        self._lost: dict[tuple[int, str], list[str]] = {}
+
+    def made(self) -> JSONObject:
+        """The document."""
+        reader = self._reader
+        messages = {self._id(name, path): self._message(body, path) for body, path, name in self._operations()}
+        if not messages:
+            raise DocumentError(
+                "it has no webhooks (/webhooks, or /x-webhooks in 3.0): requests to a server are no messages"
+            )
+        about = {**self._info, "externalDocs": reader.document.get("externalDocs")}
+        self._report_rest()
+        group = {**reader.described(about, "/info", name="title"), "messages": messages}
+        schemas = self._schemas.made
+        groups: JSONObject = {"messagegroups": {self._group: group}}
+        return groups | ({"schemagroups": {self._group: {"schemas": schemas}}} if schemas else {})
+
+    def _operations(self) -> Iterator[tuple[JSONObject, str, str]]:
+        """Operations, with their place and name; the parameters of the webhook are theirs."""
+        reader = self._reader
+        for section in ("webhooks", "x-webhooks"):
+            for key, item, path in reader.members(reader.document, section, ""):
+                self._leave(item, _ITEM, path)
+                methods = [name for name in item if name in _METHODS]
+                shared = [each for each, _ in reader.items(item, "parameters", path)]
+                for method in methods:
+                    place = below(path, method)
+                    found = dict(reader.object(item[method], place))
+                    # Its own come last, and take the place of those of their name.
+                    own = [each for each, _ in reader.items(found, "parameters", place)]
+                    found["parameters"] = [*shared, *own]
+                    yield found, place, f"{key}-{method}" if len(methods) > 1 else key
+
+    def _id(self, wanted: str, path: str) -> str:
+        name = self._ids.free(wanted, "webhook")
+        if name != wanted:
+            self._reader.report(path, f"its id is {name}, for {wanted}", 5)
+        return name
+
+    def _message(self, body: JSONObject, path: str) -> JSONObject:
+        reader = self._reader
+        made = self._described(body, path)
+        method = last_name(path).upper()
+        content_type, schema, place = self._body(body, path)
+        members, query = self._parameters(body, path)
+        self._name_event(members, body, path)
+        self._leave(body, _OPERATION, path)
+        prefix = None
+        if headers.is_structured(content_type):
+            found, data = headers.structured_event(reader, schema, place, content_type)
+            made |= found
+            schema, place = data or (None, place)
+        else:
+            made |= {"datacontenttype": content_type} if content_type and "*" not in content_type else {}
+            prefix = headers.attribute_prefix(members) or None
+            if prefix is not None:
+                found = headers.attributes(reader, members, prefix)
+                made |= {"envelope": headers.CLOUDEVENTS, **({"envelopemetadata": found} if found else {})}
+        if schema is not None:
+            made |= self._schemas.of_payload(schema, place, self._group)
+        options: JSONObject = {"method": method}
+        options |= headers.protocol_headers(reader, members, "HTTP", prefix, below(path, "parameters"))
+        listed = headers.protocol_headers(reader, query, "HTTP", None, below(path, "parameters"))
+        options |= {"query": listed["headers"]} if listed else {}
+        return {**made, "protocol": "HTTP", "protocoloptions": options}
+
+    def _described(self, body: JSONObject, path: str) -> JSONObject:
+        """A summary that is no name, but a paragraph, begins the description."""
+        summary, description = (self._reader.text(body, name, path) for name in ("summary", "description"))
+        short = len(summary) <= _LONGEST_NAME and "\n" not in summary
+        parts = [each for each in ("" if short else summary, description) if each]
+        about = {"summary": summary if short else "", "description": "\n\n".join(parts)}
+        made = self._reader.described({**about, "externalDocs": body.get("externalDocs")}, path, name="summary")
+        return made | ({"meta": {"deprecated": {}}} if body.get("deprecated") is True else {})
+
+    def _body(self, body: JSONObject, path: str) -> tuple[str, JSON, str]:
+        """Content type, schema and its place; of several types the one in JSON."""
+        reader = self._reader
+        found = reader.follow(body.get("requestBody"), below(path, "requestBody"))
+        if found is None or found[0] is None:
+            return "", None, path
+        request, path = reader.object(*found), found[1]
+        self._leave(request, _BODY, path)
+        content = reader.object(request.get("content"), below(path, "content"))
+        types = sorted(content, key=lambda each: (not _is_json(each), "*" in each))
+        if not types:
+            return "", None, path
+        chosen = types[0]
+        if len(types) > 1:
+            reader.report(below(path, "content"), f"took {chosen}, not {', '.join(types[1:])}", 7)
+        place = below(path, "content", chosen)
+        media = reader.object(content[chosen], place)
+        self._leave(media, frozenset({"schema"}), place)
+        schema = media.get("schema")
+        if schema is not None and not (_is_json(chosen) or "*" in chosen):
+            reader.report(place, f"left out its schema: it is not one of JSON, but of {chosen}", 6)
+            schema = None
+        return chosen, schema, below(place, "schema")
+
+    def _parameters(self, body: JSONObject, path: str) -> tuple[headers.SchemaMembers, headers.SchemaMembers]:
+        """Headers and query parameters."""
+        reader = self._reader
+        found = {"header": headers.SchemaMembers(), "query": headers.SchemaMembers()}
+        for value, place in reader.items(body, "parameters", path):
+            followed = reader.follow(value, place)
+            if followed is None:
+                continue
+            parameter, place = reader.object(*followed), followed[1]
+            name, where = reader.text(parameter, "name", place), reader.text(parameter, "in", place)
+            if where not in found or not name:
+                reader.report(place, f"left out the parameter {name!r} in {where!r}: a message has none there", 2)
+                continue
+            self._leave(parameter, _PARAMETER, place)
+            schema = reader.follow(parameter.get("schema"), below(place, "schema"))
+            stated = dict(reader.object(schema[0], schema[1])) if schema else {}
+            for annotation in ("example", "examples"):
+                stated.pop(annotation, None)
+            if parameter.get("description"):
+                stated["description"] = parameter["description"]
+            members = found[where]
+            # Headers have names in any case.
+            for same in [each for each in members.schemas if (where, each.lower()) == ("header", name.lower())]:
+                del members.schemas[same]
+                members.required.discard(same)
+            members.schemas[name] = (stated, place)
+            members.required |= {name} if parameter.get("required") is True else set()
+        return found["header"], found["query"]
+
+    def _name_event(self, members: headers.SchemaMembers, body: JSONObject, path: str) -> None:
+        """The header that tells GitHub's deliveries apart has the value that ``x-github`` says, of its schema none."""
+        github = body.get("x-github")
+        event = github.get("subcategory") if isinstance(github, dict) else None
+        for name, (schema, place) in members.schemas.items():
+            if name.lower() == _GITHUB_EVENT and isinstance(event, str) and headers.constant(schema) is None:
+                members.schemas[name] = ({**schema, "const": event}, place)
+                self._note(7, f"{name} has the value of x-github's subcategory", path)
+
+    def _leave(self, body: JSONObject, known: frozenset[str], path: str) -> None:
+        """Note what nothing is made of; said once for all parts that have the same."""
+        names = sorted(name for name in body if name not in known)
+        if names:
+            self._note(2, f"left out {', '.join(names)}", path)
+
+    def _note(self, number: int, text: str, path: str) -> None:
+        self._lost.setdefault((number, text), []).append(path)
+
+    def _report_rest(self) -> None:
+        reader = self._reader
+        reader.leave_out(reader.document, _ROOT, "")
+        reader.leave_out(self._info, _INFO, "/info")
+        self._schemas.report()
+        for (number, text), places in self._lost.items():
+            others = f" (and of {len(places) - 1} more)" if len(places) > 1 else ""
+            reader.report(places[0], f"{text}{others}", number)
+
+
+def _is_json(content_type: str) -> bool:
+    media_type = content_type.partition(";")[0].strip().lower()
+    return media_type == "application/json" or media_type.endswith("+json")
+
+
+def _top(place: str) -> str:
+    """The shared schema that a place is in, else the place."""
+    return "/".join(place.split("/")[:4]) if place.startswith(_SCHEMAS) else place
+
+
+@dataclass(slots=True, kw_only=True)
+class _Schemas:
+    """The schemas of payloads, each made once."""
+
+    reader: DocumentReader
+    dialect: str
+    is_old: bool
+    made: JSONObject = field(default_factory=dict)
+    ids: FreeIds = field(default_factory=FreeIds)
+    known: dict[str, str] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    changes: dict[tuple[str, int, str], set[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, reader: DocumentReader, *, is_old: bool) -> _Schemas:
+        """Those of a document, of the dialect that it says."""
+        if is_old:
+            return cls(reader=reader, dialect="draft-07", is_old=True)
+        stated = reader.text(reader.document, "jsonSchemaDialect", "")
+        found = next((version for name, version in _DIALECTS.items() if name in stated), "")
+        if stated and not found and "spec.openapis.org/oas/" not in stated:
+            reader.report("/jsonSchemaDialect", f"took JSON Schema 2020-12 for {stated}, which is not known", 7)
+        return cls(reader=reader, dialect=found or "draft/2020-12", is_old=False)
+
+    def of_payload(self, value: JSON, path: str, group: str) -> JSONObject:
+        """What a message says of its schema: a shared one by reference, else the schema itself."""
+        # From 3.1 on what stands beside a reference holds, too.
+        if self.is_old or (isinstance(value, dict) and value.keys() - _ANNOTATIONS == {"$ref"}):
+            found = self.reader.follow(value, path)
+            if found is None:
+                return {}
+            value, path = found
+        if not isinstance(value, dict | bool):
+            raise DocumentError(f"{path}: a schema is an object, true or false")
+        stated = {"dataschemaformat": f"JsonSchema/{self.dialect}"}
+        if path.startswith(_SCHEMAS) and "/" not in path[len(_SCHEMAS) :]:
+            if path not in self.known:
+                self.known[path] = self._shared(value, path)
+            name = self.known[path]
+            return {**stated, "dataschemauri": f"/schemagroups/{group}/schemas/{name}"} if name else {}
+        document = self._standing(value, path)
+        return {} if document is None else {**stated, "dataschema": document}
+
+    def _shared(self, value: JSON, path: str) -> str:
+        self.used.add(path)
+        document = self._standing(value, path)
+        if document is None:
+            return ""
+        wanted = last_name(path)
+        name = self.ids.free(wanted, "schema")
+        if name != wanted:
+            self.reader.report(path, f"its id is {name}, for {wanted}", 5)
+        self.made[name] = {"format": f"JsonSchema/{self.dialect}", "schema": document}
+        return name
+
+    def _standing(self, value: JSON, path: str) -> JSON:
+        self.reader.spend(value)
+        return StandaloneSchema(
+            reader=self.reader, value=value, path=path, keyword="definitions" if "draft-0" in self.dialect else "$defs",
+            root=lambda place: place, use=self._use, rewrite=self._rewritten,
+        ).made()  # fmt: skip
+
+    def _use(self, place: str) -> None:
+        self.used.add(place)
+
+    def _rewritten(self, schema: JSONObject, path: str) -> JSONObject:
+        """In JSON Schema's own words."""
+        if "discriminator" in schema:
+            del schema["discriminator"]
+            self._changed(path, 2, "left out discriminator: JSON Schema has no such thing")
+        if not self.is_old:
+            return schema
+        for limit, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if isinstance(exclusive := schema.get(limit), bool):
+                del schema[limit]
+                if exclusive and bound in schema:
+                    schema[limit] = schema.pop(bound)
+                self._changed(path, 4, f"{limit} is a number, not {str(exclusive).lower()}")
+        if "example" in schema:
+            schema.setdefault("examples", [schema["example"]])
+            del schema["example"]
+        if "nullable" in schema:
+            schema = self._with_null(schema, path)
+        return schema
+
+    def _with_null(self, schema: JSONObject, path: str) -> JSONObject:
+        """Null is allowed wherever ``nullable`` says so, by the specification or by the look of it."""
+        if schema.pop("nullable") is not True:
+            return schema
+        kind = schema.get("type")
+        if isinstance(kind, str):
+            schema["type"] = [kind, "null"]
+            self._changed(path, 4, "nullable became the type null")
+        enum = schema.get("enum")
+        if isinstance(enum, list) and None not in enum:
+            schema["enum"] = [*enum, None]
+            self._changed(path, 7, "nullable, and so null is one of the values in enum")
+        if schema.keys() & {"$ref", "allOf", "anyOf", "oneOf", "not"}:
+            self._changed(path, 7, "nullable, and so null is allowed beside what it is made of")
+            return {"anyOf": [schema, {"type": "null"}]}
+        return schema
+
+    def _changed(self, path: str, number: int, text: str) -> None:
+        # Said once for a shared schema: GitHub's have tens of thousands of such places.
+        self.changes.setdefault((_top(path), number, text), set()).add(path)
+
+    def report(self) -> None:
+        """Note what was changed in schemas, and how many have no part in any webhook."""
+        for (top, number, text), places in self.changes.items():
+            first = min(places)
+            others = f" (and in {len(places) - 1} more places of it)" if len(places) > 1 else ""
+            self.reader.report(first if len(places) == 1 else top, f"{text}{others}", number)
+        tops = {_top(place) for place in self.used}
+        components = self.reader.object(self.reader.document.get("components"), "/components")
+        unused = [
+            name
+            for name in self.reader.object(components.get("schemas"), "/components/schemas")
+            if below(_SCHEMAS.rstrip("/"), name) not in tops
+        ]
+        if unused:
+            shown = ", ".join(unused[:3])
+            more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
+            self.reader.report(_SCHEMAS.rstrip("/"), f"left out {shown}{more}: no webhook refers to them", 2)
