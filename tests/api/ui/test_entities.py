@@ -49,6 +49,18 @@ def test_what_refers_to_an_entity_is_beside_it(explorer: Client) -> None:
     assert "Used by" not in show(explorer, "/endpoints/orders").words("aside")
 
 
+def test_an_endpoint_has_the_messages_of_its_groups(explorer: Client) -> None:
+    explorer.put("/endpoints/far", {"usage": ["producer"], "messagegroups": ["/messagegroups/gone", "#/a", "x:y"]})
+    page = show(explorer, "/endpoints/orders")
+    assert "messages of its groups Orders message group: 1 message" in page.words("main")
+    assert page.links()["Orders"] == "/ui/messagegroups/shop"
+    assert "None yet" not in page.words("main")
+    assert show(explorer, "/endpoints/far").status == 200
+    words = show(explorer, "/endpoints").words("table")
+    assert "of 1 group" in words
+    assert "of 3 groups" in words
+
+
 def test_versions_are_called_after_their_resource(explorer: Client) -> None:
     assert show(explorer, "/schemagroups/shop/schemas/order/versions/2").words("h1") == "order, version 2"
     assert show(explorer, "/-/edit/schemagroups/shop/schemas/order/versions/2").words("h1") == "Edit order, version 2"

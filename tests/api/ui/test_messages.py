@@ -111,6 +111,26 @@ def test_a_sample_can_be_sent_as_it_is(explorer: Client) -> None:
     assert "conforms" in try_it(explorer, json.dumps(event)).words("main")
 
 
+def test_a_record_is_sent_where_the_endpoint_says(explorer: Client) -> None:
+    """The message's own topic comes first; endpoints may have any options."""
+    place: dict[str, Any] = {"topic": "shop it's", "endpoints": [{"bootstrap.servers": ["b1:9092", "b2:9092"]}]}
+    kafka = {"usage": ["producer"], "protocol": "KAFKA", "messagegroups": ["/messagegroups/shop"]}
+    put(explorer, "/endpoints/kafka", {**kafka, "protocoloptions": place})
+    put(explorer, MESSAGE, definition())
+    page = show(explorer, MESSAGE)
+    assert "kcat -P -b b1:9092,b2:9092 -t 'shop it'\"'\"'s' " in element(page, "sample-kafka")
+    assert "Kafka record, by kcat, to /endpoints/kafka" in page.words("main")
+    put(explorer, MESSAGE, definition(protocol="KAFKA", protocoloptions={"topic": "paid"}))
+    assert "-b b1:9092,b2:9092 -t paid " in element(show(explorer, MESSAGE), "sample-kafka")
+    put(explorer, "/endpoints/kafka", {**kafka, "protocoloptions": {"endpoints": []}})
+    put(explorer, MESSAGE, definition(protocol="HTTP"))
+    assert show(explorer, MESSAGE).status == 200
+    inside = {"messages": {"paid": definition()}, "usage": ["producer"], "protocol": "KAFKA"}
+    put(explorer, "/endpoints/own", {**inside, "protocoloptions": {"topic": "own"}})
+    own = show(explorer, "/endpoints/own/messages/paid")
+    assert "-b localhost:9092 -t own " in element(own, "sample-kafka")
+
+
 def test_where_no_sample_conforms_it_says_why(explorer: Client) -> None:
     schema = {**SCHEMA, "not": {"required": ["amount"]}}
     put(explorer, MESSAGE, definition(schema=schema))

@@ -9,7 +9,7 @@ from typing import Final
 from signalbook.access.base import Action
 from signalbook.api.ui.attributes import AttributeValues, Member, Shown, moment
 from signalbook.api.ui.documents import ShownDocument, shown_document
-from signalbook.api.ui.listing import MOST_SORTED, Label, Listing, first_members, labels
+from signalbook.api.ui.listing import ENDPOINTS, MOST_SORTED, Label, Listing, first_members, labels
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
 from signalbook.engine.config.capabilities import is_mutable
 from signalbook.engine.read.inlining import NOTHING, Inline
@@ -24,7 +24,6 @@ _MEMBERS: Final = 20
 _VERSIONS: Final = 10
 _LABELS: Final = 40
 _USERS: Final = 10
-_ENDPOINTS: Final = "endpoints"
 _TITLE: Final = 200
 _TEXT: Final = 4000
 _HEAD: Final = frozenset(
@@ -100,7 +99,10 @@ class EntityPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityContent:
-    """What every entity has on its page: its head, ``attributes``, those of its ``meta``, a document, what it has."""
+    """What every entity has on its page: its head, ``attributes``, those of its ``meta``, a document, what it has.
+
+    ``through`` are the message groups whose messages pass through an endpoint.
+    """
 
     heading: Heading
     attributes: tuple[Member, ...]
@@ -108,6 +110,7 @@ class EntityContent:
     document: ShownDocument | None
     versions: Listing | None
     listings: tuple[Listing, ...]
+    through: tuple[UserLink, ...]
 
 
 def page(view: View, request: UIRequest, xid: Xid) -> Page:
@@ -131,6 +134,7 @@ def entity_content(
         document=document_of(view, xid),
         versions=_versions(view, xid, shown),
         listings=tuple(_listings(view, xid)),
+        through=tuple(_through(view, values, xid, shown)),
     )
 
 
@@ -176,7 +180,7 @@ def _users(view: View, xid: Xid) -> Iterator[UserLink]:
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE):
         return
     found = [each.xid for each in view.direct_dependents(xid, _USERS)]
-    rows = view.reader.get_many([each for each in found if each.group_type == _ENDPOINTS and each.kind is Kind.GROUP])
+    rows = view.reader.get_many([each for each in found if each.group_type == ENDPOINTS and each.kind is Kind.GROUP])
     for user in sorted(found, key=lambda each: each not in rows):
         kind = view.model.resource_type(user) or view.model.group_type(user)
         said = rows[user].attributes if user in rows else {}
@@ -187,6 +191,24 @@ def _users(view: View, xid: Xid) -> Iterator[UserLink]:
             text=title_of(user)[:_TITLE],
             href=str(user),
             words=", ".join(each[:_TITLE] for each in words if each),
+        )
+
+
+def _through(view: View, values: AttributeValues, xid: Xid, shown: JSONObject) -> Iterator[UserLink]:
+    """The message groups of an endpoint that are there, each with how many messages it has."""
+    named = shown.get("messagegroups")
+    if xid.kind is not Kind.GROUP or xid.group_type != ENDPOINTS or not isinstance(named, list):
+        return
+    links = [values.link(str(each)) for each in named[:_USERS]]
+    rows = view.reader.get_many([Xid.parse(link) for link in links if link is not None])
+    counts = view.reader.counts([row.key for row in rows.values()])
+    for group, row in rows.items():
+        count = counts.get((row.key, "messages"), 0)
+        yield UserLink(
+            kind="message group",
+            text=title_of(group, str(row.attributes.get("name") or ""))[:_TITLE],
+            href=str(group),
+            words=f"{count} message{'s' * (count != 1)}",
         )
 
 

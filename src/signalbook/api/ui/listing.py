@@ -20,6 +20,8 @@ from signalbook.model import GroupType, Model, ResourceType
 from signalbook.values import JSON, JSONObject, format_timestamp
 from signalbook.xid import Kind, Xid
 
+ENDPOINTS: Final = "endpoints"
+"""Groups whose messages may be those of message groups, in the default model."""
 PAGE: Final = 50
 MOST_SORTED: Final = 20_000
 """Members of a collection that may be sorted: each page of it reads all of them."""
@@ -60,7 +62,7 @@ class Row:
     marks: tuple[str, ...]
     labels: tuple[Label, ...]
     words: tuple[str, ...]
-    counts: tuple[tuple[str, int], ...]
+    counts: tuple[tuple[str, str], ...]
     changed: Shown
     ancestor: str = ""
     compared: str = ""
@@ -242,11 +244,19 @@ def _row(xid: Xid, found: JSONObject, columns: Iterable[str], kind: GroupType | 
         marks=_marks(xid, found, meta),
         labels=labels({**meta.get("labels", {}), **found.get("labels", {})}, xid, _CHIPS),
         words=tuple(str(found.get(word, ""))[:40] for word in columns),
-        counts=tuple((name, number) for name, number in counts if isinstance(number, int)),
+        counts=tuple((name, _count(xid, number, found)) for name, number in counts if isinstance(number, int)),
         changed=moment(str(found.get("createdat" if xid.kind is Kind.VERSIONS else "modifiedat", ""))),
         ancestor="" if ancestor == own else ancestor,
         compared="" if ancestor == own else link(xid.owner, ancestor, own),
     )
+
+
+def _count(xid: Xid, number: int, found: JSONObject) -> str:
+    """How many something has. An endpoint without messages of its own has those of message groups."""
+    through = found.get("messagegroups")
+    if number or xid.group_type != ENDPOINTS or not isinstance(through, list) or not through:
+        return str(number)
+    return f"of {len(through)} group{'s' * (len(through) > 1)}"
 
 
 def _marks(xid: Xid, found: JSONObject, meta: JSONObject) -> tuple[str, ...]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
-from markupsafe import escape
 
 from signalbook.api.ui.attributes import AttributeValues
 from signalbook.api.ui.definitions import RegistryDefinitions
 from signalbook.api.ui.documents import highlighted
 from signalbook.api.ui.entities import EntityContent, entity_content
+from signalbook.api.ui.listing import ENDPOINTS
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
-from signalbook.api.ui.samples import Samples, samples_of
+from signalbook.api.ui.samples import KAFKA, KafkaEndpoint, Samples, samples_of
+from signalbook.api.ui.schemas import TREE_BYTES, bounded, fitting, too_large, words
 from signalbook.engine.read.view import View
 from signalbook.formats.tree import Described, SchemaNode
 from signalbook.messages import DefinitionError, Materialised, normalise
@@ -23,18 +24,14 @@ from signalbook.messages.definitions.definition import declared_attributes, decl
 from signalbook.messages.definitions.normalise import CLOUDEVENTS
 from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.definitions.schemas import SchemaUse
-from signalbook.values import JSON, Finding, JSONObject
-from signalbook.work import OutOfTime, TooComplex, Work
-from signalbook.xid import Xid
+from signalbook.values import JSON, JSONObject
+from signalbook.work import OutOfTime, TooComplex
+from signalbook.xid import Kind, Xid
 
 _LONGEST: Final = 400
+_USERS: Final = 10
 _MOST_FINDINGS: Final = 20
 _INLINE: Final = 8_000
-_TREE_BYTES: Final = 80_000
-_NODE_BYTES: Final = 150
-_STEPS: Final = 2 * 1024 * 1024
-"""Bytes of schemas that are read while somebody waits for a page."""
-_SECONDS: Final = 3.0
 _SECTIONS: Final = frozenset(
     {
         *("envelope", "envelopemetadata", "protocol", "protocoloptions", "dataschema", "dataschemaformat"),
@@ -200,17 +197,29 @@ def _payload_and_samples(
     values = AttributeValues(model=view.model, root=request.base_url)
     try:
         # Schemas are read when they are first asked for.
-        with Work(steps=_STEPS, seconds=_SECONDS).on_the_spot():
+        with bounded().on_the_spot():
             compiled = definitions.compiled(xid, made)
             use = compiled.schema_use
             tree = use.schema.tree() if isinstance(use.schema, Described) else None
             payload = _payload(made.definition, use, tree, values, compiled.payload_type)
-            return payload, samples_of(compiled, tree), ()
+            return payload, samples_of(compiled, tree, _kafka(view, xid, compiled.protocol)), ()
     except DefinitionError as error:
         return None, None, tuple(str(each) for each in error.findings[:_MOST_FINDINGS])
     except (TooComplex, OutOfTime):
-        too_large = f"The schemas of its payload have more than {_STEPS} bytes together: here they are not read."
-        return None, None, (too_large,)
+        return None, None, (too_large("The schemas of its payload have"),)
+
+
+def _kafka(view: View, xid: Xid, protocol: str) -> KafkaEndpoint | None:
+    """The first endpoint for Kafka by which a message is sent: the one that it is in, or one with its group."""
+    if protocol not in ("", KAFKA):
+        return None
+    found = [each.xid for each in view.direct_dependents(xid.resource, _USERS)]
+    rows = view.reader.get_many([each for each in found if each.group_type == ENDPOINTS and each.kind is Kind.GROUP])
+    for endpoint in sorted(rows):
+        options = rows[endpoint].attributes.get("protocoloptions")
+        if rows[endpoint].attributes.get("protocol") == KAFKA and isinstance(options, dict):
+            return KafkaEndpoint.of(endpoint, options)
+    return None
 
 
 def _payload(
@@ -230,28 +239,10 @@ def _payload(
         contenttype=contenttype,
         schema=values.link(use.document or reference) or "",
         inline=shown,
-        tree=None if tree is None else fitting(tree, [_TREE_BYTES]),
-        missing=tuple(_words(each) for each in use.findings[:_MOST_FINDINGS]),
+        tree=None if tree is None else fitting(tree, [TREE_BYTES]),
+        missing=tuple(words(each) for each in use.findings[:_MOST_FINDINGS]),
     )
 
 
 def _laid_out(value: JSON) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-
-
-def fitting(node: SchemaNode, room: list[int]) -> SchemaNode:
-    """As much of a tree as there is ``room`` for, in bytes of a page, which are taken from it."""
-    texts = (node.name, node.type, node.description, *(text for pair in node.constraints for text in pair))
-    room[0] -= _NODE_BYTES + sum(len(escape(text[:_LONGEST])) for text in texts)
-    members = []
-    for member in node.members:
-        if room[0] <= 0:
-            break
-        members.append(fitting(member, room))
-    bounds = tuple((name, text[:_LONGEST]) for name, text in node.constraints)
-    cut = node.cut or len(members) < len(node.members)
-    return replace(node, name=node.name[:_LONGEST], constraints=bounds, members=tuple(members), cut=cut)
-
-
-def _words(finding: Finding) -> str:
-    return f"{finding.path}: {finding.message}" if finding.path else finding.message

@@ -22,6 +22,7 @@ from signalbook.api.ui import (
     messages,
     pipelines,
     relations,
+    schemas,
     searching,
     subscriptions,
 )
@@ -39,7 +40,7 @@ from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.pipeline_reports import PipelineReports
 from signalbook.settings import SettingError
 from signalbook.values import JSONObject
-from signalbook.xid import ROOT, Xid
+from signalbook.xid import ROOT, Kind, Xid
 
 OTHERS: Final[dict[str, PageFunction]] = {
     f"{PATH}{comparison.PATH}": comparison.page,
@@ -78,7 +79,10 @@ def page_of(view: View, target: Xid) -> Callable[[View, UIRequest, Xid], Page]:
     """What makes the page of an entity or a collection."""
     if target.is_collection:
         return listing.page
-    return messages.page if is_message(view, target) else entities.page
+    if is_message(view, target):
+        return messages.page
+    documented = target.kind in (Kind.RESOURCE, Kind.VERSION) and view.model.documented_type(target) is not None
+    return schemas.page if documented else entities.page
 
 
 def registry_page(view: View, request: UIRequest) -> Page:

@@ -24,13 +24,17 @@ from signalbook.messages.cloudevents import JSON_FORMAT, Mode
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.payloads.payload import UNSET
 from signalbook.messages.producing.building import Param, required_inputs
-from signalbook.values import Finding, format_timestamp
+from signalbook.values import JSON, Finding, format_timestamp
+from signalbook.xid import Xid
 
+KAFKA: Final = "KAFKA"
 EVENT: Final = "sample-event"
 BASE64: Final = "base64: "
 """What a payload that is no text begins with."""
 _WHEN: Final = datetime(2030, 1, 31, 12, tzinfo=UTC)
 _LONGEST: Final = 12_000
+_TOPIC: Final = 300
+_SERVERS: Final = 10
 _MOST_FINDINGS: Final = 20
 _HERE: Final = Surroundings(clock=lambda: _WHEN, new_id=lambda: "A234-1234-1234")
 _OPEN: Final[dict[str, Any]] = {
@@ -59,6 +63,28 @@ class SampleForm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaEndpoint:
+    """Where records are sent: the topic and servers that the endpoint ``xid`` names, empty for what it does not say."""
+
+    xid: Xid
+    topic: str = ""
+    servers: str = ""
+
+    @classmethod
+    def of(cls, xid: Xid, options: Mapping[str, JSON]) -> KafkaEndpoint:
+        """What the ``protocoloptions`` of an endpoint say. Endpoints may have any."""
+        topic, places = options.get("topic"), options.get("endpoints")
+        place = places[0] if isinstance(places, list) and places and isinstance(places[0], dict) else {}
+        named = place.get("bootstrap.servers")
+        servers = named if isinstance(named, list) else [named] * isinstance(named, str)
+        return cls(
+            xid=xid,
+            topic=topic[:_TOPIC] if isinstance(topic, str) else "",
+            servers=",".join(str(each) for each in servers[:_SERVERS])[:_TOPIC],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
     """All forms of one sample; or, without any, what keeps one from being made."""
 
@@ -72,8 +98,10 @@ def sampled(definition: CompiledDefinition) -> Samples:
     return samples_of(definition, schema.tree() if isinstance(schema, Described) else None)
 
 
-def samples_of(definition: CompiledDefinition, tree: SchemaNode | None) -> Samples:
-    """A sample message of ``definition``, whose payload ``tree`` describes."""
+def samples_of(
+    definition: CompiledDefinition, tree: SchemaNode | None, endpoint: KafkaEndpoint | None = None
+) -> Samples:
+    """A sample message of ``definition``, whose payload ``tree`` describes, sent to ``endpoint`` if it is for Kafka."""
     data = UNSET if tree is None else sample(tree)
     params = required_inputs(definition)
     context = {each.name: each.name for each in params if each.source == "template"}
@@ -82,14 +110,14 @@ def samples_of(definition: CompiledDefinition, tree: SchemaNode | None) -> Sampl
         outbound = build_message(definition, context, data, overrides, surroundings=_HERE)
     except OutboundError as error:
         return Samples(faults=error.findings[:_MOST_FINDINGS])
-    return Samples(forms=tuple(form for form in _forms(outbound) if len(escape(form.text)) <= _LONGEST))
+    return Samples(forms=tuple(form for form in _forms(outbound, endpoint) if len(escape(form.text)) <= _LONGEST))
 
 
 def _value(param: Param) -> Any:
     return _OPEN.get(param.type, param.name.rpartition(".")[2] or "value")
 
 
-def _forms(outbound: Outbound) -> Iterator[SampleForm]:
+def _forms(outbound: Outbound, endpoint: KafkaEndpoint | None) -> Iterator[SampleForm]:
     protocol = outbound.definition.protocol
     if outbound.event is not None:
         try:
@@ -102,9 +130,10 @@ def _forms(outbound: Outbound) -> Iterator[SampleForm]:
         yield SampleForm(id="sample-payload", title="Payload", text=_body_text(outbound.body))
     if protocol in ("", "HTTP") and (message := _carried("HTTP", outbound)):
         yield SampleForm(id="sample-curl", title="curl", text=_curl(message))
-    if protocol in ("", "KAFKA") and (message := _carried("KAFKA", outbound)):
-        yield SampleForm(id="sample-kafka", title="Kafka record, by kcat", text=_kcat(message))
-    if protocol not in ("", "HTTP", "KAFKA") and (message := _carried(protocol, outbound)):
+    if protocol in ("", KAFKA) and (message := _carried(KAFKA, outbound)):
+        place = "" if endpoint is None else f", to {endpoint.xid}"
+        yield SampleForm(id="sample-kafka", title=f"Kafka record, by kcat{place}", text=_kcat(message, endpoint))
+    if protocol not in ("", "HTTP", KAFKA) and (message := _carried(protocol, outbound)):
         text = msgspec.json.format(to_record(message), indent=2)
         body = "" if message.body is None else f"\n{_body_text(message.body)}"
         yield SampleForm(id="sample-record", title=f"{protocol}: properties, then the body", text=text + body)
@@ -142,10 +171,11 @@ def _curl(message: Message) -> str:
     return f"echo {b64encode(body).decode()} | base64 -d | " + " \\\n  ".join([*lines, "--data-binary @-"])
 
 
-def _kcat(message: Message) -> str:
+def _kcat(message: Message, endpoint: KafkaEndpoint | None) -> str:
     sections = message.sections
-    topic = str(sections.get("topic") or "TOPIC")
-    lines = [f"kcat -P -b localhost:9092 -t {quote(topic)}"]
+    topic = str(sections.get("topic") or (endpoint and endpoint.topic) or "TOPIC")
+    servers = (endpoint and endpoint.servers) or "localhost:9092"
+    lines = [f"kcat -P -b {quote(servers)} -t {quote(topic)}"]
     if (key := sections.get("key")) is not None:
         lines.append(f"-k {quote(_text(key))}")
     lines += [f"-H {quote(f'{name}={_text(value)}')}" for name, value in sections.get("headers", ())]

@@ -1,0 +1,102 @@
+"""The page of a Resource or Version with a document: what the document describes as a tree of fields, and its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from markupsafe import escape
+
+from signalbook.api.ui.definitions import RegistryDefinitions
+from signalbook.api.ui.entities import EntityContent, entity_content
+from signalbook.api.ui.pages import Page, UIRequest, crumbs
+from signalbook.engine.read.view import View
+from signalbook.formats.tree import Described, SchemaNode
+from signalbook.messages.definitions.schemas import ContractSchemas
+from signalbook.messages.message import Reason
+from signalbook.values import Finding
+from signalbook.work import OutOfTime, TooComplex, Work
+from signalbook.xid import Xid
+
+STEPS: Final = 2 * 1024 * 1024
+"""Bytes of schemas that are read while somebody waits for a page."""
+TREE_BYTES: Final = 80_000
+"""Bytes of a page that a tree takes at most."""
+_LONGEST: Final = 400
+_MOST_FINDINGS: Final = 20
+_SECONDS: Final = 3.0
+_NODE_BYTES: Final = 150
+_PAGE_BYTES: Final = 140_000
+"""What a tree and a document take together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldsContent:
+    """What a document describes, as a tree; or why there is none, in ``missing``."""
+
+    tree: SchemaNode | None = None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaContent:
+    """A whole page: ``entity`` as that of any entity; ``fields`` is None where no format says what is in a document."""
+
+    entity: EntityContent
+    fields: FieldsContent | None
+
+
+def page(view: View, request: UIRequest, xid: Xid) -> Page:
+    """The page of a Resource or Version that may have a document."""
+    entity = entity_content(view, request, xid)
+    room = TREE_BYTES
+    if entity.document is not None:
+        room = min(room, _PAGE_BYTES - len(entity.document.markup.encode("utf-8", "replace")))
+    fields = _fields(view, request, xid, room) if entity.document is not None and entity.document.size else None
+    content = SchemaContent(entity=entity, fields=fields)
+    return Page(template="fields.html", title=entity.heading.title, content=content, crumbs=crumbs(xid))
+
+
+def bounded() -> Work:
+    """As much work as the schemas of a page may take."""
+    return Work(steps=STEPS, seconds=_SECONDS)
+
+
+def too_large(what: str) -> str:
+    """That it was too much, in words."""
+    return f"{what} more than {STEPS} bytes together: here they are not read."
+
+
+def _fields(view: View, request: UIRequest, xid: Xid, room: int) -> FieldsContent | None:
+    schemas = ContractSchemas(RegistryDefinitions(view=view, root=request.base_url).schema)
+    try:
+        with bounded().on_the_spot():
+            use = schemas.of_definition({"dataschemaxid": str(xid)})
+            schema: object = use.schema
+            tree = schema.tree() if isinstance(schema, Described) else None
+    except (TooComplex, OutOfTime):
+        return FieldsContent(missing=(too_large("It and the schemas that it uses have"),))
+    if tree is not None:
+        return FieldsContent(tree=fitting(tree, [room]))
+    if use.reason is Reason.CONTRACT_UNAVAILABLE:
+        return FieldsContent(missing=tuple(words(each) for each in use.findings[:_MOST_FINDINGS]))
+    return None
+
+
+def fitting(node: SchemaNode, room: list[int]) -> SchemaNode:
+    """As much of a tree as there is ``room`` for, in bytes of a page, which are taken from it."""
+    texts = (node.name, node.type, node.description, *(text for pair in node.constraints for text in pair))
+    room[0] -= _NODE_BYTES + sum(len(escape(text[:_LONGEST])) for text in texts)
+    members = []
+    for member in node.members:
+        if room[0] <= 0:
+            break
+        members.append(fitting(member, room))
+    bounds = tuple((name, text[:_LONGEST]) for name, text in node.constraints)
+    cut = node.cut or len(members) < len(node.members)
+    return replace(node, name=node.name[:_LONGEST], constraints=bounds, members=tuple(members), cut=cut)
+
+
+def words(finding: Finding) -> str:
+    """A finding of a schema as a line."""
+    return f"{finding.path}: {finding.message}" if finding.path else finding.message

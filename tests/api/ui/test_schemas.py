@@ -1,0 +1,81 @@
+"""The page of a schema: its fields as a tree in every format, beside its text; bounded; why there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ..conftest import Client
+from .conftest import Document, show
+from .test_messages import FORMATS, put
+from .test_pages import HOSTILE, harmless
+
+SCHEMA = "/schemagroups/shop/schemas/paid"
+
+
+def store(client: Client, format: str, schema: Any) -> None:
+    put(client, f"{SCHEMA}$details", {"format": format, "schema": schema})
+
+
+def tree(page: Document) -> str:
+    """What the tree says."""
+    found = (each for each in page.all("div") if each.get("class") == "tree")
+    return " ".join(" ".join(text for each in found for text in each.itertext()).split())
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_its_fields_are_a_tree_in_every_format(explorer: Client, format: str) -> None:
+    store(explorer, format, FORMATS[format])
+    for path in (SCHEMA, f"{SCHEMA}/versions/1"):
+        page = show(explorer, path)
+        assert "amount" in tree(page)
+        assert "What was paid" in tree(page)
+        assert f"Fields {format}" in page.words("main")
+        assert "amount" in "".join(next(each for each in page.all("code") if each.get("id") == "text").itertext())
+
+
+def test_what_it_refers_to_stands_in_its_place(explorer: Client) -> None:
+    store(explorer, "JsonSchema/draft-07", FORMATS["JsonSchema/draft-07"])
+    order = {"type": "object", "properties": {"payment": {"$ref": SCHEMA}}}
+    put(explorer, f"{SCHEMA}-order$details", {"format": "JsonSchema/draft-07", "schema": order})
+    assert "What was paid" in tree(show(explorer, f"{SCHEMA}-order"))
+
+
+def test_a_document_of_which_nothing_is_known_has_its_text_alone(explorer: Client) -> None:
+    store(explorer, "Own/1", "anything")
+    page = show(explorer, SCHEMA)
+    assert "Fields" not in page.words("main")
+    assert "anything" in page.words("main")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {f"p{number}": {"type": "string", "description": "d" * 90} for number in range(5_000)}},
+        {"properties": {f"p{number}": {"enum": ["<&>\"'" * 100] * 20} for number in range(150)}},
+        {"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}, "description": "x" * 59_000},
+        {"properties": {f"p{number}": {"minimum": number} for number in range(300)}, "$comment": "<" * 15_000},
+    ],
+    ids=["wide", "escapes", "itself", "document"],
+)
+def test_the_page_stays_small(explorer: Client, schema: dict[str, Any]) -> None:
+    store(explorer, "JsonSchema/draft-07", schema)
+    page = show(explorer, SCHEMA)
+    assert page.status == 200
+    assert tree(page)
+    assert len(page.text.encode()) < 200_000
+
+
+def test_what_is_too_large_is_not_read(explorer: Client) -> None:
+    store(explorer, "JsonSchema/draft-07", {"description": "x" * 2_200_000})
+    assert "here they are not read" in show(explorer, SCHEMA).words("main")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_in_a_schema_runs(explorer: Client, text: str) -> None:
+    member = {"description": text, "const": text, "title": text}
+    store(explorer, "JsonSchema/draft-07", {"properties": {text: member}})
+    page = show(explorer, SCHEMA)
+    assert page.status == 200
+    harmless(page)
