@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
-WORKERS ?= 2
+WORKERS ?= 3
 REQUESTS ?= 20000
 SEED ?= 1
 EVERY ?= 11

@@ -32,9 +32,9 @@ _SPARK_CLASSES = Path(sys.prefix) / "brokers" / "spark.jsa"
 _MANY_BYTES = 1 << 20
 
 # How long an example takes is no test's business: a busy machine must not fail one. Nor must an example that nobody has
-# seen yet: the same ones are tried each time, and others with --hypothesis-profile=explore.
+# seen yet: the same ones are tried each time, and others, twice as many, with --hypothesis-profile=explore.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("signalbook", settings.get_profile("explore"), derandomize=True)
+settings.register_profile("signalbook", settings.get_profile("explore"), derandomize=True, max_examples=50)
 settings.load_profile("signalbook")
 # Java lives for seconds here: code that is compiled well, and a collector with threads of its own, cost more processor
 # time than they save. To load its classes is half of what a Spark that does little has to do: they are in an archive.

@@ -20,23 +20,16 @@ def shown(folder: Path) -> str:
     return screen.getvalue()
 
 
-def test_every_seeded_fault_and_only_those_are_sidelined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The carrier's own catalogue can carry the demonstration alone, without Kafka too."""
-    monkeypatch.setattr(kafka, "PLACE", tmp_path)
-    text = shown(tmp_path / "demo")
-    assert "each of these became a dead letter for its reason, and nothing else" in text
-    assert "example.parcels / example.parcels.delivered" in text
-    assert "io.xregistry.group.created" in text
-    assert f"left out, for there is no kafka in {tmp_path}" in text.replace("\n", " ")
-    assert (tmp_path / "demo" / "lake" / "parcels" / "catalog.db").is_file()
-
-
-def test_what_an_earlier_run_left_is_cleared(tmp_path: Path) -> None:
+def test_every_seeded_fault_and_only_those_are_sidelined(tmp_path: Path) -> None:
+    """The carrier's own catalogue can carry the demonstration alone; what an earlier run left is cleared."""
     for name in ("traffic/parcels", "lake/live", "live/kafka/data", "registry"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "registry.db").write_text("no database")
     text = shown(tmp_path)
     assert "each of these became a dead letter for its reason, and nothing else" in text
+    assert "example.parcels / example.parcels.delivered" in text
+    assert "io.xregistry.group.created" in text
+    assert (tmp_path / "lake" / "parcels" / "catalog.db").is_file()
     assert "refused: a Version 2 that requires co2" in text
     found = re.search(r"([\d,]+) sent = ([\d,]+) landed \+ 2 dead letters", text)
     assert found is not None
@@ -48,14 +41,17 @@ def test_what_an_earlier_run_left_is_cleared(tmp_path: Path) -> None:
 
 def test_what_to_install_is_said_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Square brackets are markup where it is printed."""
+    monkeypatch.setattr(kafka, "PLACE", tmp_path)
+    assert f"left out, for there is no kafka in {tmp_path}" in live(tmp_path).replace("\n", " ")
     (tmp_path / "kafka").mkdir()
     (tmp_path / "kafka" / "pom.xml").touch()
-    monkeypatch.setattr(kafka, "PLACE", tmp_path)
     monkeypatch.setitem(sys.modules, "kafka", None)
+    expected = "left out, for there is no client of Kafka: pip install '.[kafka]' in a clone of Signalbook"
+    assert expected in live(tmp_path)
+
+
+def live(folder: Path) -> str:
+    """What is shown in the place of a stream that cannot be."""
     screen = io.StringIO()
-    console = Console(file=screen, width=100, soft_wrap=True)
-    steps._live(console, tmp_path, "http://127.0.0.1:1", 1, "local[2]")
-    assert (
-        "left out, for there is no client of Kafka: pip install '.[kafka]' in a clone of Signalbook"
-        in screen.getvalue()
-    )
+    steps._live(Console(file=screen, width=100, soft_wrap=True), folder, "http://127.0.0.1:1", 1, "local[2]")
+    return screen.getvalue()

@@ -443,4 +443,4 @@ def _error(outcome: str, delivered: int, retry_after: float | None) -> DeliveryE
 
 
 TestDeliveries = Deliveries.TestCase
-TestDeliveries.settings = settings(stateful_step_count=60, max_examples=200)
+TestDeliveries.settings = settings(stateful_step_count=60, max_examples=100)
