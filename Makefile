@@ -1,5 +1,5 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test cluster spark airflow stores clouds hadoop faults check check-image bench conformance fuzz run clean
+.PHONY: help demo test slow cluster spark airflow stores clouds hadoop faults check check-image bench conformance fuzz run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -16,9 +16,13 @@ demo:  ## load real definitions, run the pipeline over real events, then live fr
 	@tools/setup demo
 	$(BIN)/signalbook demo --folder var/demo
 
-test:  ## run all tests
+test:  ## run all tests but those of make slow
 	@tools/setup test
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow" $(TESTS)
+
+slow:  ## kill processes, cut connections, flood servers, drive other people's servers and programs
+	@tools/setup test
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m slow $(TESTS)
 
 cluster:  ## run the pipeline on a Spark cluster of two workers on this machine
 	@tools/setup test

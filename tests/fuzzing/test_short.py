@@ -6,6 +6,7 @@ import socket
 import threading
 from pathlib import Path
 
+import pytest
 from tests.fuzzing.grammar import Grammar, Request
 from tests.fuzzing.judging import faults
 from tests.fuzzing.running import Run
@@ -15,6 +16,7 @@ from tests.fuzzing.wire import Connection, Response
 REQUESTS = 400
 
 
+@pytest.mark.slow
 def test_no_request_does_harm(tmp_path: Path) -> None:
     with serving("short", f"sqlite:///{tmp_path}/r.db", tmp_path, open_=False) as server:
         run = Run(server, seed=7, connections=4, folder=tmp_path)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -214,6 +215,7 @@ class Machine(RuleBasedStateMachine):
         }
 
 
+@pytest.mark.slow
 def test_any_operations(store: Store, serve: Serve) -> None:
     class OnThisStore(Machine):
         pass

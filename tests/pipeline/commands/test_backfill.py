@@ -162,6 +162,7 @@ def test_only_what_is_asked_for(lake: Lake, tmp_path: Path) -> None:
     assert fill(lake, registry, definitions=[XID])[0].filled == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_backfill_that_died_is_completed_or_was_never_begun(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool

@@ -120,6 +120,7 @@ compact(Path(sys.argv[1]), (), TARGET, die)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["compacting", "prepared", "committing", "committed"])
 def test_a_killed_compaction_is_completed_or_forgotten(lake: Lake, stage: str) -> None:
     before = lake.rows()

@@ -109,6 +109,7 @@ KILLED_AT: list[tuple[TableFormat, str, int]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("table_format", "stage", "done"), KILLED_AT)
 def test_a_killed_replay_is_completed_or_was_never_begun(
     made: Make, table_format: TableFormat, stage: str, done: int, definitions: Path

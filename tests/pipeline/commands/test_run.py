@@ -168,6 +168,7 @@ KILLED_AT = [("processing", 0), ("prepared", 0), ("committing", 0), ("committing
 KILLED = [(each, *at) for each in TABLE_FORMATS for at in (KILLED_AT[:3] if each == "delta" else KILLED_AT)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("table_format", "stage", "done"), KILLED)
 def test_a_killed_run_is_completed_by_the_next(
     job: Callable[..., Job], table_format: TableFormat, stage: str, done: int
@@ -186,6 +187,7 @@ def test_a_killed_run_is_completed_by_the_next(
     assert not list(folder(job()).glob(".staging/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stage", "done"), [("processing", 0), ("prepared", 0), ("committing", 1)])
 def test_a_catalog_killed_at_a_stage(
     job: Callable[..., Job], rest_catalog: Broker, request: pytest.FixtureRequest, stage: str, done: int
@@ -237,6 +239,7 @@ def _die_at(job: Job, stage: str, done: int) -> None:
         os._exit(1)
 
 
+@pytest.mark.slow
 def test_a_driver_killed_while_its_workers_write(job: Callable[..., Job], tmp_path: Path) -> None:
     """The same with a JVM and workers of its own, which die with it."""
     script = (

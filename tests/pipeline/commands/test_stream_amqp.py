@@ -83,6 +83,7 @@ def job(tmp_path: Path, definitions: Path, queue: Queue) -> Job:
     )
 
 
+@pytest.mark.slow
 def test_each_message_is_in_one_place_once(
     job: Job, queue: Queue, definitions: Path, parcels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +116,7 @@ def test_each_message_is_in_one_place_once(
     assert dict(weighed["_headers"]) == {"grams": "500"}
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_full_holds_back_what_comes(job: Job, queue: Queue) -> None:
     small = replace(job, options=PATIENT | {"maxSpoolBytes": "4000"})
     queue.send(30)

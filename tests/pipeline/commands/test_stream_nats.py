@@ -135,6 +135,7 @@ def test_messages_of_a_subject_as_a_batch(job: Job, stream: Stream, definitions:
     assert run(job).tally.landed.total() == 5
 
 
+@pytest.mark.slow
 def test_each_message_is_in_one_place_once(job: Job, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Micro-batches die at one stage after the other; what was planned is read again, and nothing else with it."""
     stream.make()

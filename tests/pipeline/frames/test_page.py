@@ -40,6 +40,7 @@ def test_the_page_runs(spark_session: SparkSession, tmp_path: Path) -> None:
         assert printed.getvalue().strip() == shown.strip(), code
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SERVER, reason="Spark 3.5 comes without its server for Connect")
 def test_the_program_runs_by_spark_connect(tmp_path: Path) -> None:
     """On a server of its own: no context, no JVM to reach into; a function for each batch that runs on the server."""

@@ -50,6 +50,7 @@ def test_results_wait_for_a_driver_that_is_held_up() -> None:
     assert int(os.environ["SPARK_AUTH_SOCKET_TIMEOUT"]) == 600
 
 
+@pytest.mark.slow
 def test_a_session_with_connectors_follows_one_without() -> None:
     """Java takes libraries only when it starts, and outlives a session; what it prints is not the program's."""
     command = [sys.executable, "-c", PROGRAM, str(CONNECTORS)]
@@ -77,6 +78,7 @@ DEPENDENCY = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("there", "said"),
     [

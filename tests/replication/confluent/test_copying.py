@@ -94,6 +94,7 @@ def test_ids_that_mean_something_else(pair: list[str]) -> None:
     assert ask(target, "GET", "/mode") == {"mode": "READWRITE"}
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_and_run_again(serve: Serve) -> None:
     """What is there is not written again, and the modes are those of the source in the end."""
     source, target = mounts([serve(), serve()])
@@ -147,6 +148,7 @@ def test_what_is_deleted_for_good(pair: list[str], tmp_path: Path) -> None:
     assert copy(source, target, state).moved == 0
 
 
+@pytest.mark.slow
 def test_a_source_that_lost_everything(serve: Serve, pair: list[str], tmp_path: Path) -> None:
     """It is rather another one than one whose schemas were all deleted for good."""
     state = StateFile(tmp_path / "state")
@@ -209,6 +211,7 @@ def test_following(pair: list[str], tmp_path: Path) -> None:
     assert (follower.returncode, told.count("\n"), told.startswith("created 2 versions")) == (0, 1, True), told
 
 
+@pytest.mark.slow
 def test_following_through_an_outage(pair: list[str], serve: Serve) -> None:
     source = serve()
     register(source.url + MOUNT, "s", record("R", "a"))
