@@ -1,9 +1,9 @@
 """What it costs to generate files of GitHub's 448 webhook messages, and to use the Python package that comes of them.
 
 CPU seconds (user and system, children included) and memory (MiB, resident at most) of processes of their own: each
-target; all modules of the package imported; mypy --strict over them with an empty cache; every real payload that
-conforms built, bound to HTTP and parsed, which has to give the same value again. GitHub's schemas and payloads are
-fetched with npm.
+target, and the compiler of its language; all modules of the Python package imported; mypy --strict over them with an
+empty cache; every real payload that conforms built, bound to HTTP and parsed, which has to give the same value again.
+GitHub's schemas and payloads are fetched with npm.
 
     python -m benchmarks.codegen.bench [--only NAME...] [--output FILE]
 """
@@ -32,7 +32,14 @@ from signalbook.values import dump_json
 RESULTS = Path(__file__).parents[1] / "results" / "codegen.json"
 PACKAGE = "github"
 STYLES = ("dataclass", "msgspec", "pydantic")
-TARGETS = ("asyncapi", "dbt", "markdown", "odcs", "spark", "sql")
+TARGETS = ("asyncapi", "dbt", "markdown", "odcs", "spark", "sql", "typescript")
+
+_TSC = Path(sys.prefix) / "brokers" / "typescript" / "node_modules" / "typescript" / "bin" / "tsc"
+COMPILERS = {
+    "typescript": ["node", str(_TSC), "--strict", "--noEmit", "--target", "ES2022", "--module", "NodeNext",
+                   "github_webhooks/index.ts", "github_cloudevents/index.ts"],
+}  # fmt: skip
+"""Of what is generated; ``tools/setup test`` installs them."""
 
 
 def main() -> None:
@@ -58,6 +65,8 @@ def measured(folder: Path, only: list[str]) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for target in (each for each in TARGETS if each in only):
         results[target] = generated(folder, target, target)
+        if target in COMPILERS:
+            results[target]["compiler"] = run(COMPILERS[target], folder / target)
         print(target, results[target], flush=True)
     for style in (each for each in STYLES if each in only):
         place = f"python-{style}"

@@ -1,0 +1,275 @@
+"""JSON Schemas as a flat table of rules, one vocabulary for all drafts, every reference resolved.
+
+A rule is ``true``, ``false`` or an object; sub-schemas are places in the table. So a program in any language checks a
+value with a few dozen lines, and needs neither drafts nor URIs.
+
+====================================================== ===========================================================
+``type`` (list), ``values`` (list)                      as ``type``, ``enum``
+``min``, ``max``, ``above``, ``below``, ``multiple``    bounds that are included, or not; ``multipleOf``
+``minLength``, ``maxLength``, ``pattern``               of texts, in code points
+``required``, ``minProperties``, ``maxProperties``      as in JSON Schema
+``properties``, ``patterns``, ``others``, ``names``     ``patternProperties`` (pairs), ``additionalProperties``,
+                                                        ``propertyNames``
+``requires``, ``dependents``                            ``dependentRequired``, ``dependentSchemas``
+``prefix``, ``items``, ``minItems``, ``maxItems``       leading items, all others; ``unique`` is ``uniqueItems``
+``contains``, ``minContains``, ``maxContains``          as in JSON Schema
+``all``, ``any``, ``one``, ``not``, ``if``, ...         ``allOf``, ``anyOf``, ``oneOf``
+``unevaluatedProperties``, ``unevaluatedItems``         as in JSON Schema
+====================================================== ===========================================================
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from signalbook.codegen.base import Inexpressible
+from signalbook.formats.jsonschema.document import JsonSchemaDocument, absolute, fragment_of, walk
+from signalbook.values import JSON, JSONObject
+
+MOST_RULES: Final = 200_000
+_SAME: Final = (
+    "minLength", "maxLength", "pattern", "required", "minProperties", "maxProperties", "minItems", "maxItems",
+)  # fmt: skip
+_CALLED: Final = {"uniqueItems": "unique", "multipleOf": "multiple", "enum": "values"}
+_BOUNDS: Final = (("minimum", "exclusiveMinimum", "min", "above"), ("maximum", "exclusiveMaximum", "max", "below"))
+_LISTS: Final = {"allOf": "all", "anyOf": "any", "oneOf": "one"}
+_SINGLE: Final = {"not": "not", "additionalProperties": "others"}
+# Keywords that a year brought.
+_SINCE: Final = {
+    2017: {"contains": "contains", "propertyNames": "names"},
+    2018: {"if": "if", "then": "then", "else": "else"},
+    2019: {"unevaluatedProperties": "unevaluatedProperties", "unevaluatedItems": "unevaluatedItems"},
+}
+_HERE: Final = ("all", "any", "one")
+_HERE_ALONE: Final = ("not", "if", "then", "else")
+_YEAR_CONST: Final = 2017
+_YEAR_REF_BESIDE: Final = 2019
+_YEAR_PREFIX: Final = 2020
+
+Place = tuple[JSON, str]
+"""A schema, and the URI that references in it are relative to."""
+
+
+class SchemaRules:
+    """The rules of one document, and of what it refers to; ``rules`` grows as places are asked for."""
+
+    def __init__(self, document: JsonSchemaDocument) -> None:
+        self.rules: list[JSON] = []
+        self._year = document.dialect.year
+        self._known: dict[tuple[int, str], int] = {}
+        self._waiting: list[tuple[int, Place]] = []
+        self._kept: list[JSON] = []  # schemas made here, so that no two have one address
+        self._resources: dict[str, JSON] = dict(document.documents)
+        self._anchors: dict[tuple[str, str], JSON] = {}
+        self._dynamic: Counter[str] = Counter()
+        for base, root in document.documents.items():
+            self._read_names(root, base)
+
+    def _read_names(self, root: JSON, base: str) -> None:
+        for _, node, scope in walk(root, base):
+            own = node.get("$id") or node.get("id")
+            if isinstance(own, str):
+                if own.startswith("#"):
+                    self._anchors[scope, own[1:]] = node
+                else:
+                    self._resources.setdefault(scope, node)
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                if isinstance(node.get(keyword), str):
+                    self._anchors[scope, node[keyword]] = node
+            if isinstance(node.get("$dynamicAnchor"), str):
+                self._dynamic[node["$dynamicAnchor"]] += 1
+            if node.get("$recursiveAnchor") is True:
+                self._dynamic[""] += 1
+
+    def at(self, uri: str) -> int:
+        """The place of the schema at a URI. Raises ``Inexpressible``."""
+        base, _, _ = uri.partition("#")
+        place = self._index(*self._resolve(uri, base))
+        while self._waiting:
+            index, (node, scope) = self._waiting.pop()
+            assert isinstance(node, dict)
+            self.rules[index] = self._rule(node, scope)
+        self._check_cycles(place)
+        return place
+
+    def _resolve(self, reference: str, scope: str) -> Place:
+        target, fragment = absolute(scope, reference), fragment_of(reference)
+        if target not in self._resources:
+            raise Inexpressible(f"its schema refers to {target}, whose rules are not at hand")
+        node = self._resources[target]
+        if not fragment:
+            return node, target
+        if fragment.startswith("/"):
+            return self._pointed(node, target, fragment)
+        if (target, fragment) not in self._anchors:
+            raise Inexpressible(f"its schema refers to {reference}, which is not there")
+        return self._anchors[target, fragment], target
+
+    def _pointed(self, node: JSON, scope: str, pointer: str) -> Place:
+        for part in pointer.split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(node, dict):
+                scope = _scope(node, scope)
+                node = node.get(key, True)
+            else:
+                node = node[int(key)] if isinstance(node, list) and key.isdecimal() and int(key) < len(node) else True
+        return node, scope
+
+    def _index(self, node: JSON, scope: str) -> int:
+        if not isinstance(node, dict):
+            node = node is not False
+        else:
+            scope = _scope(node, scope)
+        key = (id(node), "" if isinstance(node, bool) else scope)
+        if key not in self._known:
+            if len(self.rules) >= MOST_RULES:
+                raise Inexpressible(f"its schema has more than {MOST_RULES} parts")
+            self._known[key] = len(self.rules)
+            self.rules.append(node if isinstance(node, bool) else True)
+            if isinstance(node, dict):
+                self._waiting.append((self._known[key], (node, scope)))
+        return self._known[key]
+
+    def _rule(self, node: JSONObject, scope: str) -> JSONObject:
+        def sub(schema: JSON) -> int:
+            return self._index(schema, scope)
+
+        referred = [self._index(*self._resolve(each, scope)) for each in self._references(node)]
+        if referred and self._year < _YEAR_REF_BESIDE:
+            return {"all": referred}
+        made: JSONObject = {name: node[name] for name in _SAME if name in node}
+        made |= {ours: node[name] for name, ours in _CALLED.items() if node.get(name) not in (None, False)}
+        if "type" in node:
+            made["type"] = node["type"] if isinstance(node["type"], list) else [node["type"]]
+        made |= _bounds(node)
+        for name, ours in {**_SINGLE, **self._since()}.items():
+            if name in node:
+                made[ours] = sub(node[name])
+        made |= self._items(node, sub)
+        made |= self._members(node, sub)
+        lists = {ours: [sub(each) for each in node[name]] for name, ours in _LISTS.items() if name in node}
+        every = [*lists.pop("all", []), *referred, *self._const(node, made)]
+        return {**made, **lists, **({"all": every} if every else {})}
+
+    def _since(self) -> Mapping[str, str]:
+        return {name: ours for year, found in _SINCE.items() if year <= self._year for name, ours in found.items()}
+
+    def _references(self, node: JSONObject) -> Iterator[str]:
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            reference = node.get(keyword)
+            if not isinstance(reference, str) or (keyword != "$ref" and self._year < _YEAR_REF_BESIDE):
+                continue
+            # One anchor of a name is found from everywhere alike.
+            if keyword == "$dynamicRef" and self._dynamic[fragment_of(reference)] > 1:
+                raise Inexpressible(f"its schema has {keyword} {reference}, which depends on who refers to it")
+            if keyword == "$recursiveRef" and self._dynamic[""] > 1:
+                raise Inexpressible(f"its schema has {keyword}, which depends on who refers to it")
+            yield reference
+
+    def _const(self, node: JSONObject, made: JSONObject) -> Iterator[int]:
+        if "const" not in node or self._year < _YEAR_CONST:
+            return
+        if "values" not in made:
+            made["values"] = [node["const"]]
+            return
+        self._kept.append({"enum": [node["const"]]})
+        yield self._index(self._kept[-1], "")
+
+    def _items(self, node: JSONObject, sub: Callable[[JSON], int]) -> JSONObject:
+        made: JSONObject = {}
+        items, others = node.get("items"), node.get("additionalItems")
+        prefix = node.get("prefixItems") if self._year >= _YEAR_PREFIX else items if isinstance(items, list) else None
+        if isinstance(prefix, list):
+            made["prefix"] = [sub(each) for each in prefix]
+        rest = others if isinstance(items, list) else items
+        if rest is not None:
+            made["items"] = sub(rest)
+        if self._year >= _YEAR_REF_BESIDE and "contains" in node:
+            made |= {name: node[name] for name in ("minContains", "maxContains") if name in node}
+        return made
+
+    def _members(self, node: JSONObject, sub: Callable[[JSON], int]) -> JSONObject:
+        made: JSONObject = {}
+        if "properties" in node:
+            made["properties"] = {name: sub(each) for name, each in node["properties"].items()}
+        if "patternProperties" in node:
+            made["patterns"] = [[pattern, sub(each)] for pattern, each in node["patternProperties"].items()]
+        both = node.get("dependencies", {}) if self._year < _YEAR_REF_BESIDE else {}
+        requires = {**{n: v for n, v in both.items() if isinstance(v, list)}, **self._new(node, "dependentRequired")}
+        dependents = {**{n: v for n, v in both.items() if not isinstance(v, list)},
+                      **self._new(node, "dependentSchemas")}  # fmt: skip
+        if requires:
+            made["requires"] = requires
+        if dependents:
+            made["dependents"] = {name: sub(each) for name, each in dependents.items()}
+        return made
+
+    def _new(self, node: JSONObject, keyword: str) -> JSONObject:
+        found: JSONObject = node.get(keyword, {}) if self._year >= _YEAR_REF_BESIDE else {}
+        return found
+
+    def _check_cycles(self, start: int) -> None:
+        """Raise ``Inexpressible`` where checking a value would lead back to the same rule for the same value."""
+        done: set[int] = set()
+        path: dict[int, Iterator[int]] = {}
+        for first in _reachable(self.rules, start):
+            path[first] = _in_place(self.rules[first])
+            while path:
+                index, left = next(reversed(path.items()))
+                following = next(left, None)
+                if following is None or index in done:
+                    done.add(index)
+                    del path[index]
+                elif following in path:
+                    raise Inexpressible("its schema refers to itself for the same value, without end")
+                elif following not in done:
+                    path[following] = _in_place(self.rules[following])
+
+
+def _reachable(rules: list[JSON], start: int) -> Iterator[int]:
+    seen, waiting = {start}, [start]
+    while waiting:
+        index = waiting.pop()
+        yield index
+        for each in _below(rules[index]):
+            if each not in seen:
+                seen.add(each)
+                waiting.append(each)
+
+
+def _in_place(rule: Any) -> Iterator[int]:
+    if isinstance(rule, dict):
+        for name in _HERE:
+            yield from rule.get(name, ())
+        yield from (rule[name] for name in _HERE_ALONE if name in rule)
+        yield from rule.get("dependents", {}).values()
+
+
+def _below(rule: Any) -> Iterator[int]:
+    if isinstance(rule, dict):
+        yield from _in_place(rule)
+        yield from rule.get("properties", {}).values()
+        yield from (index for _, index in rule.get("patterns", ()))
+        yield from rule.get("prefix", ())
+        names = ("others", "names", "items", "contains", "unevaluatedProperties", "unevaluatedItems")
+        yield from (rule[name] for name in names if name in rule)
+
+
+def _bounds(node: JSONObject) -> JSONObject:
+    made: dict[str, JSON] = {}
+    for bound, exclusive, ours, strict in _BOUNDS:
+        if node.get(exclusive) is True:  # draft 04
+            made[strict] = node.get(bound)
+            continue
+        if bound in node:
+            made[ours] = node[bound]
+        if exclusive in node and not isinstance(node[exclusive], bool):
+            made[strict] = node[exclusive]
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def _scope(node: JSONObject, scope: str) -> str:
+    own = node.get("$id") or node.get("id")
+    return absolute(scope, own) if isinstance(own, str) and not own.startswith("#") else scope

@@ -1,0 +1,1 @@
+"""TypeScript made of definitions."""

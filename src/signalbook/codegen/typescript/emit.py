@@ -1,0 +1,156 @@
+"""Records as TypeScript: interfaces, written as Prettier writes them in lines of at most 120 characters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from signalbook.codegen.base import printable
+from signalbook.codegen.datatypes import (
+    NULL,
+    ClosedSet,
+    DataRecord,
+    DataType,
+    ListType,
+    MapType,
+    PlainType,
+    RecordRef,
+    RecordTable,
+    UnionType,
+)
+from signalbook.codegen.naming import pascal, unique
+
+WIDTH: Final = 120
+_PLAIN: Final = {
+    "any": "unknown", "null": "null", "boolean": "boolean", "integer": "number", "number": "number", "text": "string",
+    "bytes": "string", "decimal": "string", "timestamp": "string", "date": "string", "time": "string",
+}  # fmt: skip
+# What types and modules have a use for, and what no interface may be called.
+_TAKEN: Final = frozenset(
+    {
+        *("any", "unknown", "null", "boolean", "number", "string", "object", "never", "void", "symbol", "bigint"),
+        *("Array", "Record", "Payload", "Rules", "rules"),
+    }
+)
+
+
+def type_names(table: RecordTable) -> dict[str, str]:
+    """The interface of each record by its key."""
+    return unique(table.records, lambda key: pascal(table.records[key].hint, "Payload"), _TAKEN)
+
+
+def interfaces(table: RecordTable, names: Mapping[str, str]) -> Iterator[str]:
+    """The lines of all interfaces of a table."""
+    for key, record in table.records.items():
+        yield ""
+        yield from _interface(record, names[key], names)
+
+
+def _interface(record: DataRecord, name: str, names: Mapping[str, str]) -> Iterator[str]:
+    yield from comment(record.description or record.hint)
+    if record.extra is not None:
+        # Undeclared members have a type, and declared ones are not narrower than it.
+        extra = written(record.extra, names)
+        yield f"export type {name} = {name}Members & {{ [name: string]: unknown }};"
+        yield ""
+        yield f"/** The declared members of {name}; others are: {extra}. */".replace("*/. */", ". */")
+        name = f"{name}Members"
+    if not record.members:
+        yield f"export interface {name} {{}}"
+        return
+    yield f"export interface {name} {{"
+    properties = member_names(each.name for each in record.members)
+    for member in record.members:
+        if member.description:
+            yield from (f"  {line}" for line in comment(member.description))
+        mark = "" if member.required else "?"
+        yield from _declared(f"  {properties[member.name]}{mark}:", member.type, names)
+    yield "}"
+
+
+def member_names(names: Iterable[str]) -> dict[str, str]:
+    """Names of members as an object type has them: in quotes where one of them has to be, as Prettier likes it."""
+    return {name: name if _is_identifier(name) else quoted(name) for name in names}
+
+
+def _is_identifier(name: str) -> bool:
+    return name.replace("$", "_").isidentifier() and max(name) < "\U00010000"
+
+
+def _declared(head: str, kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
+    """A declaration, its union in lines of its own where it does not fit into one."""
+    text = f"{head} {written(kind, names)};"
+    branches = list(_branches(kind, names))
+    if len(text) <= WIDTH or len(branches) == 1:
+        yield text
+        return
+    indent = " " * (len(head) - len(head.lstrip()) + 2)
+    yield head
+    yield from (f"{indent}| {each}" for each in branches[:-1])
+    yield f"{indent}| {branches[-1]};"
+
+
+def alias(name: str, kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
+    """The lines of a type with a name."""
+    text = f"export type {name} = {written(kind, names)};"
+    branches = list(_branches(kind, names))
+    if len(text) <= WIDTH or len(branches) == 1:
+        yield text
+        return
+    yield f"export type {name} ="
+    yield from (f"  | {each}" for each in branches[:-1])
+    yield f"  | {branches[-1]};"
+
+
+def written(kind: DataType, names: Mapping[str, str]) -> str:
+    """A type in one line."""
+    return " | ".join(_branches(kind, names))
+
+
+def _branches(kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
+    match kind:
+        case PlainType():
+            yield _PLAIN[kind.kind]
+        case ClosedSet():
+            yield from (json.dumps(each) if not isinstance(each, str) else quoted(each) for each in kind.values)
+        case ListType():
+            item = written(kind.item, names)
+            yield f"({item})[]" if (" | " in item and not item.startswith('"')) or " | " in item else f"{item}[]"
+        case MapType():
+            yield f"{{ [name: string]: {written(kind.value, names)} }}"
+        case RecordRef():
+            yield names[kind.key]
+        case UnionType():
+            others = [each for each in kind.members if each != NULL]
+            nulls = [each for each in kind.members if each == NULL]
+            found = dict.fromkeys(text for each in (*others, *nulls) for text in _branches(each, names))
+            yield from found
+
+
+def referred(kind: DataType) -> Iterator[str]:
+    """The keys of the records that a type names by itself."""
+    match kind:
+        case RecordRef():
+            yield kind.key
+        case ListType():
+            yield from referred(kind.item)
+        case MapType():
+            yield from referred(kind.value)
+        case UnionType():
+            for each in kind.members:
+                yield from referred(each)
+
+
+def comment(text: str) -> Iterator[str]:
+    """Text as a comment on one line, whatever is in it."""
+    line = " ".join(printable(text).split()).replace("*/", "* /")
+    yield f"/** {line} */" if line else "/** */"
+
+
+def quoted(text: str) -> str:
+    """Text as a literal, in the quotes that need fewer backslashes, as Prettier has it."""
+    body = json.dumps(text, ensure_ascii=False)[1:-1].replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    if text.count('"') <= text.count("'"):
+        return f'"{body}"'
+    return "'" + body.replace('\\"', '"').replace("'", "\\'") + "'"
