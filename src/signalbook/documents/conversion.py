@@ -41,9 +41,16 @@ def _openapi(document: JSONObject, *, source: str, **_: bool) -> Converted:
     return convert_openapi(document, source=source)
 
 
+def _data_contract(document: JSONObject, *, source: str, **_: bool) -> Converted:
+    from signalbook.documents.datacontract import convert_contract
+
+    return convert_contract(document, source=source)
+
+
 _STANDARDS: Final[tuple[tuple[Callable[[JSONObject], bool], Callable[..., Converted]], ...]] = (
     (lambda document: "asyncapi" in document, _asyncapi),
     (lambda document: bool(document.keys() & {"openapi", "swagger"}) and "info" in document, _openapi),
+    (lambda document: document.get("kind") == "DataContract" and "apiVersion" in document, _data_contract),
 )
 
 

@@ -147,7 +147,7 @@ def _property(reader: DocumentReader, schema: JSONObject, path: str, name: str) 
     stated = schema.get("type")
     if (kind := _FORMATS.get(str(schema.get("format")))) is not None:
         made["type"] = kind
-    elif stated in _TYPES and stated != "string":
+    elif isinstance(stated, str) and stated in _TYPES - {"string"}:
         made["type"] = stated
     if schema.get("description") and isinstance(schema["description"], str):
         made["description"] = schema["description"]
@@ -164,11 +164,11 @@ def _property(reader: DocumentReader, schema: JSONObject, path: str, name: str) 
 
 def _lost(schema: JSONObject) -> Iterator[str]:
     yield from (name for name in schema if name not in _SAID)
-    if "type" in schema and schema["type"] not in _TYPES:
+    if "type" in schema and str(schema["type"]) not in _TYPES:
         yield "type"
     if "enum" in schema and constant(schema) is None:
         yield "enum"
-    if "format" in schema and schema["format"] not in _FORMATS:
+    if "format" in schema and str(schema["format"]) not in _FORMATS:
         yield "format"
 
 

@@ -59,7 +59,6 @@ class _Webhooks:
         self._info = reader.object(reader.document.get("info"), "/info")
         self._group = id_of(reader.text(self._info, "title", "/info"), "webhooks")
         self._ids = FreeIds()
-        self._lost: dict[tuple[int, str], list[str]] = {}
 
     def made(self) -> JSONObject:
         """The document."""
@@ -81,7 +80,7 @@ class _Webhooks:
         reader = self._reader
         for section in ("webhooks", "x-webhooks"):
             for key, item, path in reader.members(reader.document, section, ""):
-                self._leave(item, _ITEM, path)
+                reader.note_left_out(item, _ITEM, path)
                 methods = [name for name in item if name in _METHODS]
                 shared = [each for each, _ in reader.items(item, "parameters", path)]
                 for method in methods:
@@ -105,7 +104,7 @@ class _Webhooks:
         content_type, schema, place = self._body(body, path)
         members, query = self._parameters(body, path)
         self._name_event(members, body, path)
-        self._leave(body, _OPERATION, path)
+        reader.note_left_out(body, _OPERATION, path)
         prefix = None
         if headers.is_structured(content_type):
             found, data = headers.structured_event(reader, schema, place, content_type)
@@ -141,7 +140,7 @@ class _Webhooks:
         if found is None or found[0] is None:
             return "", None, path
         request, path = reader.object(*found), found[1]
-        self._leave(request, _BODY, path)
+        reader.note_left_out(request, _BODY, path)
         content = reader.object(request.get("content"), below(path, "content"))
         types = sorted(content, key=lambda each: (not _is_json(each), "*" in each))
         if not types:
@@ -151,7 +150,7 @@ class _Webhooks:
             reader.report(below(path, "content"), f"took {chosen}, not {', '.join(types[1:])}", 7)
         place = below(path, "content", chosen)
         media = reader.object(content[chosen], place)
-        self._leave(media, frozenset({"schema"}), place)
+        reader.note_left_out(media, frozenset({"schema"}), place)
         schema = media.get("schema")
         if schema is not None and not (_is_json(chosen) or "*" in chosen):
             reader.report(place, f"left out its schema: it is not one of JSON, but of {chosen}", 6)
@@ -171,7 +170,7 @@ class _Webhooks:
             if where not in found or not name:
                 reader.report(place, f"left out the parameter {name!r} in {where!r}: a message has none there", 2)
                 continue
-            self._leave(parameter, _PARAMETER, place)
+            reader.note_left_out(parameter, _PARAMETER, place)
             schema = reader.follow(parameter.get("schema"), below(place, "schema"))
             stated = dict(reader.object(schema[0], schema[1])) if schema else {}
             for annotation in ("example", "examples"):
@@ -194,25 +193,14 @@ class _Webhooks:
         for name, (schema, place) in members.schemas.items():
             if name.lower() == _GITHUB_EVENT and isinstance(event, str) and headers.constant(schema) is None:
                 members.schemas[name] = ({**schema, "const": event}, place)
-                self._note(7, f"{name} has the value of x-github's subcategory", path)
-
-    def _leave(self, body: JSONObject, known: frozenset[str], path: str) -> None:
-        """Note what nothing is made of; said once for all parts that have the same."""
-        names = sorted(name for name in body if name not in known)
-        if names:
-            self._note(2, f"left out {', '.join(names)}", path)
-
-    def _note(self, number: int, text: str, path: str) -> None:
-        self._lost.setdefault((number, text), []).append(path)
+                self._reader.note(path, f"{name} has the value of x-github's subcategory", 7)
 
     def _report_rest(self) -> None:
         reader = self._reader
         reader.leave_out(reader.document, _ROOT, "")
         reader.leave_out(self._info, _INFO, "/info")
         self._schemas.report()
-        for (number, text), places in self._lost.items():
-            others = f" (and of {len(places) - 1} more)" if len(places) > 1 else ""
-            reader.report(places[0], f"{text}{others}", number)
+        reader.report_noted()
 
 
 def _is_json(content_type: str) -> bool:

@@ -29,6 +29,7 @@ class DocumentReader:
     family: str
     repairs: list[Repair] = field(default_factory=list)
     _copied: int = 0
+    _noted: dict[tuple[int, str], list[str]] = field(default_factory=dict)
 
     def report(self, path: str, message: str, number: int) -> None:
         """Note a repair or loss by the rule of this number."""
@@ -39,6 +40,23 @@ class DocumentReader:
         names = sorted(name for name in body if name not in known)
         if names:
             self.report(path, f"left out {', '.join(names)}: definitions have no such thing", 2)
+
+    def note(self, path: str, message: str, number: int) -> None:
+        """Note what many parts have in common: once, with the first place and their number (``report_noted``)."""
+        self._noted.setdefault((number, message), []).append(path)
+
+    def note_left_out(self, body: JSONObject, known: frozenset[str], path: str) -> None:
+        """Note the members that nothing is made of, once for all parts that have the same."""
+        names = sorted(name for name in body if name not in known)
+        if names:
+            self.note(path, f"left out {', '.join(names)}", 2)
+
+    def report_noted(self) -> None:
+        """Report all that was noted."""
+        for (number, message), places in self._noted.items():
+            others = f" (and of {len(places) - 1} more)" if len(places) > 1 else ""
+            self.report(places[0], f"{message}{others}", number)
+        self._noted.clear()
 
     def spend(self, value: JSON) -> None:
         """Count what is copied. Raises ``DocumentError`` beyond the limit."""

@@ -1,0 +1,55 @@
+"""Documents of other standards that somebody has damaged."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.documents import test_datacontract, test_openapi
+from tests.documents.asyncapi.documents import NEW, OLD
+
+from signalbook.documents import DocumentError
+from signalbook.documents.conversion import convert
+from signalbook.documents.importing import aim
+from signalbook.documents.yaml import parse_yaml
+
+SOUND = [
+    *(parse_yaml(text, max_depth=64) for text in (OLD, NEW, test_openapi.OLD)),
+    test_datacontract.CONTRACT,
+]  # fmt: skip
+ANYTHING: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, 0, -1.5, "", "x", "#/", [], {}, [[]], [{}], {"": {}}, {"$ref": "#"}, {"$ref": 5}]
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(each, (*path, key))
+
+
+@pytest.mark.parametrize(
+    "document", SOUND, ids=lambda each: str(each.get("info", each)["title" if "info" in each else "name"])
+)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_it_is_converted_or_refused_with_a_reason(document: Any, data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(sorted(places(document), key=str)))
+    damaged = copy.deepcopy(document)
+    within = damaged
+    for key in path[:-1]:
+        within = within[key]
+    within[path[-1]] = data.draw(ANYTHING)
+    try:
+        found = convert(damaged, source="api.json", files=True)
+    except DocumentError:
+        return
+    if found is not None:
+        aim(found[0])
+        assert convert(damaged, source="api.json", files=True) == found
