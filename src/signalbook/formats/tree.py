@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
+from signalbook.formats.compatibility import SchemaText
 from signalbook.values import JSON, dump_json
 
 Kind = Literal[
@@ -53,6 +54,15 @@ class Described(Protocol):
 
     def tree(self) -> SchemaNode:
         """What conforming values have in them."""
+        ...
+
+
+@runtime_checkable
+class Manifold(Protocol):
+    """What a ``Format`` has beside its other methods if a document may describe several things, none before others."""
+
+    def message_types(self, text: SchemaText) -> tuple[str, ...]:
+        """What deep links name them by, in order. Raises ``SchemaError``."""
         ...
 
 

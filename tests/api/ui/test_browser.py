@@ -345,6 +345,7 @@ def test_two_people_edit_the_same(browser: Browser, closed: Closed) -> None:
         closed.send("PATCH", "/messagegroups/closed", {"name": "Theirs"})
         page.get_by_role("button", name="Save").click()
         expect(page.get_by_role("alert")).to_contain_text("It was changed meanwhile", timeout=_PATIENT)
+        expect(page.locator(".stored")).to_contain_text("When you opened the form")
         expect(page.locator(".stored")).to_contain_text("Theirs")
         accessible(page)
         page.get_by_role("button", name="Save").click()

@@ -115,16 +115,58 @@ def test_a_check_stores_nothing(explorer: Client) -> None:
     assert explorer.get(GROUP).json()["name"] == "Another"
 
 
-def test_what_changed_meanwhile_is_shown_and_not_overwritten(explorer: Client) -> None:
-    form = opened(explorer, GROUP) | {"name": "Mine"}
-    explorer.send("PATCH", GROUP, json={"name": "Theirs"})
+def test_what_changed_meanwhile_is_shown_three_ways_and_not_overwritten(explorer: Client) -> None:
+    """Each field that differs: as it was, as it is, as it is wanted. What nobody here changed is what is stored."""
+    form = opened(explorer, GROUP) | {
+        "name": "Mine",
+        "labels": "team=mine",
+        "documentation": "https://example.com/same",
+    }
+    theirs = {"name": "Theirs", "description": "New", "documentation": "https://example.com/same", "deprecated": None}
+    explorer.send("PATCH", GROUP, json=theirs)
     page = refused(explorer, GROUP, form, 409)
-    assert "changed meanwhile" in page.words("main")
-    assert "Stored now: Theirs" in page.words("main")
-    assert "epoch" not in page.words("main"), "a word for machines"
+    words = page.words("main")
+    assert "changed meanwhile" in words
+    assert "epoch" not in words, "a word for machines"
+    said = {
+        str(each.get("id")): " ".join(" ".join(each.itertext()).split())
+        for each in page.all("div")
+        if "stored" in (each.get("class") or "").split()
+    }
+    both = "Somebody else changed it, and so did you: what you entered is in the field."
+    other = "Somebody else changed it, and you did not: the field has what is stored now."
+    was = "When you opened the form"
+    assert said["field-name-stored"] == f"{both} {was} Orders Stored now Theirs"
+    assert said["field-description-stored"] == f"{other} {was} nothing Stored now New"
+    assert said["field-labels-stored"] == f"You changed it; nobody else did. {was} team=checkout"
+    assert said["field-deprecated-stored"] == f"{other} {was} yes Stored now nothing"
+    assert "field-documentation-stored" not in said, "both want the same"
+    again = fields(page)
+    assert (again["name"], again["description"], again["labels"]) == ("Mine", "New", "team=mine")
+    assert "deprecated" not in again
+    assert post(explorer, GROUP, again).status_code == 303
+    found = explorer.get(GROUP).json()
+    assert (found["name"], found["description"], found["labels"]) == ("Mine", "New", {"team": "mine"})
+    assert "deprecated" not in found
+
+
+def test_a_form_of_which_the_beginning_is_not_known_still_overwrites_nothing(explorer: Client) -> None:
+    form = {name: text for name, text in opened(explorer, GROUP).items() if not name.startswith("was.")}
+    explorer.send("PATCH", GROUP, json={"name": "Theirs"})
+    page = refused(explorer, GROUP, form | {"name": "Mine"}, 409)
+    assert "It differs from what is stored now. Stored now Theirs" in page.words("main")
     assert fields(page)["name"] == "Mine"
-    assert post(explorer, GROUP, fields(page)).status_code == 303
-    assert explorer.get(GROUP).json()["name"] == "Mine"
+
+
+def test_a_form_that_comes_back_still_knows_its_beginning(explorer: Client) -> None:
+    form = opened(explorer, GROUP) | {"name": "Mine"}
+    checked = post(explorer, GROUP, form, "check")
+    again = fields(Document(200, checked.headers, checked.text, parse(checked.text)))
+    assert {name: text for name, text in again.items() if name != "token"} == {
+        name: text for name, text in form.items() if name != "token"
+    }
+    explorer.send("PATCH", GROUP, json={"name": "Theirs"})
+    assert "When you opened the form Orders Stored now Theirs" in refused(explorer, GROUP, again, 409).words("main")
 
 
 def test_a_new_version_is_not_made_from_an_old_one(explorer: Client) -> None:

@@ -42,6 +42,15 @@ def test_what_it_refers_to_stands_in_its_place(explorer: Client) -> None:
     assert "What was paid" in tree(show(explorer, f"{SCHEMA}-order"))
 
 
+def test_each_message_type_of_a_document_has_a_tree(explorer: Client) -> None:
+    types = 'syntax = "proto3";\nmessage Order { repeated Line lines = 1; }\nmessage Line { string sku = 1; }\n'
+    store(explorer, "Protobuf/3", types)
+    page = show(explorer, SCHEMA)
+    assert len([each for each in page.all("div") if each.get("class") == "tree"]) == 2
+    assert "Order lines" in tree(page)
+    assert "Line sku string" in tree(page)
+
+
 def test_a_document_of_which_nothing_is_known_has_its_text_alone(explorer: Client) -> None:
     store(explorer, "Own/1", "anything")
     page = show(explorer, SCHEMA)

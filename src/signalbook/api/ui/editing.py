@@ -20,7 +20,7 @@ from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.entities import title_of
-from signalbook.api.ui.forms import Entered, Field, Form, Posted, form_of, shown_field
+from signalbook.api.ui.forms import Entered, Field, Form, Posted, form_of, merged, originals, shown_field
 from signalbook.api.ui.formtokens import FORGED, FormToken, FormTokens
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
@@ -71,6 +71,8 @@ class VerdictContent:
 class EditContent:
     """A form as it was filled in, and what came of it; ``conflict`` says that the entity changed meanwhile.
 
+    ``originals`` are hidden fields, with what was stored when the form was made.
+
     ``impact`` is the page where a document can be tried on what depends on the entity, if this form has a document.
     ``forged`` is why it was not taken, where it came without the right token.
     """
@@ -82,6 +84,7 @@ class EditContent:
     token: str
     made_from: str
     fields: tuple[Field, ...]
+    originals: tuple[tuple[str, str], ...]
     conflict: bool
     verdict: VerdictContent | None
     impact: str
@@ -214,14 +217,16 @@ def _content(
     )
     wrong = {each.field for each in said.problems} if said is not None else set()
     new = xid.kind is Kind.VERSIONS
+    # What a form was made from goes along with it; only who has seen what is stored now may write over it.
+    kept = None if entered is None or conflict else entered
     return EditContent(
         kind=f"{singular} {xid.kind}" if xid.resource_id and not new else singular,
         title=f"New version of {xid.resource_id}" if new else f"Edit {title_of(xid)}",
         xid=str(xid),
         action=f"/-/edit{xid}",
         token=token.text,
-        # Only who has seen what is stored now may write over it.
-        made_from=form.made_from if entered is None or conflict else entered.made_from,
+        made_from=form.made_from if kept is None else kept.made_from,
+        originals=originals(form.fields) if kept is None else _sent(kept),
         fields=tuple(replace(each, wrong=each.id in wrong) for each in shown or form.fields),
         conflict=conflict,
         verdict=said,
@@ -230,10 +235,20 @@ def _content(
 
 
 def _filled(field: Field, entered: Entered, *, conflict: bool) -> Field:
-    """A field with what was entered, and what is stored now beside it."""
-    text = entered.text(field)
-    stored = field.value[:_STORED] if conflict and text != field.value else None
-    return replace(field, value=shown_field(text), stored=stored)
+    """A field with what was entered, and beside it what is stored now where that is something else."""
+    if not conflict:
+        return replace(field, value=shown_field(entered.text(field)))
+    found = merged(field, entered)
+    said = found.conflict
+    if said is None:
+        return found
+    was = None if said.was is None else said.was[:_STORED]
+    return replace(found, conflict=replace(said, was=was, stored=said.stored[:_STORED]))
+
+
+def _sent(entered: Entered) -> tuple[tuple[str, str], ...]:
+    """The hidden fields of a form that comes back as it was sent."""
+    return originals(Field(name=name, label="", value=shown_field(text)) for name, text in entered.was.items())
 
 
 def _verdict(verdict: Verdict, form: Form, *, saving: bool) -> VerdictContent:

@@ -6,8 +6,8 @@ then, nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import msgspec
@@ -27,10 +27,13 @@ from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.xid import Kind, Xid
 
-_FIELDS: Final = 40
+_FIELDS: Final = 80
 _LINE: Final = 15_000
 _CODE: Final = 60_000
 """Bytes of what a form begins with, so that its page stays small; what is longer is not edited here."""
+_ORIGINALS: Final = 40_000
+"""Bytes of a page for what a form was made from, so that a conflict can tell it; where it is more, none is kept."""
+_WAS: Final = "was."
 _LINES: Final = {"name": "Name", "documentation": "Documentation, a URL"}
 _DEPRECATED: Final = {
     "effective": "Deprecated from, a time such as 2030-01-31T00:00:00Z",
@@ -46,7 +49,7 @@ _TOO_LONG: Final = "It is too long, or no text, and is not shown here"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field. ``kind`` is line, text, code, mark or choice; ``stored`` is what is there now where that differs."""
+    """One field. ``kind`` is line, text, code, mark or choice; ``conflict`` says what happened to it meanwhile."""
 
     name: str
     label: str
@@ -54,7 +57,7 @@ class Field:
     kind: str = "line"
     hint: str = ""
     choices: tuple[tuple[str, str], ...] = ()
-    stored: str | None = None
+    conflict: FieldConflict | None = None
     wrong: bool = False
 
     @property
@@ -64,10 +67,24 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FieldConflict:
+    """What was stored when a form was opened (None where that is not known), and what is stored now.
+
+    ``mine`` says that whoever filled in the form changed the field, ``theirs`` that it was changed meanwhile.
+    """
+
+    was: str | None
+    stored: str
+    mine: bool
+    theirs: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entered:
-    """What somebody sent: the texts of the fields, and what the form was made from."""
+    """What somebody sent: the texts of the fields, and what the form was made from, by field as far as it is known."""
 
     values: Mapping[str, str]
+    was: Mapping[str, str]
     made_from: str
     token: str
     checks: bool
@@ -78,12 +95,32 @@ class Entered:
         given = form_fields(body, request, most=_FIELDS)
         # Browsers end lines with CR LF, whatever was there.
         values = {name: text.replace("\r\n", "\n") for name, text in given.items()}
-        made_from, token = values.pop("made-from", ""), values.pop("token", "")
-        return cls(values=values, made_from=made_from, token=token, checks=values.pop("do", "") != "save")
+        made_from, token, checks = values.pop("made-from", ""), values.pop("token", ""), values.pop("do", "") != "save"
+        was = {name.removeprefix(_WAS): text for name, text in values.items() if name.startswith(_WAS)}
+        entered = {name: text for name, text in values.items() if not name.startswith(_WAS)}
+        return cls(values=entered, was=was, made_from=made_from, token=token, checks=checks)
 
     def text(self, field: Field) -> str:
         """What it has for a field. A mark that is not set is not sent."""
         return self.values.get(field.name, "" if field.kind == "mark" else field.value)
+
+
+def merged(field: Field, entered: Entered) -> Field:
+    """A field of a form whose entity was changed meanwhile: what was entered, or what is stored if nothing was.
+
+    ``field`` is as it is stored now.
+    """
+    text, was = entered.text(field), entered.was.get(field.name)
+    if text == field.value:
+        return field
+    conflict = FieldConflict(was=was, stored=field.value, mine=text != was, theirs=field.value != was)
+    return replace(field, value=shown_field(text) if conflict.mine else field.value, conflict=conflict)
+
+
+def originals(fields: Iterable[Field]) -> tuple[tuple[str, str], ...]:
+    """What a form is made from, as hidden fields: names and texts; nothing if it is too much for a page."""
+    found = tuple((f"{_WAS}{each.name}", each.value) for each in fields)
+    return found if sum(len(escape(text).encode("utf-8", "replace")) for _, text in found) <= _ORIGINALS else ()
 
 
 class Form(Protocol):

@@ -11,7 +11,9 @@ from signalbook.api.ui.definitions import RegistryDefinitions
 from signalbook.api.ui.entities import EntityContent, entity_content
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
 from signalbook.engine.read.view import View
-from signalbook.formats.tree import Described, SchemaNode
+from signalbook.formats.base import SchemaError, find
+from signalbook.formats.compatibility import SchemaText
+from signalbook.formats.tree import Described, Manifold, SchemaNode
 from signalbook.messages.definitions.schemas import ContractSchemas
 from signalbook.messages.message import Reason
 from signalbook.values import Finding
@@ -24,6 +26,7 @@ TREE_BYTES: Final = 80_000
 """Bytes of a page that a tree takes at most."""
 _LONGEST: Final = 400
 _MOST_FINDINGS: Final = 20
+_MOST_TYPES: Final = 50
 _SECONDS: Final = 3.0
 _NODE_BYTES: Final = 150
 _PAGE_BYTES: Final = 140_000
@@ -32,9 +35,9 @@ _PAGE_BYTES: Final = 140_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldsContent:
-    """What a document describes, as a tree; or why there is none, in ``missing``."""
+    """What a document describes, as a tree for each of its types; or why there is none, in ``missing``."""
 
-    tree: SchemaNode | None = None
+    trees: tuple[SchemaNode, ...] = ()
     missing: tuple[str, ...] = ()
 
 
@@ -68,19 +71,44 @@ def too_large(what: str) -> str:
 
 
 def _fields(view: View, request: UIRequest, xid: Xid, room: int) -> FieldsContent | None:
-    schemas = ContractSchemas(RegistryDefinitions(view=view, root=request.base_url).schema)
+    definitions = RegistryDefinitions(view=view, root=request.base_url)
+    schemas = ContractSchemas(definitions.schema)
     try:
         with bounded().on_the_spot():
             use = schemas.of_definition({"dataschemaxid": str(xid)})
-            schema: object = use.schema
-            tree = schema.tree() if isinstance(schema, Described) else None
+            several = _types(definitions, xid) if any(each.rule == "link" for each in use.findings) else ()
+            uses = [schemas.of_definition({"dataschemaxid": f"{xid}#{name}"}) for name in several] or [use]
+            trees = [tree for each in uses if (tree := _tree(each.schema)) is not None]
     except (TooComplex, OutOfTime):
         return FieldsContent(missing=(too_large("It and the schemas that it uses have"),))
-    if tree is not None:
-        return FieldsContent(tree=fitting(tree, [room]))
+    if trees:
+        left = [room]
+        return FieldsContent(trees=tuple(fitting(each, left) for each in trees if left[0] > 0))
     if use.reason is Reason.CONTRACT_UNAVAILABLE:
         return FieldsContent(missing=tuple(words(each) for each in use.findings[:_MOST_FINDINGS]))
     return None
+
+
+def _types(definitions: RegistryDefinitions, xid: Xid) -> tuple[str, ...]:
+    """The names of the types in a document that has several."""
+
+    def content(name: str) -> bytes | None:
+        found = definitions.schema(name)
+        return None if found is None else found.content
+
+    document = definitions.schema(str(xid))
+    known: object = None if document is None else find(document.format)
+    if document is None or not isinstance(known, Manifold):
+        return ()
+    text = SchemaText(document=document.content, format=document.format, resolve=content)
+    try:
+        return known.message_types(text)[:_MOST_TYPES]
+    except SchemaError:
+        return ()
+
+
+def _tree(schema: object) -> SchemaNode | None:
+    return schema.tree() if isinstance(schema, Described) else None
 
 
 def fitting(node: SchemaNode, room: list[int]) -> SchemaNode:
