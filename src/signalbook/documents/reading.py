@@ -98,7 +98,7 @@ def files_of(folder: Path) -> list[Path]:
     its own. Raises ``DocumentError`` if there are none.
     """
     files = files_in(folder, SUFFIXES)
-    files = [path for path in files if path.name.endswith(NAMED)] or files
+    files = [path for path in files if path.name.endswith(NAMED)] or files or files_in(folder, (".avdl",))
     if not files:
         if not folder.exists():
             raise DocumentError(f"{folder} does not exist")

@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from signalbook.documents import avroidl
 from signalbook.documents.conversion import convert
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import aim, collections, entities
@@ -137,6 +138,9 @@ def parse_source(
 
     A document of another standard becomes one of a registry; with ``files`` it may name files beside it.
     """
+    if PurePath(name.partition("?")[0]).suffix.lower() == avroidl.SUFFIX:
+        path = PurePath(name.partition("?")[0])
+        return _avro_idl(Path(path.name), data, label or path.name, root=None, max_bytes=0)
     try:
         document, repairs = parse_document(
             data, name=name, media_type=media_type, lenient=lenient, max_depth=max_depth, label=label
@@ -168,6 +172,8 @@ def source_of(
     """The same out of what was read of the file."""
     # In a folder there may be several of a name.
     label = "" if root is None else path.relative_to(root).as_posix()
+    if path.suffix.lower() == avroidl.SUFFIX:
+        return _avro_idl(path, data, label or path.name, root=root or path.parent, max_bytes=max_bytes - len(data))
     source = parse_source(data, name=str(path), lenient=lenient, label=label, files=True)
     try:
         files = attach(source.document, beside=path, root=root or path.parent, max_bytes=max_bytes)
@@ -176,11 +182,34 @@ def source_of(
     return replace(source, files=files)
 
 
+def _avro_idl(path: Path, data: bytes, source: str, *, root: Path | None, max_bytes: int) -> SourceDocument:
+    """A file of Avro IDL, with what it imports below ``root``; without one it may import nothing."""
+    left = max_bytes
+
+    def open_import(beside: Path, name: str) -> tuple[Path, bytes]:
+        nonlocal left
+        if root is None or PurePath(name).is_absolute() or urlsplit(name).scheme:
+            raise DocumentError(f"{name} is no file beside it, and was not fetched")
+        file = _within(root, beside.parent / name, name)
+        content = _file_content(file, left, name)
+        left -= len(content)
+        return file, content
+
+    try:
+        document, repairs, files = avroidl.convert_avro_idl(
+            data, path=path, source=source, open=None if root is None else open_import
+        )
+    except DocumentError as error:
+        raise DocumentError(f"{path}: {error}") from None
+    return SourceDocument(name=str(path), document=document, repairs=repairs, files=files)
+
+
 def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYTES) -> list[SourceDocument]:
     """The documents in a folder and below, by path. Files that a document names are none themselves.
 
-    A folder of ``.proto`` files alone is one document, called as the folder is (``protofiles``). Raises
-    ``DocumentError`` for the first that cannot be read, and for a folder without any.
+    A folder of ``.proto`` files alone is one document, called as the folder is (``protofiles``); of Avro IDL
+    (``.avdl``), in a folder without ``.json`` and ``.yaml`` files, each is one. Raises ``DocumentError`` for the first
+    that cannot be read, and for a folder without any.
     """
     sources: dict[Path, SourceDocument] = {}
     errors: dict[Path, DocumentError] = {}

@@ -1,0 +1,614 @@
+"""Avro IDL, protocols and the schema syntax of 1.12, as the schemas of its named types.
+
+Each schema stands alone: a type that it refers to is defined where it is first used.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any, Final, NoReturn
+
+from signalbook.documents.errors import DocumentError, Repair, line_of
+from signalbook.documents.references import FreeIds, id_of, labelled
+from signalbook.values import JSON, MAX_DEPTH, JSONError, JSONObject, parse_json
+
+SUFFIX: Final = ".avdl"
+Open = Callable[[Path, str], tuple[Path, bytes]]
+"""Opens what a file imports: the file, and the name in it, to the file that is meant and its bytes."""
+_FORMAT: Final = "Avro/1.11"
+_MAX_VALUES: Final = 1_000_000
+"""Values of all schemas together: types that share others are copied into each."""
+_MAX_NESTED: Final = MAX_DEPTH - 8
+"""Levels of a schema: it is a part of a document that has a few itself."""
+_MAX_FILES: Final = 1000
+_NAME: Final = r"(?:`[^\W\d]\w*`|[^\W\d]\w*)"
+_TOKEN: Final = re.compile(
+    rf"""(?P<skip>\s++|//[^\n\r]*+|/\*(?!\*)(?:.*?)\*/|/\*\*/)|(?P<doc>/\*\*.*?\*/)
+    |(?P<string>"(?:[^"\\\n\r]|\\.)*+"|'(?:[^'\\\n\r]|\\.)*+')
+    |(?P<number>[+-]?(?:NaN|Infinity)\b|-?0[xX][0-9a-fA-F]++[lL]?|[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[lLfFdD]?)
+    |(?P<name>{_NAME}(?:[.-]{_NAME})*+)|(?P<mark>[][(){{}}<>:;,@=?])""",
+    re.DOTALL | re.VERBOSE,
+)
+_ESCAPE: Final = re.compile(r'\\([0-3]?[0-7]{1,2}|.)|"', re.DOTALL)
+_LOGICAL: Final[dict[str, JSONObject]] = {
+    "date": {"type": "int", "logicalType": "date"},
+    "time_ms": {"type": "int", "logicalType": "time-millis"},
+    "timestamp_ms": {"type": "long", "logicalType": "timestamp-millis"},
+    "local_timestamp_ms": {"type": "long", "logicalType": "local-timestamp-millis"},
+    "uuid": {"type": "string", "logicalType": "uuid"},
+}
+_PRIMITIVE: Final = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string", "null"})
+_NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
+_ABSENT: Final = object()
+
+
+class _TooDeepError(DocumentError):
+    """A type that no document can have, with all that it refers to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Token:
+    kind: str
+    text: str
+    line: int
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reference:
+    """A type by its name, which may be defined later; ``place`` is where it is named."""
+
+    name: str
+    namespace: str
+    place: str = field(compare=False)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Types:
+    """What all files together define: named types by their full names."""
+
+    open: Open | None
+    types: dict[str, JSONObject] = field(default_factory=dict)
+    main: list[tuple[str, Any, str]] = field(default_factory=list)
+    files: set[Path] = field(default_factory=set)
+    repairs: list[Repair] = field(default_factory=list)
+    values: int = 0
+
+    def add(self, name: str, body: JSONObject, place: str) -> None:
+        """Raises ``DocumentError`` if there is another one of this name."""
+        if self.types.setdefault(name, body) != body:
+            raise DocumentError(f"{place}: there are two types called {name}")
+
+    def find(self, reference: _Reference) -> str:
+        """The full name that is meant."""
+        own = _full(reference.name, reference.namespace)
+        found = own if own in self.types else reference.name
+        if found not in self.types:
+            raise DocumentError(f"{reference.place}: there is no type {reference.name}")
+        return found
+
+    def standing(self, value: Any, seen: set[str], depth: int) -> JSON:
+        """``value`` with each type defined where it is first named."""
+        self.values += 1
+        if self.values > _MAX_VALUES:
+            raise DocumentError(f"its types, put where they are used, make more than {_MAX_VALUES} values: split it")
+        if depth > _MAX_NESTED:
+            raise _TooDeepError(f"its types are nested deeper than {_MAX_NESTED} levels")
+        if isinstance(value, _Reference):
+            name = self.find(value)
+            if name in seen:
+                return name
+            seen.add(name)
+            return self.standing(self.types[name], seen, depth)
+        if isinstance(value, dict):
+            return {key: self.standing(each, seen, depth + 1) for key, each in value.items()}
+        return [self.standing(each, seen, depth + 1) for each in value] if isinstance(value, list) else value
+
+
+def convert_avro_idl(
+    data: bytes, *, path: Path, source: str, open: Open | None
+) -> tuple[JSONObject, tuple[Repair, ...], tuple[Path, ...]]:
+    """The schemas in a file, what was lost, and the files that it imports; ``source`` is its name.
+
+    Without ``open`` it may import none. Raises ``DocumentError`` with the line of what is wrong.
+    """
+    types = _Types(open=open)
+    _read(types, data, path)
+    stem = id_of(PurePath(path.name).stem, "avro")
+    wanted = [(*_split(name), _Reference(name=name, namespace="", place="")) for name in sorted(types.types)]
+    wanted += [(namespace, stem, value) for namespace, value, _ in types.main if not isinstance(value, _Reference)]
+    groups: JSONObject = {}
+    ids: dict[str, FreeIds] = {}
+    for namespace, name, value in wanted:
+        group = id_of(namespace, stem)
+        key = ids.setdefault(group, FreeIds()).free(name, "schema")
+        if key != name:
+            types.repairs.append(Repair(message=f"the schema of {name} is called {key}", path=f"/{group}", rule="AV-5"))
+        try:
+            body = {"format": _FORMAT, "schema": types.standing(value, set(), 0)}
+        except _TooDeepError as error:
+            types.repairs.append(Repair(message=f"left out {name}: {error}", path=f"/{group}", rule="AV-6"))
+            continue
+        groups.setdefault(group, {"schemas": {}})["schemas"][key] = body
+    for _, value, _ in types.main:
+        if isinstance(value, _Reference):
+            types.find(value)
+    if not groups:
+        raise DocumentError("it has no types, and so nothing to make schemas of")
+    repairs = tuple(dict.fromkeys(types.repairs))
+    return labelled({"schemagroups": groups}, repairs, source), repairs, tuple(sorted(types.files - {path.resolve()}))
+
+
+def _read(types: _Types, data: bytes, path: Path) -> None:
+    """Read a file once, however often it is imported."""
+    if path.resolve() in types.files:
+        return
+    types.files.add(path.resolve())
+    if len(types.files) > _MAX_FILES:
+        raise DocumentError(f"{path.name}: more than {_MAX_FILES} files are imported")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"{path.name}: not UTF-8 text (byte {error.start})") from None
+    if path.suffix.lower() == SUFFIX:
+        _Parser(types, text, path).file()
+        return
+    try:
+        document = parse_json(text)
+    except JSONError as error:
+        raise DocumentError(f"{path.name}: {error}") from None
+    _take_json(types, document, path)
+
+
+def _take_json(types: _Types, document: JSON, path: Path) -> None:
+    """The types of an imported schema (``.avsc``) or protocol (``.avpr``)."""
+    if isinstance(document, dict) and "protocol" in document:
+        namespace = str(document.get("namespace") or _split(str(document["protocol"]))[0])
+        listed = document.get("types")
+        for each in listed if isinstance(listed, list) else ():
+            _registered(types, each, namespace, path.name)
+    else:
+        _registered(types, document, "", path.name)
+
+
+def _registered(types: _Types, value: JSON, namespace: str, place: str) -> Any:
+    """A schema in JSON with references for named types, which are registered."""
+    if isinstance(value, list):
+        return [_registered(types, each, namespace, place) for each in value]
+    if isinstance(value, str):
+        return value if value in _PRIMITIVE else _Reference(name=value, namespace=namespace, place=place)
+    if not isinstance(value, dict):
+        raise DocumentError(f"{place}: a schema is an object, a list or a name")
+    kind = value.get("type")
+    if not isinstance(kind, str) or kind not in _NAMED:
+        parts = [name for name in ("type", "items", "values") if name in value and value[name] not in ("array", "map")]
+        return {**value, **{name: _registered(types, value[name], namespace, place) for name in parts}}
+    name = value.get("name")
+    if not isinstance(name, str):
+        raise DocumentError(f"{place}: a {kind} has no name")
+    stated = value.get("namespace")
+    full = _full(name, stated if isinstance(stated, str) else namespace)
+    own = _split(full)[0]
+    made = {key: each for key, each in value.items() if key not in ("name", "namespace", "type", "fields")}
+    if kind in ("record", "error"):
+        fields = value.get("fields")
+        if not isinstance(fields, list) or not all(isinstance(each, dict) and "type" in each for each in fields):
+            raise DocumentError(f"{place}: the fields of {full} are no list of objects with a type")
+        made["fields"] = [{**each, "type": _registered(types, each["type"], own, place)} for each in fields]
+    types.add(full, _definition(kind, full, made), place)
+    return _Reference(name=full, namespace="", place=place)
+
+
+def _definition(kind: str, full: str, members: JSONObject) -> JSONObject:
+    namespace, name = _split(full)
+    head = {"type": "record" if kind == "error" else kind, "name": name}
+    return {**head, **({"namespace": namespace} if namespace else {}), **members}
+
+
+def _full(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _split(full: str) -> tuple[str, str]:
+    """Namespace and name."""
+    namespace, _, name = full.rpartition(".")
+    return namespace, name
+
+
+class _Parser:
+    """Reads one file into ``types``; the grammar is that of Avro 1.12."""
+
+    def __init__(self, types: _Types, text: str, path: Path) -> None:
+        self._types = types
+        self._imported = str(path) if len(types.files) > 1 else ""
+        self._text = text
+        self._path = path
+        self._at = 0
+        self._line = 1
+        self._counted = 0
+        self._depth = 0
+        self._namespace = ""
+        self._next = self._scan()
+
+    def file(self) -> None:
+        """A protocol, or the schema syntax."""
+        if self._is("namespace") or self._is("schema") or self._is("import"):
+            self._schema_syntax()
+            return
+        first, properties = self._next, self._properties()
+        if self._is("protocol"):
+            self._protocol(first, properties)
+        else:
+            self._schema_syntax(first, properties)
+
+    def _protocol(self, first: _Token, properties: JSONObject) -> None:
+        self._take()
+        name = self._name()
+        self._namespace = str(properties.pop("namespace", "") or _split(name)[0])
+        lost = sorted([*properties, *(["its description"] if first.doc else [])])
+        if lost:
+            self._report(first, f"left out {', '.join(lost)} of the protocol {name}: there are schemas only")
+        self._expect("{")
+        messages: list[str] = []
+        while not self._is("}"):
+            if self._is("import"):
+                self._import()
+                continue
+            declared, own = self._next, self._properties()
+            if not self._declaration(declared, own):
+                messages.append(self._message())
+        self._take()
+        if messages:
+            shown = ", ".join(messages[:3]) + (f" and {len(messages) - 3} more" if len(messages) > 3 else "")
+            self._report(first, f"left out the messages {shown} of the protocol {name}: they are calls")
+        self._end()
+
+    def _schema_syntax(self, first: _Token | None = None, properties: JSONObject | None = None) -> None:
+        if first is None and self._is("namespace"):
+            self._take()
+            self._namespace = self._name()
+            self._expect(";")
+        while self._next.kind != "end":
+            if first is None and self._is("import"):
+                self._import()
+            elif first is None and self._is("schema"):
+                token = self._take()
+                self._types.main.append((self._namespace, self._type(), self._place(token)))
+                self._expect(";")
+            else:
+                declared, own = first or self._next, self._properties() if properties is None else properties
+                first, properties = None, None
+                if not self._declaration(declared, own):
+                    self._fail("a record, enum, fixed, schema or import is expected")
+
+    def _declaration(self, first: _Token, properties: JSONObject) -> bool:
+        """A named type, if there is one here."""
+        kind = self._next.text if self._next.kind == "name" else ""
+        if kind not in _NAMED:
+            return False
+        self._take()
+        stated = properties.pop("namespace", None)
+        full = _full(self._name(), stated if isinstance(stated, str) else self._namespace)
+        outer, self._namespace = self._namespace, _split(full)[0]
+        members: JSONObject = {"doc": first.doc} if first.doc else {}
+        members |= properties
+        if kind == "fixed":
+            self._expect("(")
+            members["size"] = self._integer()
+            self._expect(")")
+            self._expect(";")
+        elif kind == "enum":
+            members |= self._symbols()
+        else:
+            members["fields"] = self._fields()
+        self._namespace = outer
+        self._types.add(full, _definition(kind, full, members), self._place(first))
+        return True
+
+    def _symbols(self) -> JSONObject:
+        self._expect("{")
+        symbols: list[str] = []
+        while not self._is("}"):
+            symbols += self._symbol()
+            if not self._is("}"):
+                self._expect(",")
+        self._take()
+        if not self._is("="):
+            return {"symbols": symbols}
+        self._take()
+        default = self._name()
+        self._expect(";")
+        return {"symbols": symbols, "default": default}
+
+    def _symbol(self) -> list[str]:
+        token, properties = self._next, self._properties()
+        name = self._name()
+        if properties:
+            self._report(token, f"left out {', '.join(sorted(properties))} of the symbol {name}: it is but a name")
+        return [name]
+
+    def _fields(self) -> list[JSONObject]:
+        self._expect("{")
+        fields: list[JSONObject] = []
+        while not self._is("}"):
+            doc, kind = self._next.doc, self._type()
+            while True:
+                fields.append(self._field(kind, doc))
+                if not self._is(","):
+                    break
+                self._take()
+            self._expect(";")
+        self._take()
+        return fields
+
+    def _field(self, kind: Any, doc: str) -> JSONObject:
+        doc = self._next.doc or doc
+        token, properties = self._next, self._properties()
+        made: JSONObject = {"name": self._name(), "type": kind, **({"doc": doc} if doc else {})}
+        if self._is("="):
+            self._take()
+            default = self._json()
+            if default is _ABSENT:
+                self._report(token, f"left out the default of {made['name']}: JSON has no such number")
+            else:
+                made["default"] = default
+                # An optional type has null first, unless its default is something else.
+                if isinstance(kind, _Optional):
+                    made["type"] = list(kind) if default is None else list(reversed(kind))
+        return {**made, **properties}
+
+    def _message(self) -> str:
+        """Pass over a message, and return its name."""
+        if self._is("void"):
+            self._take()
+        else:
+            self._type()
+        name = self._name()
+        self._expect("(")
+        while not self._is(")"):
+            self._type()
+            self._field("null", "")
+            if not self._is(")"):
+                self._expect(",")
+        self._take()
+        while not self._is(";"):
+            if not (self._is("oneway") or self._is("throws") or self._is(",") or self._next.kind == "name"):
+                self._fail("; is expected")
+            self._take()
+        self._take()
+        return name
+
+    def _type(self) -> Any:
+        self._depth += 1
+        if self._depth > _MAX_NESTED:
+            self._fail(f"types are nested deeper than {_MAX_NESTED} levels")
+        properties, token = self._properties(), self._next
+        made = self._bare_type()
+        self._depth -= 1
+        if not properties:
+            return made
+        if isinstance(made, _Optional):
+            return _Optional(_with(each, properties) for each in made)
+        if isinstance(made, _Reference | list):
+            self._fail("a union or a type that is defined elsewhere has no annotations", token)
+        return _with(made, properties)
+
+    def _bare_type(self) -> Any:
+        token = self._take()
+        if token.kind != "name":
+            self._fail("a type is expected", token)
+        match token.text:
+            case "array" | "map" if self._is("<"):
+                self._take()
+                inner = self._type()
+                self._expect(">")
+                return {"type": token.text, "items" if token.text == "array" else "values": inner}
+            case "union" if self._is("{"):
+                return self._union()
+        made = self._scalar(token)
+        if self._is("?"):
+            self._take()
+            return _Optional(["null", made])
+        return made
+
+    def _union(self) -> list[Any]:
+        self._take()
+        branches = [self._type()]
+        while self._is(","):
+            self._take()
+            branches.append(self._type())
+        self._expect("}")
+        return branches
+
+    def _scalar(self, token: _Token) -> Any:
+        if token.text in _PRIMITIVE:
+            return token.text
+        if token.text in _LOGICAL:
+            return dict(_LOGICAL[token.text])
+        if token.text == "decimal" and self._is("("):
+            self._take()
+            made = {"type": "bytes", "logicalType": "decimal", "precision": self._integer()}
+            if self._is(","):
+                self._take()
+                made["scale"] = self._integer()
+            self._expect(")")
+            return made
+        return _Reference(name=_unquoted(token.text), namespace=self._namespace, place=self._place(token))
+
+    def _import(self) -> None:
+        self._take()
+        kind = self._take()
+        if kind.text not in ("idl", "schema", "protocol"):
+            self._fail("idl, schema or protocol is expected", kind)
+        name = self._take()
+        if name.kind != "string":
+            self._fail("the name of a file, in quotes, is expected", name)
+        self._expect(";")
+        if self._types.open is None:
+            self._fail(f"it imports {name.text}: give the file, or the folder that it is in, by its path", name)
+        wanted = self._string(name)
+        try:
+            file, data = self._types.open(self._path, wanted)
+        except DocumentError as error:
+            raise DocumentError(f"{self._place(name)}: {error}") from None
+        if (file.suffix.lower() == SUFFIX) != (kind.text == "idl"):
+            self._fail(f"{wanted} is imported as {kind.text}, and does not look like it by its name", name)
+        _read(self._types, data, file)
+
+    def _properties(self) -> JSONObject:
+        found: JSONObject = {}
+        while self._is("@"):
+            self._take()
+            name = self._name()
+            self._expect("(")
+            value = self._json()
+            self._expect(")")
+            found |= {} if value is _ABSENT else {name: value}
+        return found
+
+    def _json(self) -> Any:
+        """A value, ``_ABSENT`` for a number that JSON has no form for."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self._fail(f"nested deeper than {MAX_DEPTH} levels")
+        made = self._json_value(self._take())
+        self._depth -= 1
+        return made
+
+    def _json_value(self, token: _Token) -> Any:
+        match token.kind, token.text:
+            case "string", _:
+                return self._string(token)
+            case "number", _:
+                return self._number(token)
+            case "name", "true" | "false" | "null":
+                return {"true": True, "false": False, "null": None}[token.text]
+            case "mark", "[":
+                return self._elements("]", self._json)
+            case "mark", "{":
+                return dict(self._elements("}", self._pair))
+        return self._fail("a value in JSON is expected", token)
+
+    def _elements(self, end: str, read: Callable[[], Any]) -> list[Any]:
+        found: list[Any] = []
+        while not self._is(end):
+            found.append(read())
+            if not self._is(end):
+                self._expect(",")
+        self._take()
+        return found
+
+    def _pair(self) -> tuple[str, Any]:
+        key = self._take()
+        if key.kind != "string":
+            self._fail("a name in quotes is expected", key)
+        self._expect(":")
+        return self._string(key), self._json()
+
+    def _string(self, token: _Token) -> str:
+        try:
+            return str(json.loads(f'"{_ESCAPE.sub(_escaped, token.text[1:-1])}"', strict=False))
+        except json.JSONDecodeError as error:
+            return self._fail(f"a string with a fault: {error.msg}", token)
+
+    def _number(self, token: _Token) -> Any:
+        text = token.text.lower()
+        if "nan" in text or "inf" in text:
+            return _ABSENT
+        if re.fullmatch(r"[+-]?(0x[0-9a-f]+|[0-9]+)l?", text):
+            return self._whole(token)
+        value = float(text.rstrip("fdl"))
+        return _ABSENT if value in (float("inf"), float("-inf")) else value
+
+    def _whole(self, token: _Token) -> int:
+        text = token.text.lower().rstrip("l")
+        if token.kind != "number" or not re.fullmatch(r"[+-]?(0x[0-9a-f]{1,16}|[0-9]{1,19})", text):
+            self._fail("a whole number is expected", token)
+        digits = text.lstrip("+-")
+        value = int(digits, 16 if "x" in digits else 8 if re.fullmatch(r"0[0-7]+", digits) else 10)
+        return -value if text[0] == "-" else value
+
+    def _integer(self) -> int:
+        return self._whole(self._take())
+
+    def _name(self) -> str:
+        token = self._take()
+        if token.kind != "name":
+            self._fail("a name is expected", token)
+        return _unquoted(token.text)
+
+    def _is(self, text: str) -> bool:
+        return self._next.text == text and self._next.kind in ("name", "mark")
+
+    def _expect(self, text: str) -> None:
+        token = self._take()
+        if token.text != text or token.kind == "string":
+            self._fail(f"{text} is expected", token)
+
+    def _take(self) -> _Token:
+        token = self._next
+        self._next = self._scan()
+        return token
+
+    def _end(self) -> None:
+        if self._next.kind != "end":
+            self._fail("the file ends here, behind the protocol, and not with more")
+
+    def _scan(self) -> _Token:
+        doc = ""
+        while self._at < len(self._text) and self._text[self._at] != "\x1a":
+            found = _TOKEN.match(self._text, self._at)
+            self._line += self._text.count("\n", self._counted, self._at)
+            self._counted = self._at
+            if found is None:
+                shown = self._text[self._at : self._at + 20].split("\n")[0]
+                raise DocumentError(f"{self._path.name}: line {self._line}: {shown!r} is nothing of Avro IDL")
+            self._at = found.end()
+            if found.lastgroup == "doc":
+                doc = _plain_doc(found[0])
+            elif found.lastgroup != "skip":
+                return _Token(kind=str(found.lastgroup), text=found[0], line=self._line, doc=doc)
+        return _Token(kind="end", text="", line=line_of(self._text, len(self._text.rstrip())))
+
+    def _place(self, token: _Token) -> str:
+        return f"{self._path.name}: line {token.line}"
+
+    def _report(self, token: _Token, message: str) -> None:
+        self._types.repairs.append(Repair(message=message, line=token.line, rule="AV-2", file=self._imported))
+
+    def _fail(self, message: str, token: _Token | None = None) -> NoReturn:
+        token = token or self._next
+        found = f", not {token.text[:40]!r}" if token.text and message.endswith("expected") else ""
+        raise DocumentError(f"{self._place(token)}: {message}{found}")
+
+
+class _Optional(list[Any]):
+    """A type with a question mark: a union with null, which is first unless a default says otherwise."""
+
+
+def _with(kind: Any, properties: JSONObject) -> Any:
+    if kind == "null" or isinstance(kind, _Reference):
+        return kind
+    return {**(kind if isinstance(kind, dict) else {"type": kind}), **properties}
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """An escape of Java as one of JSON."""
+    given = found[1] or ""
+    if given.isdecimal():
+        return f"\\u{int(given, 8):04x}"
+    return '\\"' if found[0] == '"' else "'" if given == "'" else found[0]
+
+
+def _unquoted(name: str) -> str:
+    return name.replace("`", "")
+
+
+def _plain_doc(comment: str) -> str:
+    """The text of a comment, without the stars at the beginnings of its lines."""
+    lines = [re.sub(r"^\s*\*? ?", "", line) for line in comment[3:-2].strip().split("\n")]
+    return "\n".join(line.rstrip() for line in lines).strip()
