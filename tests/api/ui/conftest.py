@@ -78,6 +78,8 @@ PATHS = (
     "/-/edit/messagegroups/shop",
     "/-/edit/messagegroups/shop/messages/placed/meta",
     "/-/edit/schemagroups/shop/schemas/order/versions",
+    "/-/edit/endpoints",
+    "/-/edit/schemagroups/shop/schemas",
     "/-/compare?of=/schemagroups/shop/schemas/order&old=1&new=2",
     "/-/compare?of=/schemagroups/shop/schemas/order&old=1&new=2&text=sides",
     "/-/compare?of=/schemagroups/shop/schemas/row",

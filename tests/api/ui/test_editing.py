@@ -292,8 +292,127 @@ def test_attributes_become_a_new_version_of_a_message(explorer: Client) -> None:
     assert found["labels"] == {"pii": "yes", "empty": ""}
 
 
+def test_a_group_is_made(explorer: Client) -> None:
+    """Of any type of the model; what it needs that has no field is asked for as JSON."""
+    assert show(explorer, "/messagegroups").links()["New messagegroup"] == "/ui/-/edit/messagegroups"
+    form = opened(explorer, "/messagegroups") | {"id": "paid", "name": "Paid", "labels": "team=x"}
+    answer = post(explorer, "/messagegroups", form)
+    assert (answer.status_code, answer.headers["location"]) == (303, "http://r.example/ui/messagegroups/paid")
+    found = explorer.get("/messagegroups/paid").json()
+    assert (found["name"], found["labels"], found["epoch"]) == ("Paid", {"team": "x"}, 1)
+    assert "description" not in found
+    form = opened(explorer, "/endpoints") | {"id": "new"}
+    page = refused(explorer, "/endpoints", form | {"attributes": '{"usage": 1}'}, 400)
+    (wrong,) = [each.get("name") for each in page.all("textarea") if each.get("aria-invalid")]
+    assert wrong == "attributes"
+    assert post(explorer, "/endpoints", form | {"attributes": '{"usage": ["consumer"]}'}).status_code == 303
+    assert explorer.get("/endpoints/new").json()["usage"] == ["consumer"]
+
+
+def test_what_the_model_needs_is_asked_for(store: Store, serve: Serve) -> None:
+    client = serve(store)
+    boxes = {"singular": "box", "attributes": {"size": {"type": "integer", "required": True}}}
+    assert client.put("/modelsource", {"groups": {"boxes": boxes}}).is_success
+    assert "It needs size (integer)." in show(client, "/-/edit/boxes").words("main")
+    form = opened(client, "/boxes") | {"id": "b"}
+    page = refused(client, "/boxes", form, 400)
+    assert [each.get("name") for each in page.all("textarea") if each.get("aria-invalid")] == ["attributes"]
+    assert post(client, "/boxes", form | {"attributes": '{"size": 3}'}).status_code == 303
+    assert client.get("/boxes/b").json()["size"] == 3
+
+
+def test_a_schema_is_made_with_its_first_version(explorer: Client) -> None:
+    path = "/schemagroups/shop/schemas"
+    links = show(explorer, "/schemagroups/shop").links()
+    assert links["New schema"] == show(explorer, path).links()["New schema"] == f"/ui/-/edit{path}"
+    document = '{"type": "object"}\r\n'
+    form = opened(explorer, path) | {"id": "paid", "versionid": "v1", "name": "Paid", "document": document}
+    form |= {"format": "JsonSchema/draft-07", "contenttype": "application/json"}
+    checked = post(explorer, path, form, "check")
+    assert "created /schemagroups/shop/schemas/paid/versions/v1" in checked.text
+    assert explorer.get(f"{path}/paid").status_code == 404
+    assert post(explorer, path, form).status_code == 303
+    assert explorer.get(f"{path}/paid").text == '{"type": "object"}\n'
+    found = explorer.get(f"{path}/paid$details").json()
+    assert (found["versionid"], found["name"], found["format"]) == ("v1", "Paid", "JsonSchema/draft-07")
+    assert found["contenttype"] == "application/json"
+
+
+def test_a_message_is_made_with_its_first_version(explorer: Client) -> None:
+    path = "/messagegroups/shop/messages"
+    form = opened(explorer, path) | {"id": "paid", "attributes": '{"envelope": "CloudEvents/1.0"}'}
+    assert post(explorer, path, form).status_code == 303
+    assert explorer.get(f"{path}/paid/versions/1").json()["envelope"] == "CloudEvents/1.0"
+
+
+@pytest.mark.parametrize(
+    ("entered", "field", "why"),
+    [
+        ({"id": ""}, "id", "an id has 1 to 128 characters"),
+        ({"id": "a/b"}, "id", "an id has 1 to 128 characters"),
+        ({"id": "order"}, "id", "there is one of this id already"),
+        ({"versionid": "?"}, "versionid", ""),
+        ({"document": ""}, "document", "it is empty"),
+        ({"document": "no schema"}, "document", ""),
+        ({"documentation": "no url"}, "documentation", ""),
+        ({"labels": "a=1\na=2"}, "labels", "twice"),
+        ({"attributes": "[]"}, "attributes", "a JSON object"),
+        ({"attributes": '{"icon": 1}'}, "attributes", ""),
+    ],
+)
+def test_what_is_wrong_with_something_new_is_told_at_its_field(
+    explorer: Client, entered: dict[str, str], field: str, why: str
+) -> None:
+    path = "/schemagroups/shop/schemas"
+    form = opened(explorer, path) | {"id": "paid", "format": "JsonSchema/draft-07", "document": "{}"}
+    page = refused(explorer, path, form | entered, 400)
+    assert why in page.words("main")
+    wrong = [each.get("name") for tag in ("input", "textarea") for each in page.all(tag) if each.get("aria-invalid")]
+    assert wrong == [field], page.words("main")
+    assert fields(page)["format"] == (form | entered)["format"], "what was entered is kept"
+
+
+def test_only_who_may_create_makes_something_new(store: Store, serve: Serve) -> None:
+    """Which ids somebody may give depends on patterns: another one is refused in the form."""
+    client = serve(store, model="default", **PROXIED)
+    client.put("/messagegroups/hidden-x", {})
+    client.put("/messagegroups/team-a", {})
+    reads = {"who": ["subject:ann", "subject:bob"], "role": "reader", "on": ["/messagegroups/team-*"]}
+    put_policy(store, reads, {"who": ["subject:bob"], "role": "writer", "on": ["/messagegroups/team-*"]})
+    ann, bob = {"X-User": "ann"}, {"X-User": "bob"}
+    for path in ("/messagegroups", "/messagegroups/team-a/messages"):
+        assert not any(text.startswith("New ") for text in show(client, path, headers=ann).links())
+        assert any(text.startswith("New ") for text in show(client, path, headers=bob).links())
+        assert show(client, f"/-/edit{path}", headers=ann).status == 403
+        assert show(client, f"/-/edit{path}").status == 401
+    form = opened(client, "/messagegroups", headers=bob)
+    answers = [post(client, "/messagegroups", form | {"id": name}, headers=bob) for name in ("hidden-x", "hidden-y")]
+    assert [answer.status_code for answer in answers] == [403, 403]
+    assert {answer.text.replace("hidden-x", "hidden-y") for answer in answers} == {answers[1].text}, "nothing is told"
+    assert 'aria-invalid="true"' in answers[0].text
+    assert post(client, "/messagegroups", form | {"id": "team-b"}, headers=bob).status_code == 303
+    assert show(client, "/-/edit/messagegroups/none/messages", headers=ADMINISTRATOR).status == 404
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_content_of_something_new_is_echoed_as_text(explorer: Client, text: str) -> None:
+    path = "/schemagroups/shop/schemas"
+    form = {name: value if name in ("token", "made-from") else text for name, value in opened(explorer, path).items()}
+    page = refused(explorer, path, form, 400)
+    assert fields(page)["id"] == shown_text(text)
+
+
 def test_what_cannot_be_edited_has_no_form(explorer: Client) -> None:
-    for path in ("/messagegroups", "/messagegroups/gone", SCHEMA, f"{SCHEMA}/versions/9", "/model", "/x", "/~1"):
+    for path in (
+        "/nothing",
+        "/messagegroups/gone",
+        "/messagegroups/gone/messages",
+        SCHEMA,
+        f"{SCHEMA}/versions/9",
+        "/model",
+        "/x",
+        "/~1",
+    ):
         assert show(explorer, f"/-/edit{path}").status == 404, path
     assert post(explorer, GROUP, {"name": "x" * (1 << 20)}).status_code == 400
     assert explorer.send("POST", f"/ui/-/edit{GROUP}", content=b"\xff").status_code == 400

@@ -59,6 +59,8 @@ def test_an_endpoint_has_the_messages_of_its_groups(explorer: Client) -> None:
     words = show(explorer, "/endpoints").words("table")
     assert "of 1 group" in words
     assert "of 3 groups" in words
+    assert "producer" in words
+    assert "[" not in words, "a list is shown by its values"
 
 
 def test_versions_are_called_after_their_resource(explorer: Client) -> None:

@@ -13,14 +13,14 @@ from typing import Final
 
 from starlette.routing import Route
 
-from signalbook.access.base import Action
+from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.entities import title_of
-from signalbook.api.ui.forms import Entered, Field, Form, Posted, form_of, merged, originals, shown_field
+from signalbook.api.ui.forms import Entered, Field, Form, Posted, form_of, merged, originals, require_edit, shown_field
 from signalbook.api.ui.formtokens import FORGED, FormToken, FormTokens
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
@@ -41,9 +41,12 @@ _ABOUT: Final = {
     "format_violation": ("document", "attributes"),
     "compatibility_violation": ("document", "attributes"),
     "format_unknown": ("format", "attributes"),
+    "malformed_id": ("versionid", "attributes"),
 }
 """Fields that errors are about which name none."""
-_EDITED: Final = frozenset({Kind.GROUP, Kind.META, Kind.VERSION, Kind.VERSIONS})
+_NEW: Final = frozenset({Kind.GROUPS, Kind.RESOURCES, Kind.VERSIONS})
+"""Collections in which a form makes something new."""
+_EDITED: Final = frozenset({Kind.GROUP, Kind.META, Kind.VERSION, *_NEW})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +95,7 @@ class EditContent:
 
 
 class Editing:
-    """``/ui/-/edit`` in front of the path of a Group, a meta, a Version, or of Versions for a new one."""
+    """``/ui/-/edit`` in front of the path of a Group, a meta or a Version, or of a collection for something new."""
 
     def __init__(self, kernel: Kernel, pages: Pages, tokens: FormTokens) -> None:
         self._kernel = kernel
@@ -102,7 +105,7 @@ class Editing:
     def routes(self) -> list[Route]:
         """The one path."""
         handlers = {"GET": self._form, "POST": self._post}
-        return [Route(f"{EDIT}/{{path:any}}", FormPage(handlers, self._kernel, self._pages, needs=Action.UPDATE))]
+        return [Route(f"{EDIT}/{{path:any}}", FormPage(handlers, self._kernel, self._pages, needs=Action.READ))]
 
     async def _form(self, request: HTTPRequest) -> Response:
         return await self._page(request, None, None)
@@ -117,9 +120,15 @@ class Editing:
         depth = self._kernel.settings.max_depth
         posted = Posted(xid=xid, entered=entered, root=request.root, access=request.access, max_depth=depth)
         work = partial(_tried if entered.checks else self._saved, posted=posted)
-        done = await self._kernel.commit(
-            work, alone=len(entered.values.get("document", "")) > LARGE, about=(xid.resource,)
-        )
+        alone = len(entered.values.get("document", "")) > LARGE
+        try:
+            done = await self._kernel.commit(work, alone=alone, about=(xid.resource,))
+        except Forbidden as error:
+            # Which ids somebody may give, the form cannot say beforehand: what was entered is kept.
+            if xid.kind not in _NEW:
+                raise
+            self._kernel.admission.refused(error, request.scope)
+            done = _forbidden(error)
         if isinstance(done, Verdict):
             return await self._page(request, entered, done)
         return Response(status=HTTPStatus.SEE_OTHER, headers=(("Location", f"{request.root}{PATH}{done}"), NO_STORE))
@@ -157,7 +166,7 @@ class Editing:
             kind = view.model.resource_type(xid) or view.model.groups[xid.group_type]
         content = _content(form, xid, kind.singular, token, entered, verdict)
         status = HTTPStatus.OK if entered is None or entered.checks else _status(verdict, conflict=content.conflict)
-        way = crumbs(xid, "edit" if xid.kind is not Kind.VERSIONS else "new version")
+        way = crumbs(xid, "edit" if xid.kind not in _NEW else f"new {_what(xid, kind.singular)}")
         return Page(template="edit.html", title=content.title, content=content, crumbs=way, status=status)
 
     def _found(self, path: str, access: Access) -> Xid:
@@ -175,9 +184,12 @@ def _target(view: View, path: str) -> Xid:
     view.access.require(Action.READ, ROOT)
     check_path(parsed, view.model)
     xid = parsed.target
-    view.access.require(Action.UPDATE, xid.resource)
     if parsed.name or parsed.short is not None or xid.kind not in _EDITED:
-        raise RegistryError("not_found", subject=parsed.text, detail="groups, meta and versions have forms")
+        view.access.require(Action.UPDATE, xid.resource)
+        raise RegistryError(
+            "not_found", subject=parsed.text, detail="groups, meta, versions and collections have forms"
+        )
+    require_edit(view.access, xid)
     if detail := missing_entity(xid, view):
         raise RegistryError("not_found", subject=parsed.text, detail=detail)
     return xid
@@ -201,6 +213,17 @@ def _refused(error: RegistryError) -> Verdict:
     return Verdict.refused(error)
 
 
+def _forbidden(error: Forbidden) -> Verdict:
+    """The verdict on an id that somebody may not give."""
+    said = {"status": HTTPStatus.FORBIDDEN, "title": "Forbidden", "detail": str(error), "args": {"name": "id"}}
+    return Verdict(errors=(said,))
+
+
+def _what(xid: Xid, singular: str) -> str:
+    """What a form makes in a collection."""
+    return "version" if xid.kind is Kind.VERSIONS else singular
+
+
 def _status(verdict: Verdict | None, *, conflict: bool) -> int:
     if conflict:
         return HTTPStatus.CONFLICT
@@ -216,12 +239,13 @@ def _content(
         None if verdict is None or entered is None or conflict else _verdict(verdict, form, saving=not entered.checks)
     )
     wrong = {each.field for each in said.problems} if said is not None else set()
-    new = xid.kind is Kind.VERSIONS
+    new = xid.kind in _NEW
+    place = f" of {xid.resource_id}" if xid.kind is Kind.VERSIONS else f" in {xid.group_id}" if xid.group_id else ""
     # What a form was made from goes along with it; only who has seen what is stored now may write over it.
     kept = None if entered is None or conflict else entered
     return EditContent(
         kind=f"{singular} {xid.kind}" if xid.resource_id and not new else singular,
-        title=f"New version of {xid.resource_id}" if new else f"Edit {title_of(xid)}",
+        title=f"New {_what(xid, singular)}{place}" if new else f"Edit {title_of(xid)}",
         xid=str(xid),
         action=f"/-/edit{xid}",
         token=token.text,
@@ -230,8 +254,12 @@ def _content(
         fields=tuple(replace(each, wrong=each.id in wrong) for each in shown or form.fields),
         conflict=conflict,
         verdict=said,
-        impact=f"/-/impact{xid.resource}#try-a-change" if any(each.name == "document" for each in form.fields) else "",
+        impact=f"/-/impact{xid.resource}#try-a-change" if xid.resource_id and _has(form, "document") else "",
     )
+
+
+def _has(form: Form, name: str) -> bool:
+    return any(each.name == name for each in form.fields)
 
 
 def _filled(field: Field, entered: Entered, *, conflict: bool) -> Field:
@@ -271,6 +299,8 @@ def _problem(error: JSONObject, form: Form) -> Problem:
     named = (str(error.get("args", {}).get("name", "")), *(each.path.strip("/").replace("/", ".") for each in faults))
     named = _ABOUT.get(str(error.get("type", "")).partition("#")[2], named)
     ids = [each.id for name in named for each in form.fields if name and each.name in (name, name.partition(".")[0])]
+    # What has no field of its own is among the attributes in JSON, where a form has these.
+    ids += [each.id for each in form.fields if each.name == "attributes" and any(named)]
     return Problem(
         title=str(error.get("title", ""))[:_STORED],
         detail=str(error.get("detail", ""))[:_STORED],

@@ -9,7 +9,7 @@ from typing import Final
 from signalbook.access.base import Action
 from signalbook.api.ui.attributes import AttributeValues, Member, Shown, moment
 from signalbook.api.ui.documents import ShownDocument, shown_document
-from signalbook.api.ui.listing import ENDPOINTS, MOST_SORTED, Label, Listing, first_members, labels
+from signalbook.api.ui.listing import ENDPOINTS, MOST_SORTED, Label, Listing, creates, first_members, labels
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
 from signalbook.engine.config.capabilities import is_mutable
 from signalbook.engine.read.inlining import NOTHING, Inline
@@ -238,8 +238,15 @@ def _facts(xid: Xid, shown: JSONObject, meta: JSONObject) -> Iterator[Fact]:
 def _edits(view: View, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
     """The forms of an entity, if whoever looks may write it; ``meta`` is that of a Resource."""
     mutable = is_mutable(view.capabilities, "entities") and not (meta.get("readonly") or meta.get("xref"))
-    if not mutable or not view.access.may(Action.UPDATE, xid.resource):
-        return
+    if mutable and view.access.may(Action.UPDATE, xid.resource):
+        yield from _changes(xid, meta)
+    for plural, kind in view.model.groups[xid.group_type].resources.items() if xid.kind is Kind.GROUP else ():
+        if creates(view, xid / plural, kind.singular):
+            yield Edit(text=f"New {kind.singular}", href=f"/-/edit{xid}/{plural}")
+
+
+def _changes(xid: Xid, meta: JSONObject) -> Iterator[Edit]:
+    """The forms that change an entity."""
     if xid.kind is Kind.RESOURCE:
         yield Edit(text="Edit", href=f"/-/edit{xid}/versions/{meta['defaultversionid']}")
         yield Edit(text="New version", href=f"/-/edit{xid}/versions")

@@ -6,14 +6,14 @@ then, nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import msgspec
 from markupsafe import escape
 
-from signalbook.access.base import Action
+from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.requests import HTTPRequest, form_fields, json_body
 from signalbook.api.ui.comparison import choice
@@ -24,8 +24,9 @@ from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
+from signalbook.model import GroupType, ResourceType
 from signalbook.values import JSON, JSONObject, dump_json
-from signalbook.xid import Kind, Xid
+from signalbook.xid import Kind, Xid, XidError, check_id
 
 _FIELDS: Final = 80
 _LINE: Final = 15_000
@@ -64,6 +65,11 @@ class Field:
     def id(self) -> str:
         """It in the document."""
         return f"field-{self.name.replace('.', '-')}"
+
+    @property
+    def rows(self) -> int:
+        """The lines that are shown of several: many for a document, few for what has few."""
+        return 4 if self.kind != "code" else 18 if self.name == "document" else min(18, 5 + self.value.count("\n"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +176,7 @@ class AttributesForm:
             name: written_text(given[name]) or None for name in changed & {"name", "description", "documentation"}
         }
         if "labels" in changed:
-            body["labels"] = self._labels(given["labels"]) or None
+            body["labels"] = _labels(given["labels"], self.xid) or None
         if any(name.startswith("deprecated") for name in changed):
             body["deprecated"] = self._deprecated(given)
         if "defaultversionid" in changed:
@@ -178,26 +184,48 @@ class AttributesForm:
             body |= {"defaultversionid": wanted or None, "defaultversionsticky": bool(wanted)}
         return Command(method=Method.PATCH, target=self.xid, body=body, base_url=posted.root) if body else None
 
-    def _labels(self, text: str) -> JSONObject:
-        pairs = [line.partition("=") for line in text.split("\n") if line.strip()]
-        names = [name.strip() for name, _, _ in pairs]
-        if len(set(names)) < len(names):
-            raise self._wrong("labels", "a label is there twice")
-        return {name: written_text(value.strip()) for name, (_, _, value) in zip(names, pairs, strict=True)}
-
     def _deprecated(self, given: Mapping[str, str]) -> JSONObject | None:
         details = {name: given.get(f"deprecated.{name}", "").strip() for name in _DEPRECATED}
         was = self.stored.get("deprecated")
         if not given["deprecated"]:
             if was is None and any(details.values()):
-                raise self._wrong("deprecated", "details of a deprecation are given: mark it as deprecated, too")
+                raise _wrong(self.xid, "deprecated", "details of a deprecation are given: mark it as deprecated, too")
             return None
         # What the form does not show is kept.
         kept = {name: value for name, value in (was or {}).items() if f"deprecated.{name}" not in given}
         return kept | {name: written_text(text) for name, text in details.items() if text}
 
-    def _wrong(self, name: str, detail: str) -> RegistryError:
-        return RegistryError("invalid_attribute", subject=str(self.xid), name=name, error_detail=detail)
+
+def _wrong(xid: Xid, name: str, detail: str) -> RegistryError:
+    return RegistryError("invalid_attribute", subject=str(xid), name=name, error_detail=detail)
+
+
+def _labels(text: str, xid: Xid) -> JSONObject:
+    """The labels in the lines of a field."""
+    pairs = [line.partition("=") for line in text.split("\n") if line.strip()]
+    names = [name.strip() for name, _, _ in pairs]
+    if len(set(names)) < len(names):
+        raise _wrong(xid, "labels", "a label is there twice")
+    return {name: written_text(value.strip()) for name, (_, _, value) in zip(names, pairs, strict=True)}
+
+
+def _json_attributes(text: str, xid: Xid, max_depth: int) -> JSONObject:
+    """The attributes in a field for JSON."""
+    try:
+        value: JSON = json_body(text.encode("utf-8"), str(xid), max_depth=max_depth)
+    except RegistryError as error:
+        raise _wrong(xid, "attributes", str(error)) from None
+    if not isinstance(value, dict):
+        raise _wrong(xid, "attributes", "they need to be a JSON object")
+    return value
+
+
+def _document_body(given: Mapping[str, str], xid: Xid, attributes: JSONObject) -> DocumentBody:
+    """The document in the fields for one."""
+    if not given["document"]:
+        raise _wrong(xid, "document", "it is empty: enter the document of the new version")
+    content, contenttype = given["document"].encode("utf-8"), given["contenttype"].strip() or None
+    return DocumentBody(content=content, contenttype=contenttype, attributes=attributes)
 
 
 def _described(stored: JSONObject) -> Iterator[Field]:
@@ -262,31 +290,87 @@ class NewVersionForm:
     def command(self, view: View, posted: Posted) -> Command | None:
         """A new Version, as a document or as attributes."""
         given = {each.name: written_text(posted.entered.text(each)) for each in self.fields}
-        body = self._attributes(given["attributes"], posted.max_depth)
+        body = _json_attributes(given["attributes"], self.resource, posted.max_depth)
         body |= {name: given[name].strip() for name in ("versionid", "format") if given.get(name, "").strip()}
         wanted = body.get("versionid")
         # Sent as it is, it would be an update of that one.
         if isinstance(wanted, str) and view.exists(self.resource / "versions" / wanted):
-            raise self._wrong("versionid", "there is a version of this id already")
+            raise _wrong(self.resource, "versionid", "there is a version of this id already")
         if not self.documented:
             return Command(method=Method.POST, target=self.resource, body=body, base_url=posted.root)
-        if not given["document"]:
-            raise self._wrong("document", "it is empty: enter the document of the new version")
-        content, contenttype = given["document"].encode("utf-8"), given["contenttype"].strip() or None
-        document = DocumentBody(content=content, contenttype=contenttype, attributes=body)
+        document = _document_body(given, self.resource, body)
         return Command(method=Method.POST, target=self.resource, document=document, base_url=posted.root)
 
-    def _attributes(self, text: str, max_depth: int) -> JSONObject:
-        try:
-            value: JSON = json_body(text.encode("utf-8"), str(self.resource), max_depth=max_depth)
-        except RegistryError as error:
-            raise self._wrong("attributes", str(error)) from None
-        if not isinstance(value, dict):
-            raise self._wrong("attributes", "they need to be a JSON object")
-        return value
 
-    def _wrong(self, name: str, detail: str) -> RegistryError:
-        return RegistryError("invalid_attribute", subject=str(self.resource), name=name, error_detail=detail)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEntityForm:
+    """Of a new Group, or of a new Resource with its first Version, in a ``collection``."""
+
+    collection: Xid
+    documented: bool
+    fields: tuple[Field, ...]
+
+    @property
+    def made_from(self) -> str:
+        """Nothing."""
+        return "new"
+
+    @classmethod
+    def of(cls, view: View, xid: Xid) -> NewEntityForm:
+        """The form for a collection of Groups or of Resources, empty."""
+        resource = view.model.resource_type(xid)
+        kind = resource or view.model.groups[xid.group_type]
+        documented = resource is not None and resource.hasdocument
+        fields = [Field(name="id", label="Id", value="", hint=f"It is part of every URL: {xid}/ID.")]
+        if resource is not None and resource.setversionid:
+            label = "Id of its first version"
+            fields.append(Field(name="versionid", label=label, value="", hint="Leave it empty for 1."))
+        fields += [each for each in _described({}) if each.name in kind.attributes]
+        if documented:
+            fields += [
+                Field(
+                    name="format", label="Format", value="", hint="Such as JsonSchema/draft-07, Avro/1.11, Protobuf/3."
+                ),
+                Field(name="contenttype", label="Content type", value="", hint="Such as application/json."),
+                _code("document", "Document", ""),
+            ]
+        others = "Other attributes, as JSON"
+        fields.append(replace(_code("attributes", others, "{}"), hint=_needed(kind, {each.name for each in fields})))
+        return cls(collection=xid, documented=documented, fields=tuple(fields))
+
+    def command(self, view: View, posted: Posted) -> Command | None:
+        """What makes it, unless it is there. Raises ``Forbidden``, too."""
+        given = {each.name: written_text(posted.entered.text(each)) for each in self.fields}
+        xid = self._named(given["id"].strip())
+        posted.access.require(Action.CREATE, xid)
+        if view.exists(xid):
+            raise _wrong(xid, "id", "there is one of this id already")
+        body = _json_attributes(given["attributes"], xid, posted.max_depth)
+        body |= {name: text for name in (*_LINES, "description") if (text := given.get(name, ""))}
+        body |= {name: text for name in ("versionid", "format") if (text := given.get(name, "").strip())}
+        if labels := _labels(given.get("labels", ""), xid):
+            body["labels"] = labels
+        if not self.documented:
+            return Command(method=Method.PUT, target=xid, body=body, base_url=posted.root)
+        document = _document_body(given, xid, body)
+        return Command(method=Method.PUT, target=xid, document=document, base_url=posted.root)
+
+    def _named(self, text: str) -> Xid:
+        try:
+            return self.collection / check_id(text)
+        except XidError as error:
+            raise _wrong(self.collection, "id", str(error)) from None
+
+
+def _needed(kind: GroupType | ResourceType, shown: Collection[str]) -> str:
+    """Which attributes the model wants that have no fields, in words."""
+    ids = {f"{kind.singular}id", *shown, *_MANAGED}
+    wanted = [
+        f"{name} ({each.type})"
+        for name, each in kind.attributes.items()
+        if each.required and not (each.managed or each.readonly or name in ids or each.default is not None)
+    ]
+    return f"It needs {', '.join(wanted)}." if wanted else ""
 
 
 def _document(view: View, xid: Xid, stored: JSONObject) -> Iterator[Field]:
@@ -318,7 +402,22 @@ def _fits(text: str, most: int) -> bool:
 
 def form_of(view: View, xid: Xid) -> Form:
     """The form for an entity, or for a new one in a collection of Versions. Raises ``not_found``."""
+    if xid.kind in (Kind.GROUPS, Kind.RESOURCES):
+        return NewEntityForm.of(view, xid)
     return NewVersionForm.of(view, xid) if xid.kind is Kind.VERSIONS else AttributesForm.of(view, xid)
+
+
+def may_edit(access: Access, xid: Xid) -> bool:
+    """Whether the form of an entity, or of a new one in a collection, is for whoever has this ``access``."""
+    if xid.kind in (Kind.GROUPS, Kind.RESOURCES):
+        return access.readable(xid.owner) and access.somewhere(Action.CREATE, xid)
+    return access.may(Action.UPDATE, xid.resource)
+
+
+def require_edit(access: Access, xid: Xid) -> None:
+    """Raise ``Forbidden`` where ``may_edit`` is false."""
+    if not may_edit(access, xid):
+        raise Forbidden(Action.CREATE if xid.kind in (Kind.GROUPS, Kind.RESOURCES) else Action.UPDATE, xid.resource)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,7 +432,7 @@ class Posted:
 
     def execute(self, session: Session) -> WriteResult:
         """Do what it says. Raises ``RegistryError`` and ``Forbidden``."""
-        self.access.require(Action.UPDATE, self.xid.resource)
+        require_edit(self.access, self.xid)
         form = form_of(session.view, self.xid)
         if self.entered.made_from != form.made_from:
             given, stored = self.entered.made_from, form.made_from

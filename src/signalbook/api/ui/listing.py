@@ -8,10 +8,12 @@ from itertools import islice
 from typing import Final
 from urllib.parse import urlencode
 
+from signalbook.access.base import Action
 from signalbook.api.kernel.paging import PageCursor
 from signalbook.api.ui.attributes import Shown, moment
 from signalbook.api.ui.comparison import VersionChoice, choice, link
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
+from signalbook.engine.config.capabilities import is_mutable
 from signalbook.engine.read.filters import Filter, FilterExpression, Operand, Operator
 from signalbook.engine.read.inlining import NOTHING, EntityNode, Inline
 from signalbook.engine.read.paging import ListedPage, PageRequest, Position, Sort, parse_sort
@@ -27,6 +29,7 @@ MOST_SORTED: Final = 20_000
 """Members of a collection that may be sorted: each page of it reads all of them."""
 _LONGEST_QUERY: Final = 200
 _LINE: Final = 240
+_WORD: Final = 40
 _CHIPS: Final = 4
 _HISTORY: Final = 25
 _WORDS: Final = ("envelope", "protocol", "format", "dataschemaformat", "usage")
@@ -91,7 +94,8 @@ class HistoryLine:
 class Listing:
     """One page of a collection. ``time`` is what the last column tells; ``pages`` are others, as words and links.
 
-    Of Versions any two can be compared by a ``choice``; ``history`` says who wrote them, to who may know.
+    ``creates`` is what the form for a new member makes, empty for who may make none. Of Versions any two can be
+    compared by a ``choice``; ``history`` says who wrote them, to who may know.
     """
 
     plural: str
@@ -109,6 +113,7 @@ class Listing:
     unsortable: bool = False
     pages: tuple[tuple[str, str], ...] = ()
     choice: VersionChoice | None = None
+    creates: str = ""
     history: tuple[HistoryLine, ...] = ()
 
     @property
@@ -170,9 +175,17 @@ def _listing(view: View, request: UIRequest, xid: Xid) -> Listing:
         sorts=sorts,
         unsortable=count > MOST_SORTED,
         pages=_pages(xid, wanted, listed),
+        creates=creates(view, xid, shown.singular),
         choice=choice(view, xid.owner) if xid.kind is Kind.VERSIONS and count > 1 else None,
         history=_history(view, xid.owner) if xid.kind is Kind.VERSIONS else (),
     )
+
+
+def creates(view: View, collection: Xid, singular: str) -> str:
+    """What the form of a collection of Groups or Resources makes, empty for who may not or where nobody may."""
+    if collection.kind is Kind.VERSIONS or not is_mutable(view.capabilities, "entities"):
+        return ""
+    return singular if view.access.somewhere(Action.CREATE, collection) else ""
 
 
 def _history(view: View, of: Xid) -> tuple[HistoryLine, ...]:
@@ -243,12 +256,17 @@ def _row(xid: Xid, found: JSONObject, columns: Iterable[str], kind: GroupType | 
         description=str(found.get("description", ""))[:_LINE],
         marks=_marks(xid, found, meta),
         labels=labels({**meta.get("labels", {}), **found.get("labels", {})}, xid, _CHIPS),
-        words=tuple(str(found.get(word, ""))[:40] for word in columns),
+        words=tuple(_word(found.get(word, "")) for word in columns),
         counts=tuple((name, _count(xid, number, found)) for name, number in counts if isinstance(number, int)),
         changed=moment(str(found.get("createdat" if xid.kind is Kind.VERSIONS else "modifiedat", ""))),
         ancestor="" if ancestor == own else ancestor,
         compared="" if ancestor == own else link(xid.owner, ancestor, own),
     )
+
+
+def _word(value: JSON) -> str:
+    """What a column says of an attribute, which may have several values."""
+    return (", ".join(map(str, value)) if isinstance(value, list) else str(value))[:_WORD]
 
 
 def _count(xid: Xid, number: int, found: JSONObject) -> str:
