@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from copy import copy
 from fnmatch import translate
-from typing import Final, Protocol
+from itertools import islice
+from typing import Final, NamedTuple, Protocol
 
 from signalbook.access.base import (
     ANONYMOUS,
@@ -65,12 +66,11 @@ class _Patterns:
             known[pattern] = (matches, _Node())
         return known[pattern][1]
 
-    def nodes(self) -> Iterator[_Node]:
-        """Those behind all patterns."""
+    def items(self) -> Iterator[tuple[str, _Node]]:
+        """All patterns, each with the node behind it."""
         for table in (*self._starts.values(), *self._ends.values()):
             for known in table.values():
-                for _, node in known.values():
-                    yield node
+                yield from ((pattern, node) for pattern, (_, node) in known.items())
 
     def behind(self, part: str) -> Iterator[_Node]:
         """The nodes behind the patterns that ``part`` fits."""
@@ -112,9 +112,15 @@ class _Node:
         if self.patterns is not None:
             yield from self.patterns.behind(part)
 
+    def items(self) -> Iterator[tuple[str, _Node]]:
+        """What may follow, a part or a pattern of one, each with the node behind it."""
+        yield from self.literals.items()
+        if self.patterns is not None:
+            yield from self.patterns.items()
+
     def sum_up(self) -> None:
         """Gather what is allowed and denied beneath, once all patterns are there."""
-        for node in (*self.literals.values(), *(self.patterns.nodes() if self.patterns else ())):
+        for _, node in self.items():
             node.sum_up()
             self.below_allow |= node.allow | node.below_allow
             self.below_deny |= node.deny | node.below_deny
@@ -143,12 +149,35 @@ class RuleTree:
         self.root.sum_up()
 
 
+class ReadingRules(NamedTuple):
+    """Patterns, folded and by their parts, of what may be read with all beneath, and of what must not be."""
+
+    allowed: tuple[tuple[str, ...], ...]
+    denied: tuple[tuple[str, ...], ...]
+
+
+def _reading(
+    node: _Node, parts: tuple[str, ...] = (), *, allowed: bool = False
+) -> Iterator[tuple[bool, tuple[str, ...]]]:
+    """Whether a pattern allows to read, and its parts: beneath what is ``allowed`` already, those that deny."""
+    if node.deny & _READ:
+        yield False, parts
+        return
+    if node.allow & _READ and not allowed:
+        allowed = True
+        yield True, parts
+    if (node.below_deny if allowed else node.below_deny | node.below_allow) & _READ:
+        for part, behind in node.items():
+            yield from _reading(behind, (*parts, part), allowed=allowed)
+
+
 class Decisions:
     """What some trees of rules say together. Safe between threads."""
 
     def __init__(self, trees: Iterable[RuleTree]) -> None:
         self._start = _arrive(tree.root for tree in trees)
         self._known: dict[tuple[str, ...], _State] = {(): self._start}
+        self._reading: dict[int, ReadingRules | None] = {}
 
     def decide(self, parts: tuple[str, ...]) -> Decision:
         """What the rules say of the xid with these ``parts``."""
@@ -166,6 +195,15 @@ class Decisions:
             return None
         named = (item for node in nodes for item in node.literals.items())
         return frozenset(part for part, node in named if (node.allow | node.below_allow) & actions)
+
+    def reading(self, most: int) -> ReadingRules | None:
+        """All that the rules say of reading, in up to ``most`` patterns; None if it takes more."""
+        if most not in self._reading:
+            every = islice((each for node in self._start[0] for each in _reading(node)), most + 1)
+            found = tuple(dict.fromkeys(every))
+            allowed, denied = (tuple(parts for may, parts in found if may is which) for which in (True, False))
+            self._reading[most] = None if len(found) > most else ReadingRules(allowed, denied)
+        return self._reading[most]
 
     def _state(self, parts: tuple[str, ...]) -> _State:
         parts = parts[:_DEPTH]
@@ -286,6 +324,10 @@ class Access:
         """The only ids of a collection, folded, that may be readable; None if they may be any."""
         allow, _, _, _ = self._rules.decide(collection.parts)
         return None if allow & _READ else self._rules.literals(collection.parts, _READ)
+
+    def reading_rules(self, most: int) -> ReadingRules | None:
+        """By which patterns what is readable is told from what is hidden; None if they are more than ``most``."""
+        return self._rules.reading(most) if self._scopes & _READ else ReadingRules((), ())
 
     def names_all(self, collection: Xid) -> bool:
         """Whether all members of a collection may be named, be they readable or not (domain.md A-9): to whoever may

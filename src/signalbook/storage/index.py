@@ -104,10 +104,20 @@ class IndexReader:
         self._index = sql
 
     def matching(
-        self, query: WordQuery, *, flags: int = 0, want: int = 0, limit: int | None = None
+        self,
+        query: WordQuery,
+        *,
+        flags: int = 0,
+        want: int = 0,
+        without: Collection[int] = (),
+        limit: int | None = None,
     ) -> Iterator[Candidate]:
-        """Entities that match and have these of the ``flags``, in any order; without ``limit`` a batch at a time."""
-        given = {"match": self._index.words.match(query), "flags": flags, "want": want}
+        """Entities that match, have these of the ``flags`` and none of the keys in ``without``, in any order.
+
+        Without ``limit`` a batch at a time.
+        """
+        known = self._transaction.array(without)
+        given = {"match": self._index.words.match(query), "flags": flags, "want": want, "without": known}
         if self._index.words.plan:
             self._transaction.rows(self._index.words.plan, {})
         current = flags & want & CURRENT

@@ -52,13 +52,22 @@ class Condition:
     parts: tuple[Part, ...]
 
 
+Conjunction: TypeAlias = tuple[Condition, ...]
+"""All of these conditions."""
+
+
 @dataclass(frozen=True, slots=True)
 class WordQuery:
-    """All of ``every``, of which there is one at least, none of ``none``, and nothing that has all of ``before``."""
+    """All of ``every``, of which there is one at least, and none of ``none``.
+
+    Of the groups of conditions in ``among``, if there are any, one fits with all its conditions, and none of those in
+    ``hidden`` does.
+    """
 
     every: tuple[Condition, ...]
     none: tuple[Condition, ...] = ()
-    before: tuple[Condition, ...] = ()
+    among: tuple[Conjunction, ...] = ()
+    hidden: tuple[Conjunction, ...] = ()
 
 
 CURRENT: Final = 1
@@ -140,7 +149,9 @@ class SQLiteWords:
         """What is ``shown`` of entries that ``:match``, and have of the ``:flags`` those that they ``:want``."""
         return (
             f"SELECT {shown} FROM {table} JOIN index_entries e ON e.key = {table}.rowid "  # noqa: S608  our own names
-            f"WHERE {table} MATCH :match AND e.flags & :flags = :want"
+            # The plus keeps SQLite from asking for each key by itself.
+            f"WHERE {table} MATCH :match AND +{table}.rowid NOT IN (SELECT value FROM json_each(:without)) "
+            "AND e.flags & :flags = :want"
         )
 
     @staticmethod
@@ -151,8 +162,15 @@ class SQLiteWords:
     @staticmethod
     def match(query: WordQuery) -> str:
         """FTS5's query."""
-        every, before = (" AND ".join(map(_fts, some)) for some in (query.every, query.before))
-        return " NOT ".join([f"({every})", *map(_fts, query.none), *([f"({before})"] if before else [])])
+        every = _all_fts(query.every)
+        among = " OR ".join(map(_all_fts, query.among))
+        return " NOT ".join(
+            [f"({every} AND ({among}))" if among else every, *map(_fts, query.none), *map(_all_fts, query.hidden)]
+        )
+
+
+def _all_fts(conditions: Conjunction) -> str:
+    return f"({' AND '.join(map(_fts, conditions))})"
 
 
 def _fts(condition: Condition) -> str:
@@ -178,7 +196,10 @@ class PostgresWords:
     @staticmethod
     def matching(table: str, shown: str) -> str:
         """The same. First the words, by their index, then each entry by its key, until there are enough."""
-        words = f"SELECT key FROM {table} WHERE words @@ CAST(%(match)s AS tsquery) OFFSET 0"  # noqa: S608  our own names
+        words = (
+            f"SELECT key FROM {table} WHERE words @@ CAST(%(match)s AS tsquery) "  # noqa: S608  our own names
+            "AND key <> ALL (CAST(%(without)s AS bigint[])) OFFSET 0"
+        )
         entry = "SELECT * FROM index_entries WHERE key = w.key OFFSET 0"
         return (
             f"SELECT {shown} FROM ({words}) w CROSS JOIN LATERAL ({entry}) e "  # noqa: S608  our own names
@@ -218,8 +239,9 @@ class PostgresWords:
     @staticmethod
     def match(query: WordQuery) -> str:
         """PostgreSQL's query."""
-        before = [f"!({' & '.join(map(_tsquery, query.before))})"] if query.before else []
-        return " & ".join([*map(_tsquery, query.every), *(f"!{_tsquery(each)}" for each in query.none), *before])
+        among = [f"({' | '.join(map(_all_tsquery, query.among))})"] if query.among else []
+        unwanted = (f"!{each}" for each in (*map(_tsquery, query.none), *map(_all_tsquery, query.hidden)))
+        return " & ".join([*map(_tsquery, query.every), *among, *unwanted])
 
 
 def _with_room(placed: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
@@ -230,6 +252,10 @@ def _with_room(placed: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]
         if left < 0:
             return
         yield word, at
+
+
+def _all_tsquery(conditions: Conjunction) -> str:
+    return f"({' & '.join(map(_tsquery, conditions))})"
 
 
 def _tsquery(condition: Condition) -> str:

@@ -157,13 +157,13 @@ def test_what_is_hidden_is_neither_found_nor_counted(engine: Engine, access: Acc
         assert page.count == sum(count for _, count in page.facets["type"]) == len(shown)
 
 
-def test_what_may_be_read_is_found_in_more_groups_than_a_query_names(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("many", "groups"), [(100, 1_000), (1, 1_000), (0, 1_000), (0, 1)])
+def test_what_may_be_read_is_found_by_more_rules_and_groups_than_a_query_names(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, many: int, groups: int
 ) -> None:
-    monkeypatch.setattr(finding, "_MANY_GROUPS", 0)
-    narrowed = xids(find(engine, "", reading("/*/m*")))
-    monkeypatch.setattr(finding, "_MOST_GROUPS", 1)
-    assert xids(find(engine, "", reading("/*/m*"))) == narrowed == ["/messagegroups/m", MADE]
+    monkeypatch.setattr(finding, "_MANY", many)
+    monkeypatch.setattr(finding, "_MOST_GROUPS", groups)
+    assert xids(find(engine, "", reading("/*/m*", "/messagegroups/m"))) == ["/messagegroups/m", MADE]
 
 
 def test_each_match_counts_once_for_how_many_there_are(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
@@ -11,13 +11,14 @@ from typing import Final, NamedTuple
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
 from signalbook.engine.search.query import ANYWHERE, Query, within
+from signalbook.engine.search.rights import Readable, readable
 from signalbook.engine.search.snippets import Snippet, snippets
 from signalbook.engine.search.text import ALL, ENVELOPE, FORMAT, GROUP, PROTOCOL, TYPE, facet
 from signalbook.storage.index import Candidate, IndexReader
 from signalbook.storage.schema import stored_xid
-from signalbook.storage.words import CURRENT, DEPRECATED, Condition, Part, Phrase, Text, WordQuery
+from signalbook.storage.words import CURRENT, DEPRECATED, Condition, Conjunction, Part, Phrase, Text, WordQuery
 from signalbook.values import JSONObject
-from signalbook.xid import ROOT, Kind, Xid
+from signalbook.xid import Kind, Xid
 
 MOST: Final = 1_000
 """Matches that are looked at, sorted and counted: who has more of them asks for less."""
@@ -114,21 +115,16 @@ def search(index: IndexReader, wanted: Search, access: Access) -> SearchPage:
     """The page of what matches and ``access`` lets be read."""
     finder = _Finder(index, wanted, access)
     found = finder.find()
-    places = sorted((_place(tier, candidate), candidate) for tier, candidate in found.values())
-    behind = [each for each in places if wanted.after is None or each[0] > wanted.after]
+    behind = found if wanted.after is None else [each for each in found if each[0] > wanted.after]
     shown, more = behind[: wanted.limit], len(behind) > wanted.limit
     texts = index.texts([candidate.key for _, candidate in shown]) if shown else {}
     return SearchPage(
         hits=tuple(_hit(place, candidate, wanted, texts.get(candidate.key, [])) for place, candidate in shown),
-        facets=_counts(candidate for _, candidate in places),
-        count=len(places),
+        facets=_counts([candidate for _, candidate in found]),
+        count=len(found),
         complete=finder.complete,
         following=shown[-1][0] if more else None,
     )
-
-
-def _place(tier: int, candidate: Candidate) -> Place:
-    return Place(tier, len(candidate.folded), candidate.xid)
 
 
 def _hit(place: Place, candidate: Candidate, wanted: Search, texts: Sequence[Text]) -> SearchHit:
@@ -154,38 +150,59 @@ class _Finder:
         if wanted.deprecated is not None:
             self._flags |= DEPRECATED
             self._want |= DEPRECATED * wanted.deprecated
-        self._narrowed = [Condition(tuple(Phrase((each,)) for each in some), ("facets",)) for some in self._facets()]
+        self._narrowed = tuple(_one_of(name, values) for name, values in wanted.facets.items() if values)
+        self._readable = self._rights()
+        self._exact = wanted.query.text.strip('"').casefold()
         # By type and id: whether something in a Group may be read, and whether that depends on what it is.
         self._groups: dict[tuple[str, str], tuple[bool, bool]] = {}
         self.complete = True
 
-    def find(self) -> dict[int, tuple[int, Candidate]]:
-        """What matches by key, each in the first of the tiers in which it does; no more than ``MOST``."""
-        found: dict[int, tuple[int, Candidate]] = {}
-        before: tuple[Condition, ...] = ()
+    def find(self) -> list[tuple[Place, Candidate]]:
+        """What matches, each in the first of the tiers in which it does, the best first; no more than ``MOST``."""
+        found: list[tuple[Place, Candidate]] = []
+        if self._readable.nothing:
+            return found
+        before: Conjunction | None = None
         for tier, parts in _TIERS if self._wanted.query.wanted else _TIERS[-1:]:
             every = within(self._wanted.query.wanted, parts)
-            if every is None:
+            if every is None or every == before:
                 continue
-            for candidate in self._matching(every, before, MOST + 1 - len(found)):
-                found[candidate.key] = (_EXACT if self._is_exact(candidate) else tier, candidate)
+            before = every
+            # All that a tier has is in the next one, too.
+            known = [candidate.key for _, candidate in found]
+            for candidate in self._matching(every, known, MOST + 1 - len(found)):
+                own = _EXACT if self._is_exact(candidate) else tier
+                found.append((Place(own, len(candidate.folded), candidate.xid), candidate))
             if len(found) > MOST:  # whatever comes now is behind what is there
                 self.complete = False
                 break
-            # All that a tier has is in the next one, too.
-            before = every
-        kept = sorted(found.items(), key=lambda each: _place(*each[1]))[:MOST]
-        return dict(kept)
+        return sorted(found)[:MOST]
 
-    def _matching(self, every: tuple[Condition, ...], before: tuple[Condition, ...], most: int) -> Iterable[Candidate]:
-        """Up to so many that match ``every`` and may be read, without those that all of ``before`` fits."""
-        narrowed = (*every, *self._narrowed) or (_EVERYTHING,)
-        query = WordQuery(narrowed, self._wanted.query.unwanted, before)
-        if self._access.reads_everything:
-            return self._index.matching(query, flags=self._flags, want=self._want, limit=most)
+    def _matching(self, every: Conjunction, known: Sequence[int], most: int) -> Iterable[Candidate]:
+        """Up to so many that match ``every`` and may be read, without those that are ``known``."""
+        query = WordQuery(
+            (*every, *self._narrowed) or (_EVERYTHING,),
+            self._wanted.query.unwanted,
+            among=self._readable.among,
+            hidden=self._readable.hidden,
+        )
+        flags, want = self._flags, self._want
+        if self._readable.exact:
+            return self._index.matching(query, flags=flags, want=want, without=known, limit=most)
         # Without a bound: how much is hidden must not show in how much is found.
-        rows = self._index.matching(query, flags=self._flags, want=self._want)
+        rows = self._index.matching(query, flags=flags, want=want, without=known)
         return islice(filter(self._is_readable, rows), most)
+
+    def _rights(self) -> Readable:
+        """What may be read, as words: by the rules, if these are few, else by the Groups, if these are."""
+        rules = self._access.reading_rules(_MANY)
+        if rules is not None:
+            return readable(rules)
+        there = self._index.groups(_MOST_GROUPS + 1)
+        groups = [xid for xid in there if self._access.somewhere(Action.READ, stored_xid(xid))]
+        if len(there) > _MOST_GROUPS or len(groups) > _MANY:
+            return Readable(exact=False)
+        return Readable(among=((_one_of("group", groups),),), exact=False, nothing=not groups)
 
     def _is_readable(self, candidate: Candidate) -> bool:
         """Whether it may be read: what holds for a whole Group is asked once."""
@@ -201,66 +218,47 @@ class _Finder:
 
     def _is_exact(self, candidate: Candidate) -> bool:
         """Whether it is known by exactly what was asked for: by its id, or the xid of it or its Resource."""
-        text = self._wanted.query.text.strip('"').casefold()
-        if not text.startswith("/"):
-            return text == candidate.folded
+        if not self._exact.startswith("/"):
+            return self._exact == candidate.folded
         xid = candidate.xid.casefold()
-        return text in (xid, xid.partition("/versions/")[0])
-
-    def _facets(self) -> Iterator[list[str]]:
-        for name, values in self._wanted.facets.items():
-            if values:
-                yield [facet(_LETTERS[name], value) for value in values]
-        groups = self._readable_groups()
-        if groups is not None:
-            yield [facet(GROUP, group) for group in groups] or [facet(GROUP, "")]
-
-    def _readable_groups(self) -> list[str] | None:
-        """The Groups that may have something readable in them, if these are few: what is elsewhere is not looked at."""
-        if self._access.everything_below(Action.READ, ROOT):
-            return None
-        found = self._named_groups()
-        if found is None:
-            there = self._index.groups(_MOST_GROUPS + 1)
-            if len(there) > _MOST_GROUPS:
-                return None
-            found = [xid for xid in there if self._access.somewhere(Action.READ, stored_xid(xid))]
-        return found if len(found) <= _MANY_GROUPS else None
-
-    def _named_groups(self) -> list[str] | None:
-        """The only ones, if rules name them."""
-        types = self._access.readable_ids(ROOT)
-        if types is None:
-            return None
-        found: list[str] = []
-        for plural in types:
-            ids = self._access.readable_ids(ROOT / plural)
-            if ids is None:
-                return None
-            found += [str(ROOT / plural / each) for each in sorted(ids)]
-        return found
+        return self._exact in (xid, xid.partition("/versions/")[0])
 
 
 _MOST_GROUPS: Final = 1_000
 """Groups of which each is looked at."""
-_MANY_GROUPS: Final = 100
+_MANY: Final = 100
+"""Patterns or Groups that a query names."""
 
 
-def _counts(candidates: Iterable[Candidate]) -> dict[str, tuple[tuple[str, int], ...]]:
-    counted: dict[str, Counter[str]] = {name: Counter() for name in (*FACETS, "deprecated")}
-    for each in candidates:
-        parts = each.xid.split("/")
-        counted["type"][parts[-4] if len(parts) > _OF_VERSION else parts[-2]] += 1
-        counted["group"]["/".join(parts[:3])] += 1
-        for name in ("format", "protocol", "envelope"):
-            if value := getattr(each, name):
-                counted[name][value] += 1
-        counted["deprecated"]["true" if each.flags & DEPRECATED else "false"] += 1
+def _one_of(name: str, values: Iterable[str]) -> Condition:
+    """One of some values to filter by."""
+    return Condition(tuple(Phrase((facet(_LETTERS[name], value),)) for value in values), ("facets",))
+
+
+def _counts(candidates: Sequence[Candidate]) -> dict[str, tuple[tuple[str, int], ...]]:
+    """By facet, how many have which value."""
+    types: Counter[str] = Counter()
+    groups: Counter[str] = Counter()
+    # Of most there are many in one collection.
+    for (group, *below), count in Counter(_collection(each.xid) for each in candidates).items():
+        types[below[0] if below else group.split("/")[1]] += count
+        groups[group] += count
+    deprecated = sum(1 for each in candidates if each.flags & DEPRECATED)
+    counted = {
+        "type": types,
+        "group": groups,
+        "format": Counter(each.format for each in candidates if each.format),
+        "protocol": Counter(each.protocol for each in candidates if each.protocol),
+        "envelope": Counter(each.envelope for each in candidates if each.envelope),
+        "deprecated": +Counter({"true": deprecated, "false": len(candidates) - deprecated}),
+    }
     return {
         name: tuple(sorted(counter.items(), key=lambda each: (-each[1], each[0]))[:_FACET_VALUES])
         for name, counter in counted.items()
     }
 
 
-_OF_VERSION: Final = 5
-"""Parts of the xid of a Resource, with the empty one before the first slash."""
+def _collection(xid: str) -> tuple[str, ...]:
+    """The Group that an entity is or is in, and if it is in one its type."""
+    _, plural, group, *below = xid.split("/", 4)
+    return (f"/{plural}/{group}", *below[:1])

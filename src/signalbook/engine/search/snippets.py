@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from signalbook.engine.search.query import Query
@@ -112,17 +113,27 @@ def _ranges(found: Sequence[Run], condition: Condition) -> list[Range]:
 
 
 def _places(found: Sequence[Run], phrase: Phrase) -> Iterator[Range]:
-    words = [word for run in found for word in run.words]
-    size = len(phrase.words)
-    for start in range(len(words) - size + 1):
-        some = words[start : start + size]
-        *first, last = (each.word for each in some)
-        if tuple(first) == phrase.words[:-1] and _is_word(last, Phrase(phrase.words[-1:], phrase.prefix)):
-            yield some[0].start, some[-1].end
-    for run in found if size == 1 else ():
+    *first, last = phrase.words
+    is_last = last.__eq__ if not phrase.prefix else partial(_begins, last)
+    if first:
+        words = [word for run in found for word in run.words]
+        for at in range(len(first), len(words)):
+            some = words[at - len(first) : at]
+            if is_last(words[at].word) and [each.word for each in some] == first:
+                yield some[0].start, words[at].end
+        return
+    for run in found:
+        for word in run.words:
+            if is_last(word.word):
+                yield word.start, word.end
+    for run in found:
         # As one word only where it is no word of it.
-        if run.joined is not None and _is_word(run.joined.word, phrase) and not _is_word(run.words[0].word, phrase):
+        if run.joined is not None and is_last(run.joined.word) and not is_last(run.words[0].word):
             yield run.joined.start, run.joined.end
+
+
+def _begins(beginning: str, word: str) -> bool:
+    return word.startswith(beginning)
 
 
 def _is_word(word: str, phrase: Phrase) -> bool:

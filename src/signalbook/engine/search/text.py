@@ -34,6 +34,7 @@ _CJK: Final = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _BEYOND_ASCII: Final = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 ALL: Final = "xall"
 """What every entity has among its facets."""
+IS_GROUP: Final = "xgroup"
 
 
 class Word(NamedTuple):
@@ -110,6 +111,17 @@ def facet(kind: str, value: str) -> str:
     return kind + blake2b(value.casefold().encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
+_SPELLED: Final = {ord(mark): 0xE001 + number for number, mark in enumerate("._~:@-")}
+"""Characters of ids that are no letters: for private ones, which both databases take for parts of words."""
+PLACES: Final = (("a", ""), ("c", "d"), ("h", ""), ("j", "k"))
+"""Of the parts of a Resource's xid, what is before them as words, and before ids from behind."""
+
+
+def spelled(part: str) -> str:
+    """A part of an xid, or of a pattern for it, as one word that begins as the part does."""
+    return part.casefold().translate(_SPELLED)
+
+
 TYPE: Final = "t"
 GROUP: Final = "g"
 FORMAT: Final = "f"
@@ -149,6 +161,12 @@ def _text(attributes: JSONObject, name: str) -> str | None:
 
 def _facets(xid: Xid, named: Mapping[str, str | None]) -> list[str]:
     found = [ALL, facet(TYPE, xid.parts[-2]), facet(GROUP, str(Xid(xid.parts[:2])))]
+    if xid.kind is Kind.GROUP:
+        found.append(IS_GROUP)
+    for part, (forward, backward) in zip(map(spelled, xid.parts), PLACES, strict=False):
+        found.append(forward + part)
+        if backward:
+            found.append(backward + part[::-1])
     for kind, name in ((FORMAT, "format"), (PROTOCOL, "protocol"), (ENVELOPE, "envelope")):
         if value := named[name]:
             # By name alone, too, such as avro for Avro/1.11.

@@ -1,0 +1,124 @@
+"""What somebody finds is what he may read of all that is found, whatever the rules are, on each database."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fnmatch import fnmatchcase
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from signalbook.access.base import Identity
+from signalbook.access.decisions import Access, ReadingRules
+from signalbook.access.policy import read_policy
+from signalbook.engine.engine import Engine
+from signalbook.engine.search import finding
+from signalbook.engine.search.finding import FACETS, Search, SearchPage
+from signalbook.engine.search.query import parse_query
+from signalbook.engine.search.rights import Readable, readable
+from signalbook.engine.write.commands import Command, Method
+from signalbook.settings import Settings
+from signalbook.storage.store import Store
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import ROOT
+
+PAT = Identity(subject="pat")
+IDS = ("a", "aB", "b", "abc", "a.b-c", "a_c", "b~:@1", "cab")
+QUERIES = ("", "a", "abc -cab", "field:a_c", "field:none", "order")
+
+
+def resources(attributes: JSONObject) -> JSONObject:
+    return {name: {"versions": {"1": {**attributes, "name": "first order"}, "2": attributes}} for name in IDS}
+
+
+@pytest.fixture
+def engine(store: Store) -> Engine:
+    made = Engine(store, settings=Settings())
+    schema: JSON = {"properties": {"a_c": {"type": "string"}}}
+    schemas = resources({"format": "JsonSchema/draft-07", "schema": schema})
+    messages = resources({"envelope": "CloudEvents/1.0", "description": "an order"})
+    body: JSONObject = {
+        "schemagroups": {name: {"schemas": schemas} for name in IDS[:5]},
+        "messagegroups": {name: {"messages": messages} for name in IDS[3:6]},
+        "endpoints": {"ab": {"usage": ["producer"], "messages": messages}},
+    }
+    with made.writing() as session:
+        session.execute(Command(method=Method.PATCH, target=ROOT, body=body))
+    return made
+
+
+def part(*words: str) -> st.SearchStrategy[str]:
+    return st.sampled_from([*words, "*"])
+
+
+ANY_ID = part("a", "AB", "b", "a*", "*b", "a*c", "*b*", "a**", "abc", "a.b-*", "*-c", "b~*", "zz")
+PARTS = (
+    part("schemagroups", "messagegroups", "schema*", "*groups"),
+    ANY_ID,
+    part("schemas", "messages", "m*s"),
+    ANY_ID,
+)
+PATTERNS = st.integers(0, 4).flatmap(lambda depth: st.tuples(*PARTS[:depth]))
+RULES = st.lists(st.tuples(st.booleans(), PATTERNS), max_size=6)
+
+
+def may_read(xid: str, rules: list[tuple[bool, tuple[str, ...]]]) -> bool:
+    """By reading the rules one by one (A-8)."""
+    parts = xid.casefold().split("/")[1:5]
+    fits = [
+        (allows, len(pattern) <= len(parts))
+        for allows, pattern in rules
+        if all(fnmatchcase(part, glob.casefold()) for part, glob in zip(parts, pattern, strict=False))
+    ]
+    return any(allows for allows, _ in fits) and not any(above for allows, above in fits if not allows)
+
+
+def pages(engine: Engine, access: Access, **wanted: Any) -> tuple[SearchPage, list[JSONObject]]:
+    """The last page, and the hits of all of them."""
+    found: list[JSONObject] = []
+    with engine.reading(access) as view:
+        page = view.search(Search(**wanted, limit=50))
+        while True:
+            found += [hit.to_json() for hit in page.hits]
+            if page.following is None:
+                return page, found
+            page = view.search(Search(**wanted, limit=50, after=page.following))
+
+
+# The engine is written to before, and only read here.
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rules=RULES, text=st.sampled_from(QUERIES), versions=st.booleans(), many=st.sampled_from((1, 100)))
+def test_what_is_found_is_what_may_be_read_of_all(
+    engine: Engine, rules: list[tuple[bool, tuple[str, ...]]], text: str, versions: bool, many: int
+) -> None:
+    said = [
+        {"who": ["subject:pat"], "allow" if allows else "deny": ["read"], "on": ["/" + "/".join(pattern)]}
+        for allows, pattern in rules
+    ]
+    everything = read_policy({"rules": [{"who": ["anyone"], "role": "reader"}]}).access(PAT)
+    wanted: dict[str, Any] = {"query": parse_query(text), "versions": versions}
+    _, every = pages(engine, everything, **wanted)
+    expected = [hit for hit in every if may_read(str(hit["xid"]), rules)]
+    with patch.object(finding, "_MANY", many):
+        page, found = pages(engine, read_policy({"rules": said}).access(PAT), **wanted)
+    assert found == expected
+    assert (page.count, page.complete) == (len(expected), True)
+    for name in FACETS:
+        assert dict(page.facets[name]) == Counter(hit[name] for hit in expected if name in hit)
+
+
+def test_patterns_that_words_cannot_say_are_looked_at_one_by_one() -> None:
+    assert readable(ReadingRules(allowed=(("*", "a*"),), denied=(("*", "*b"),))).exact
+    assert not readable(ReadingRules(allowed=(("*", "a*c"),), denied=())).exact
+    hidden = readable(ReadingRules(allowed=((),), denied=(("*", "*b*"),)))
+    assert (hidden.among, hidden.hidden, hidden.exact) == ((), (), False)
+
+
+@pytest.mark.parametrize(
+    "rules", [ReadingRules((), ()), ReadingRules(((),), ((),)), ReadingRules(((),), (("*", "*"),))]
+)
+def test_where_all_is_hidden_nothing_is_asked(rules: ReadingRules) -> None:
+    assert readable(rules) == Readable(nothing=True, hidden=readable(rules).hidden)
