@@ -13,13 +13,13 @@ from ipaddress import ip_address
 import httpcore
 import pytest
 
-from signalbook.fetching import AllowList, Deadline, Errand, FetchError, Limits, reachable
+from signalbook.fetching import AllowList, Deadline, Errand, FetchError, FetchLimits, reachable
 from signalbook.settings import SettingError
 
 Answer = Callable[[socket.socket], None]
 Serve = Callable[[bytes | Answer], str]
 
-LIMITS = Limits(max_bytes=1000, seconds=300.0, redirects=2)
+LIMITS = FetchLimits(max_bytes=1000, seconds=300.0, redirects=2)
 SHORT = replace(LIMITS, seconds=2.0)
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -69,7 +69,7 @@ def place(url: str) -> str:
     return url.removeprefix("http://")
 
 
-def fetch(url: str, *allowed: str, limits: Limits = LIMITS) -> bytes:
+def fetch(url: str, *allowed: str, limits: FetchLimits = LIMITS) -> bytes:
     return Errand(AllowList(allowed or [place(url)]), limits).fetch(url)
 
 
@@ -327,7 +327,7 @@ def test_entries_that_name_no_place(entry: str) -> None:
 
 
 def test_time_is_up() -> None:
-    errand = Errand(AllowList(["localhost"]), Limits(seconds=0))
+    errand = Errand(AllowList(["localhost"]), FetchLimits(seconds=0))
     with pytest.raises(httpcore.ReadTimeout):
         Deadline(0).remaining()
     with pytest.raises(FetchError, match="did not come within 0 seconds"):

@@ -43,7 +43,7 @@ class AddressNotAllowed(FetchError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class FetchLimits:
     """What one errand may take: ``max_bytes`` and ``seconds`` in all, ``redirects`` for each URL."""
 
     max_bytes: int = 8 * 1024 * 1024
@@ -154,7 +154,7 @@ def connect(address: str, port: int, deadline: Deadline) -> httpcore.NetworkStre
 class Errand:
     """Fetches that together keep to one set of ``limits``. For one thread."""
 
-    def __init__(self, allowed: AllowList, limits: Limits = Limits()) -> None:
+    def __init__(self, allowed: AllowList, limits: FetchLimits = FetchLimits()) -> None:
         self._allowed = allowed
         self._limits = limits
         self._left = limits.max_bytes

@@ -17,7 +17,7 @@ from tests.storage.test_migrate import at_revision
 
 from signalbook import values
 from signalbook.access import audit
-from signalbook.access.audit import MOST_XIDS, SEVERAL, Audit, AuditLog, Refusal, entries, open_recorded, shown
+from signalbook.access.audit import MOST_XIDS, SEVERAL, Audit, AuditLog, RefusedRequests, entries, open_recorded, shown
 from signalbook.access.base import ANONYMOUS, Action, Identity, RequestOrigin
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.settings import SettingError, Settings
@@ -36,7 +36,7 @@ def access(identity: Identity) -> Access:
 
 
 BY_ANN = access(ANN).at(ORIGIN)
-REFUSAL = Refusal(who=ANN, origin=ORIGIN, action="update", error="403 Forbidden")
+REFUSAL = RefusedRequests(who=ANN, origin=ORIGIN, action="update", error="403 Forbidden")
 
 
 def stored(store: Store) -> list[AuditEntry]:

@@ -10,7 +10,7 @@ import pytest
 from signalbook.access import limits
 from signalbook.access.base import ANONYMOUS, Identity
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.limits import Caller, Limits, LoginGuard, TokenBucket, TooManyRequests, network
+from signalbook.access.limits import Caller, LoginGuard, RequestLimits, TokenBucket, TooManyRequests, network
 from signalbook.settings import SettingError, Settings
 
 SETTINGS = Settings(limits="on", limit_requests=10, limit_writes=2, limit_reads=2, limit_logins=3)
@@ -29,13 +29,13 @@ def clock() -> Clock:
     return Clock()
 
 
-def caller(held: Limits, who: str) -> Caller:
+def caller(held: RequestLimits, who: str) -> Caller:
     found = held.caller(Access(Identity(subject=who), [], key="k"), "10.0.0.1")
     assert found is not None
     return found
 
 
-def admitted(held: Limits, who: str, *, write: bool = False, most: int = 1000) -> int:
+def admitted(held: RequestLimits, who: str, *, write: bool = False, most: int = 1000) -> int:
     for count in range(most):
         try:
             caller(held, who).admit(write=write)
@@ -56,7 +56,7 @@ def test_a_bucket_gives_its_burst_then_its_rate(clock: Clock) -> None:
 
 
 def test_each_caller_has_requests_of_his_own(clock: Clock) -> None:
-    held = Limits(SETTINGS, clock=clock)
+    held = RequestLimits(SETTINGS, clock=clock)
     assert admitted(held, "ann") == 100
     assert admitted(held, "bob") == 100
     clock.now += 1
@@ -64,7 +64,7 @@ def test_each_caller_has_requests_of_his_own(clock: Clock) -> None:
 
 
 def test_writes_have_a_limit_beside(clock: Clock) -> None:
-    held = Limits(SETTINGS, clock=clock)
+    held = RequestLimits(SETTINGS, clock=clock)
     assert admitted(held, "ann", write=True) == 20
     assert admitted(held, "ann") == 79  # the refused write was a request, too
     with pytest.raises(TooManyRequests, match="limit_requests") as error:
@@ -73,12 +73,12 @@ def test_writes_have_a_limit_beside(clock: Clock) -> None:
 
 
 def test_nothing_is_limited_by_0() -> None:
-    held = Limits(replace(SETTINGS, limit_requests=0, limit_writes=0))
+    held = RequestLimits(replace(SETTINGS, limit_requests=0, limit_writes=0))
     assert admitted(held, "ann", write=True, most=5000) == 5000
 
 
 def test_callers_are_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = Limits(SETTINGS, clock=clock)
+    held = RequestLimits(SETTINGS, clock=clock)
     for number in range(limits._CALLERS + 50):
         caller(held, str(number)).admit(write=True)
     assert len(held._callers) == limits._CALLERS
@@ -86,7 +86,7 @@ def test_callers_are_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_they_hold_where_access_is_configured() -> None:
     def held(choice: str, access: Access) -> bool:
-        return Limits(replace(SETTINGS, limits=choice)).caller(access, "10.0.0.1") is not None
+        return RequestLimits(replace(SETTINGS, limits=choice)).caller(access, "10.0.0.1") is not None
 
     known = Access(Identity(subject="ann"), [], key="k")
     assert held("auto", known)
@@ -96,7 +96,7 @@ def test_they_hold_where_access_is_configured() -> None:
 
 
 def test_who_says_nothing_is_known_by_the_address() -> None:
-    held = Limits(SETTINGS)
+    held = RequestLimits(SETTINGS)
     here, there = (held.caller(UNRESTRICTED, address) for address in ("10.0.0.1", "10.0.0.2"))
     assert here is held.caller(UNRESTRICTED, "::ffff:10.0.0.1") is not there
 
@@ -119,7 +119,7 @@ def test_a_caller_is_an_identity_or_a_network() -> None:
 
 def test_reads_of_one_caller_wait_for_one_another() -> None:
     async def scenario() -> None:
-        held = Limits(SETTINGS)
+        held = RequestLimits(SETTINGS)
         running = highest = 0
         release = asyncio.Event()
 
@@ -151,7 +151,7 @@ def test_a_read_that_waits_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(limits, "_WAIT_SECONDS", 0.01)
 
     async def scenario() -> None:
-        ann = caller(Limits(SETTINGS), "ann")
+        ann = caller(RequestLimits(SETTINGS), "ann")
         turns = [await ann.turn(), await ann.turn()]
         with pytest.raises(TooManyRequests, match="limit_reads"):
             await ann.turn()
@@ -222,4 +222,4 @@ def test_no_limit_of_logins() -> None:
 @pytest.mark.parametrize(("name", "value"), [("limits", "maybe"), ("limit_requests", -1), ("limit_logins", -1)])
 def test_a_limit_that_is_none_is_refused(name: str, value: object) -> None:
     with pytest.raises(SettingError, match=name):
-        Limits(replace(SETTINGS, **{name: value}))  # type: ignore[arg-type]
+        RequestLimits(replace(SETTINGS, **{name: value}))  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ import pytest
 from signalbook.client import Client, ClientError, Refused
 from signalbook.client import login as logins
 from signalbook.client.credentials import find, read_secret
-from signalbook.client.login import StoredLogin, Tokens, credentials_file
+from signalbook.client.login import IssuedTokens, StoredLogin, credentials_file
 
 URL = "https://r.example/registry"
 
@@ -188,7 +188,7 @@ def test_what_to_do_without_credentials(
 def keep(url: str = URL, **more: Any) -> None:
     """A login in the file."""
     given = {"issuer": "https://i.example", "client": "cli", "endpoint": "https://i.example/token", "access": "a.b.c"}
-    tokens = Tokens(**{**given, "refresh": "again", "expires": time.time() + 100, **more})
+    tokens = IssuedTokens(**{**given, "refresh": "again", "expires": time.time() + 100, **more})
     with logins._exclusive():
         logins._write({**logins._read(), url: tokens})
 

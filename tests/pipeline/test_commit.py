@@ -16,7 +16,7 @@ from signalbook.pipeline.commit import Withdrawn, complete_unfinished, land
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import PREPARED, JournalEntry
-from signalbook.pipeline.landing.tasks import Attempt, Intake
+from signalbook.pipeline.landing.tasks import BatchAttempt, Intake
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.naming import DEAD_LETTERS
 
@@ -91,7 +91,7 @@ def test_a_batch_that_another_run_landed_meanwhile(
 
 def test_tables_of_another_format_that_came_meanwhile(lake: Lake) -> None:
     """A stream may have begun when there was nothing yet."""
-    attempt = Attempt(
+    attempt = BatchAttempt(
         journal=lake.journal,
         batch_id="b",
         intake=Intake(source="kafka", origin="o"),

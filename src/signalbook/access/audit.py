@@ -66,7 +66,7 @@ Done = tuple[Action, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RefusedRequests:
     """Requests alike that were refused. ``error`` is a status, its phrase and why, never what was sent."""
 
     who: Identity | None
@@ -206,7 +206,7 @@ class Audit:
         self.reads = self._lines is not None and settings.audit_reads == "on"
         """Whether lines tell of reads."""
         self._lock = threading.Lock()
-        self._pending: dict[Refusal, _Gathered] = {}
+        self._pending: dict[RefusedRequests, _Gathered] = {}
         self._budget = TokenBucket(rate=_RATE, burst=_BURST)
         self._due, self._over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
@@ -230,7 +230,7 @@ class Audit:
         if self._lines is not None and found:
             self._lines.write(found)
 
-    def refused(self, refusal: Refusal, xid: str = "") -> None:
+    def refused(self, refusal: RefusedRequests, xid: str = "") -> None:
         """Record a refusal soon. Takes microseconds, and no more memory however many there are."""
         with self._lock:
             self._gather(refusal, 1, (xid,) if xid else ())
@@ -287,7 +287,7 @@ class Audit:
                 break
         return total
 
-    def _gather(self, refusal: Refusal, count: int, xids: Iterable[str]) -> None:
+    def _gather(self, refusal: RefusedRequests, count: int, xids: Iterable[str]) -> None:
         if refusal not in self._pending and len(self._pending) >= _PENDING:
             refusal = _together(refusal)
         gathered = self._pending.setdefault(refusal, _Gathered())
@@ -325,12 +325,12 @@ class Audit:
                 _LOG.info("removed %d old entries of the audit", count)
 
 
-def _together(refusal: Refusal) -> Refusal:
+def _together(refusal: RefusedRequests) -> RefusedRequests:
     """What is stored of it where there are too many to store each."""
-    return Refusal(who=None, origin=RequestOrigin(), action=refusal.action, error=refusal.error)
+    return RefusedRequests(who=None, origin=RequestOrigin(), action=refusal.action, error=refusal.error)
 
 
-def _entry(refusal: Refusal, gathered: _Gathered) -> AuditEntry:
+def _entry(refusal: RefusedRequests, gathered: _Gathered) -> AuditEntry:
     details: JSONObject = {"error": refusal.error, "count": gathered.count}
     return AuditEntry(
         time=values.now(),

@@ -112,7 +112,7 @@ def network(address: str) -> str:
     return str(IPv6Address(int(found) >> _IPV6_NETWORK << _IPV6_NETWORK))
 
 
-class Limits:
+class RequestLimits:
     """What each caller may ask for in this process. For one event loop. Raises ``SettingError`` for its settings."""
 
     def __init__(self, settings: Settings, *, clock: Clock = time.monotonic) -> None:

@@ -26,7 +26,7 @@ from signalbook.engine.engine import Batch, Engine
 from signalbook.engine.read.schemas import schema_of
 from signalbook.engine.search.impact import MAX_DEPTH
 from signalbook.engine.search.trial import CandidateDocument, Fate, require_document, try_candidate, worst, worst_of
-from signalbook.engine.write.apply import Change, ChangeAction, Entity
+from signalbook.engine.write.apply import Change, ChangeAction, EventEntity
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.events.delivery.interest import EventSelection, select
@@ -52,7 +52,11 @@ _REPORTS: Final = 8 * 1024 * 1024
 """Characters of reports in memory at once."""
 _MENTIONED: Final = 100
 """Entities that are named of each pipeline and subscription."""
-_ENTITIES: Final = {Kind.GROUP: Entity.GROUP, Kind.RESOURCE: Entity.RESOURCE, Kind.VERSION: Entity.VERSION}
+_ENTITIES: Final = {
+    Kind.GROUP: EventEntity.GROUP,
+    Kind.RESOURCE: EventEntity.RESOURCE,
+    Kind.VERSION: EventEntity.VERSION,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

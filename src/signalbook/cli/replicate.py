@@ -25,7 +25,7 @@ from signalbook.xid import Kind, Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import ReadableRegistry
-    from signalbook.replication.confluent.progress import Progress
+    from signalbook.replication.confluent.progress import CopyProgress
     from signalbook.replication.local import LocalRegistry
     from signalbook.replication.opening import CopyTarget
     from signalbook.replication.replicating import Replication
@@ -155,7 +155,7 @@ def _run_confluent(
 
 
 @contextmanager
-def _progress(progress: Progress) -> Iterator[None]:
+def _progress(progress: CopyProgress) -> Iterator[None]:
     """How far a round is, on a terminal."""
     from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn

@@ -41,7 +41,7 @@ class LoginEnded(ClientError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
+class IssuedTokens:
     """What an issuer gave for a registry, and where it is renewed. ``expires`` is in seconds since 1970."""
 
     issuer: str
@@ -76,7 +76,7 @@ class Tokens:
 class StoredLogin:
     """The login for the registry at ``url``, renewed when it is needed. Safe between processes."""
 
-    def __init__(self, url: str, tokens: Tokens) -> None:
+    def __init__(self, url: str, tokens: IssuedTokens) -> None:
         self._url = url
         self._tokens = tokens
 
@@ -100,7 +100,7 @@ class StoredLogin:
                     _write({**_read(), _key(self._url): self._tokens})
         return self._tokens.access
 
-    def _renewed(self, old: Tokens) -> Tokens:
+    def _renewed(self, old: IssuedTokens) -> IssuedTokens:
         if not old.refresh:
             raise LoginEnded(self._url, "expired")
         wanted = {"grant_type": "refresh_token", "refresh_token": old.refresh, "client_id": old.client}
@@ -108,7 +108,9 @@ class StoredLogin:
             status, answer = _post(http, old.endpoint, wanted)
         if status != httpx.codes.OK:
             raise LoginEnded(self._url, str(answer.get("error", status))[:100])
-        return Tokens.granted(answer, issuer=old.issuer, client=old.client, endpoint=old.endpoint, refresh=old.refresh)
+        return IssuedTokens.granted(
+            answer, issuer=old.issuer, client=old.client, endpoint=old.endpoint, refresh=old.refresh
+        )
 
 
 Show = Callable[[str, str, str, str], None]
@@ -144,7 +146,7 @@ def log_in(url: str, show: Show, *, issuer: str = "", client: str = "", scope: s
         where = str(begun.get("verification_uri_complete") or begun.get("verification_uri") or "")
         show(issuer, audience, where, str(begun.get("user_code") or ""))
         answer = _poll(http, endpoint, begun, client, issuer)
-    tokens = Tokens.granted(answer, issuer=issuer, client=client, endpoint=endpoint)
+    tokens = IssuedTokens.granted(answer, issuer=issuer, client=client, endpoint=endpoint)
     with _exclusive():
         _write({**_read(), _key(bare): tokens})
     return issuer
@@ -254,7 +256,7 @@ def _key(url: str) -> str:
     return parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower()).geturl().rstrip("/")
 
 
-def _read() -> dict[str, Tokens]:
+def _read() -> dict[str, IssuedTokens]:
     path = credentials_file()
     try:
         found = path.open("rb")
@@ -266,12 +268,12 @@ def _read() -> dict[str, Tokens]:
         if os.fstat(file.fileno()).st_mode & 0o077:
             raise ClientError(f"{path} has secrets and can be read by others: chmod 600 {path}")
         try:
-            return msgspec.json.decode(file.read(), type=dict[str, Tokens])
+            return msgspec.json.decode(file.read(), type=dict[str, IssuedTokens])
         except (msgspec.MsgspecError, ValueError):
             raise ClientError(f"{path} cannot be read as credentials: delete it and log in again") from None
 
 
-def _write(logins: Mapping[str, Tokens]) -> None:
+def _write(logins: Mapping[str, IssuedTokens]) -> None:
     path = credentials_file()
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     content = dump_json({name: asdict(tokens) for name, tokens in logins.items()}, indent=2)

@@ -196,7 +196,7 @@ def is_same(existing: Association, wanted: Wanted) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class AssociationFilter:
     """Which associations to show: of these types of resources and associations, all if empty, and this lifecycle."""
 
     resource: str = ""
@@ -211,9 +211,11 @@ class Choice:
         )
 
 
-def read_choice(resource: str, types: Sequence[str], lifecycle: str) -> Choice:
+def read_filter(resource: str, types: Sequence[str], lifecycle: str) -> AssociationFilter:
     """What a request chooses. Raises 42212."""
-    return Choice(resource=resource, types=tuple(each for each in types if each), lifecycle=_lifecycle(lifecycle))
+    return AssociationFilter(
+        resource=resource, types=tuple(each for each in types if each), lifecycle=_lifecycle(lifecycle)
+    )
 
 
 def _lifecycle(text: str) -> str | None:

@@ -63,7 +63,7 @@ class _Statement(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class Entity:
+class TaggedEntity:
     """A message, or a field of one, at a ``path`` below the package."""
 
     path: str
@@ -84,10 +84,10 @@ class Entity:
         return tuple(each for option, _ in self.options for tokens in _tag_values(option) for each in _strings(tokens))
 
 
-def entities(text: str) -> list[Entity]:
+def entities(text: str) -> list[TaggedEntity]:
     """The messages and fields in a document, outer ones first. What is no such document has what can be made out."""
-    found: list[Entity] = []
-    messages: dict[int, Entity] = {}
+    found: list[TaggedEntity] = []
+    messages: dict[int, TaggedEntity] = {}
     package = ""
     for each in _statements(text):
         path = each.path
@@ -96,18 +96,18 @@ def entities(text: str) -> list[Entity]:
         elif each.opens:
             own = _message(each.tokens)
             if own and (path is not None or not each.blocks):
-                found.append(Entity(f"{path}.{own}" if path else own, package, True, each))
+                found.append(TaggedEntity(f"{path}.{own}" if path else own, package, True, each))
                 messages[id(each.tokens)] = found[-1]
         elif each.word == "option" and each.blocks and id(each.blocks[-1]) in messages:
             if _is_meta(each.tokens[1:], "message_meta"):
                 messages[id(each.blocks[-1])].options.append((each.tokens, each.end))
         elif path is not None and each.word not in _NO_FIELDS and (name := _field_name(each.tokens)):
             options = [(option, each.end) for option in _listed(each.tokens) if _is_meta(option, "field_meta")]
-            found.append(Entity(f"{path}.{name}", package, False, each, options))
+            found.append(TaggedEntity(f"{path}.{name}", package, False, each, options))
     return found
 
 
-def with_tags(text: str, tags: Mapping[Entity, Sequence[str]]) -> str:
+def with_tags(text: str, tags: Mapping[TaggedEntity, Sequence[str]]) -> str:
     """A document whose entities have these ``tags`` instead of theirs."""
     edits: list[tuple[int, int, str]] = []
     for entity, wanted in tags.items():
@@ -149,7 +149,7 @@ def _edited(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
     return "".join([*found, text[done:]])
 
 
-def _message_edits(text: str, entity: Entity, tags: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+def _message_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     left = list(tags)
     for option, end in entity.options:
         if option[-1].text == "}":
@@ -166,7 +166,7 @@ def _message_edits(text: str, entity: Entity, tags: Sequence[str]) -> Iterator[t
         yield entity.statement.end, entity.statement.end, lines
 
 
-def _field_edits(text: str, entity: Entity, tags: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+def _field_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     left, kept = list(tags), []
     for option in _listed(entity.statement.tokens):
         if not _is_meta(option, "field_meta"):

@@ -104,7 +104,7 @@ def with_tags(text: str, type: str, add: Sequence[Tagged], remove: Sequence[Tagg
 
 def _with_options(text: str, changes: Sequence[tuple[Tagged, Any]], *, strict: bool) -> str:
     entities = prototags.entities(text)
-    by_path: dict[tuple[str, str], prototags.Entity] = {}
+    by_path: dict[tuple[str, str], prototags.TaggedEntity] = {}
     for entity in entities:
         for path in entity.paths:
             by_path.setdefault((RECORD if entity.is_record else FIELD, path), entity)

@@ -23,7 +23,7 @@ from signalbook.client import Client, Refused
 from signalbook.demo import kafka, parcels, results
 from signalbook.demo.kafka import NotInstalled
 from signalbook.demo.program import end, keep
-from signalbook.demo.results import DemoFailed, OutputFolder, Shown, misplaced
+from signalbook.demo.results import DemoFailed, OutputFolder, ShownTable, misplaced
 from signalbook.demo.traffic import TOKEN, Place, TrafficTemplate, delivery_id
 from signalbook.pipeline import ReplayJob, replay
 from signalbook.plugins import install
@@ -231,7 +231,7 @@ def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
     on.console.print("[green]✓[/] the stream was never stopped, and its table has a new column")
     group, message = _CHANGED
     columns = ("ce_source", "parcel", "to", "co2")
-    results.rows(on.console, on.lake, Shown(group=group, message=message, columns=columns, having="co2"))
+    results.rows(on.console, on.lake, ShownTable(group=group, message=message, columns=columns, having="co2"))
     return early
 
 

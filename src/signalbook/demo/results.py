@@ -136,7 +136,7 @@ _WIDTH: Final = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownTable:
     """A table to show some columns of, of rows that have the column ``having``."""
 
     group: str
@@ -187,7 +187,7 @@ def faults(console: Console, seeded: Counter[SeededFault], nonconforming: int) -
     )
 
 
-def rows(console: Console, lake: OutputFolder, shown: Shown) -> None:
+def rows(console: Console, lake: OutputFolder, shown: ShownTable) -> None:
     """A few rows of a landed table: ``shown.columns`` name members of nested columns with dots."""
     data = lake.head(shown.group, shown.message, _ROWS, shown.having)
     grid = Grid(title=f"{shown.group} / {shown.message}: {data.num_columns} columns, among them", title_justify="left")

@@ -19,7 +19,7 @@ from signalbook.client import Client
 from signalbook.demo import github, live, parcels, results, traffic
 from signalbook.demo.kafka import NotInstalled
 from signalbook.demo.program import NotStarted, Ports, Program
-from signalbook.demo.results import DemoFailed, OutputFolder, Shown
+from signalbook.demo.results import DemoFailed, OutputFolder, ShownTable
 from signalbook.demo.traffic import TrafficTemplate
 from signalbook.events import definitions as events
 from signalbook.pipeline import Job, Progress, Report
@@ -84,7 +84,7 @@ class TrafficStream:
     share: float
     lake: str
     table_format: Literal["iceberg", "parquet"]
-    shown: Shown
+    shown: ShownTable
 
 
 def run(
@@ -154,7 +154,7 @@ def _streams(webhooks: github.Webhooks | None) -> list[TrafficStream]:
         share=1.0 if webhooks is None else 0.4,
         lake="parcels",
         table_format="iceberg",
-        shown=Shown(
+        shown=ShownTable(
             group="example.parcels",
             message="example.parcels.delivered",
             columns=("ce_source", "parcel", "to", "at.latitude", "at.longitude"),
@@ -177,7 +177,7 @@ def _streams(webhooks: github.Webhooks | None) -> list[TrafficStream]:
         share=0.4,
         lake="github",
         table_format="parquet",
-        shown=Shown(group=github.HTTP_GROUP, message="issues.opened", columns=columns),
+        shown=ShownTable(group=github.HTTP_GROUP, message="issues.opened", columns=columns),
     )
     wrapped = replace(
         plain,
@@ -187,7 +187,7 @@ def _streams(webhooks: github.Webhooks | None) -> list[TrafficStream]:
         sound=cloudevents,
         faulty=bad_cloudevents,
         share=0.2,
-        shown=Shown(
+        shown=ShownTable(
             group=github.CLOUDEVENTS_GROUP, message="com.github.issues.opened", columns=("ce_source", *columns[1:])
         ),
     )
@@ -253,7 +253,9 @@ def _own_events(console: Console, folder: Path, url: str, master: str) -> None:
         )
     results.messages(console, report)
     columns = ("ce_time", "ce_subject", "changed")
-    results.rows(console, lake, Shown(group=events.GROUP, message="io.xregistry.registry.updated", columns=columns))
+    results.rows(
+        console, lake, ShownTable(group=events.GROUP, message="io.xregistry.registry.updated", columns=columns)
+    )
 
 
 def _save_feed(url: str, path: Path) -> int:

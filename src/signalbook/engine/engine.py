@@ -35,7 +35,7 @@ from signalbook.engine.search.indexing import Described, complete_index, describ
 from signalbook.engine.write.apply import (
     Change,
     ChangeAction,
-    Entity,
+    EventEntity,
     WriteResult,
     apply_tree,
     changes_of,
@@ -375,7 +375,9 @@ class Session:
     @property
     def doubts(self) -> tuple[Finding, ...]:
         """Versions written so far that could not be validated, or compared with others, with the reasons."""
-        written = [c.xid for c in self.changes if c.entity is Entity.VERSION and c.action is not ChangeAction.DELETED]
+        written = [
+            c.xid for c in self.changes if c.entity is EventEntity.VERSION and c.action is not ChangeAction.DELETED
+        ]
         rows = self._writer.get_many([Xid.parse(xid) for xid in written])
         return tuple(islice((doubt for row in rows.values() for doubt in doubts(row)), MAX_FINDINGS))
 

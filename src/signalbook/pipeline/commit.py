@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from signalbook.pipeline.errors import PipelineError, disk_failure
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, TableFormat
-from signalbook.pipeline.landing.tasks import Attempt
+from signalbook.pipeline.landing.tasks import BatchAttempt
 from signalbook.pipeline.places import Place, Where, in_parallel, place_of
 from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.catalogs import agree
@@ -92,7 +92,7 @@ PATIENCE: Final = 60.0
 
 
 def land(
-    attempt: Attempt,
+    attempt: BatchAttempt,
     session: SparkSession,
     show: ShowProgress,
     worthwhile: Callable[[JournalEntry], bool] = lambda _: True,
@@ -106,7 +106,7 @@ def land(
 
 
 def _land(
-    attempt: Attempt, session: SparkSession, show: ShowProgress, worthwhile: Callable[[JournalEntry], bool]
+    attempt: BatchAttempt, session: SparkSession, show: ShowProgress, worthwhile: Callable[[JournalEntry], bool]
 ) -> JournalEntry:
     journal = attempt.journal
     # also of a stream's later batches: others may have been the first to land something here

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from signalbook.brokers.amqp.connection import ATTACH, DETACH, DISPOSITION, FLOW, TRANSFER, WINDOW, AMQPConnection
-from signalbook.brokers.amqp.messages import AMQPMessage, Described, Ubyte, Uint, Ulong, sections, split_body
+from signalbook.brokers.amqp.messages import AMQPMessage, DescribedValue, Ubyte, Uint, Ulong, sections, split_body
 
 
 def from_bytes(data: bytes) -> AMQPMessage:
@@ -56,8 +56,8 @@ class Receiver:
     def __init__(self, port: int, address: str) -> None:
         self._stream = SocketStream(port)
         self._connection = AMQPConnection(self._stream, host="127.0.0.1", container="receiver")
-        source = Described(Ulong(0x28), [address])
-        target = Described(Ulong(0x29), ["receiver"])
+        source = DescribedValue(Ulong(0x28), [address])
+        target = DescribedValue(Ulong(0x29), ["receiver"])
         self._connection.send(ATTACH, "receiver", Uint(0), True, Ubyte(0), Ubyte(0), source, target)
         self.attached: list[Any] = self._connection.expect(ATTACH)
         self._credit()
@@ -80,7 +80,7 @@ class Receiver:
             content += payload
             if len(fields) < 6 or not fields[5]:
                 number = Uint(fields[1])
-                self._connection.send(DISPOSITION, True, number, number, True, Described(Ulong(0x24), []))
+                self._connection.send(DISPOSITION, True, number, number, True, DescribedValue(Ulong(0x24), []))
                 return from_bytes(content)
 
     def _credit(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from signalbook.brokers.amqp.connection import BEGIN, CLOSE, DETACH, OPEN, AMQPConnection, AMQPEnded
-from signalbook.brokers.amqp.messages import Described, Symbol, Ulong, Ushort, encode
+from signalbook.brokers.amqp.messages import DescribedValue, Symbol, Ulong, Ushort, encode
 from signalbook.brokers.connection import BrokerError
 
 SASL = b"AMQP\x03\x01\x00\x00"
@@ -16,7 +16,7 @@ AMQP = b"AMQP\x00\x01\x00\x00"
 
 
 def frame(kind: int, code: int, *fields: Any) -> bytes:
-    body = encode(Described(Ulong(code), list(fields)))
+    body = encode(DescribedValue(Ulong(code), list(fields)))
     return struct.pack("!IBBH", len(body) + 8, 2, kind, 0) + body
 
 
@@ -102,11 +102,11 @@ def test_a_peer_that_does_not_keep_to_the_protocol(said: bytes, complaint: str) 
     [
         ([], "the broker ended the connection", ""),
         (
-            [Described(Ulong(0x1D), [Symbol("amqp:connection:forced"), "good night"])],
+            [DescribedValue(Ulong(0x1D), [Symbol("amqp:connection:forced"), "good night"])],
             "the broker ended the connection: amqp:connection:forced good night",
             "amqp:connection:forced",
         ),
-        ([Described(Ulong(0x1D), "nonsense")], "the broker ended the connection", ""),
+        ([DescribedValue(Ulong(0x1D), "nonsense")], "the broker ended the connection", ""),
     ],
 )
 def test_a_peer_that_ends_a_connection_may_say_why(fields: list[Any], message: str, condition: str) -> None:
@@ -116,7 +116,7 @@ def test_a_peer_that_ends_a_connection_may_say_why(fields: list[Any], message: s
 
 
 def test_a_peer_that_ends_a_link_may_say_why() -> None:
-    error = Described(Ulong(0x1D), [Symbol("amqp:not-found"), "x" * 5000])
+    error = DescribedValue(Ulong(0x1D), [Symbol("amqp:not-found"), "x" * 5000])
     with pytest.raises(AMQPEnded, match=r"^the broker ended the link: amqp:not-found x+$") as caught:
         connected(OPENED + frame(0, DETACH, 0, True, error)).receive()
     assert len(str(caught.value)) < 600

@@ -10,7 +10,7 @@ from tests.brokers.amqp.receiver import from_bytes
 from signalbook.brokers.amqp.messages import (
     AMQPError,
     AMQPMessage,
-    Described,
+    DescribedValue,
     Symbol,
     Ulong,
     encode,
@@ -21,7 +21,7 @@ from signalbook.brokers.amqp.messages import (
 
 
 def section(code: int, value: Any) -> bytes:
-    return encode(Described(Ulong(code), value))
+    return encode(DescribedValue(Ulong(code), value))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_bodies_of_every_kind_are_read(data: bytes, body: Any) -> None:
     "data",
     [
         b"\x40",
-        encode(Described(Symbol("amqp:data:binary"), b"a")),
+        encode(DescribedValue(Symbol("amqp:data:binary"), b"a")),
         section(0x75, "a"),
         section(0x73, {}),
         section(0x74, []),

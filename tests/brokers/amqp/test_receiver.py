@@ -29,14 +29,14 @@ from signalbook.brokers.amqp.connection import (
 from signalbook.brokers.amqp.messages import (
     AMQPError,
     AMQPMessage,
-    Described,
+    DescribedValue,
     Symbol,
     Uint,
     Ulong,
     to_bytes,
 )
 
-SOURCE = Described(Ulong(0x28), ["orders"])
+SOURCE = DescribedValue(Ulong(0x28), ["orders"])
 ATTACHED = frame(0, ATTACH, "link", Uint(0), False, None, None, SOURCE, None, None, None, Uint(0))
 _numbers = count(1)
 
@@ -98,7 +98,7 @@ def test_a_peer_that_asks_gets_a_flow() -> None:
         (frame(0, ATTACH, "link", Uint(0), False) + frame(0, DETACH, Uint(0), True, None), AMQPEnded, "ended the link"),
         (ATTACHED + transfer(None, b"a"), AMQPError, "without a number"),
         (
-            ATTACHED + frame(0, CLOSE, Described(Ulong(0x1D), [Symbol("amqp:connection:forced"), "bye"])),
+            ATTACHED + frame(0, CLOSE, DescribedValue(Ulong(0x1D), [Symbol("amqp:connection:forced"), "bye"])),
             AMQPEnded,
             "bye",
         ),

@@ -18,11 +18,11 @@ from signalbook.brokers.amqp.connection import (
     AMQPEnded,
     AMQPSender,
 )
-from signalbook.brokers.amqp.messages import Described, Symbol, Uint, Ulong, decode_first
+from signalbook.brokers.amqp.messages import DescribedValue, Symbol, Uint, Ulong, decode_first
 from signalbook.brokers.connection import BrokerError, BrokerRefused, MessageTooLarge
 
-ACCEPTED = Described(Ulong(0x24), [])
-TARGET = Described(Ulong(0x29), ["changes"])
+ACCEPTED = DescribedValue(Ulong(0x24), [])
+TARGET = DescribedValue(Ulong(0x29), ["changes"])
 ATTACHED = frame(0, ATTACH, "link", Uint(0), True, None, None, None, TARGET)
 
 
@@ -81,15 +81,15 @@ def test_settled_messages_have_no_answers() -> None:
     ("state", "message"),
     [
         (
-            Described(Ulong(0x25), [Described(Ulong(0x1D), [Symbol("amqp:decode-error"), "bad"])]),
+            DescribedValue(Ulong(0x25), [DescribedValue(Ulong(0x1D), [Symbol("amqp:decode-error"), "bad"])]),
             "the broker rejected the event: amqp:decode-error bad",
         ),
-        (Described(Ulong(0x25), []), "the broker rejected the event"),
-        (Described(Ulong(0x26), []), "the broker released the event"),
-        (Described(Ulong(0x27), [True]), "the broker modified the event"),
+        (DescribedValue(Ulong(0x25), []), "the broker rejected the event"),
+        (DescribedValue(Ulong(0x26), []), "the broker released the event"),
+        (DescribedValue(Ulong(0x27), [True]), "the broker modified the event"),
     ],
 )
-def test_a_message_that_is_not_accepted_ends_the_count(state: Described, message: str) -> None:
+def test_a_message_that_is_not_accepted_ends_the_count(state: DescribedValue, message: str) -> None:
     confirmed, error, _ = sent(ATTACHED + flow(5) + answer(0) + answer(1, state=state) + answer(2))
     assert confirmed == 1
     assert isinstance(error, BrokerRefused)
@@ -136,8 +136,9 @@ def test_an_answer_that_wants_one_gets_it() -> None:
     "said",
     [
         frame(0, ATTACH, "link", Uint(0), True, None, None, None, None)
-        + frame(0, DETACH, Uint(0), True, Described(Ulong(0x1D), [Symbol("amqp:not-found")])),
-        frame(0, ATTACH, "link") + frame(0, DETACH, Uint(0), True, Described(Ulong(0x1D), [Symbol("amqp:not-found")])),
+        + frame(0, DETACH, Uint(0), True, DescribedValue(Ulong(0x1D), [Symbol("amqp:not-found")])),
+        frame(0, ATTACH, "link")
+        + frame(0, DETACH, Uint(0), True, DescribedValue(Ulong(0x1D), [Symbol("amqp:not-found")])),
     ],
 )
 def test_an_address_that_is_not_there(said: bytes) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from signalbook.brokers.amqp.messages import (
     AMQPError,
-    Described,
+    DescribedValue,
     Symbol,
     Timestamp,
     Ubyte,
@@ -44,7 +44,7 @@ anything = st.recursive(
     lambda inner: st.one_of(
         st.lists(inner, max_size=20),
         st.dictionaries(names.map(Symbol), inner, max_size=20),
-        st.builds(Described, st.integers(0, 2**64 - 1).map(Ulong), inner),
+        st.builds(DescribedValue, st.integers(0, 2**64 - 1).map(Ulong), inner),
     ),
     max_leaves=30,
 )
@@ -53,8 +53,8 @@ anything = st.recursive(
 def kinds(value: Any) -> Any:
     """The types in a value: numbers of different types are equal in Python."""
     match value:
-        case Described():
-            return Described(kinds(value.descriptor), kinds(value.value))
+        case DescribedValue():
+            return DescribedValue(kinds(value.descriptor), kinds(value.value))
         case list():
             return [kinds(part) for part in value]
         case dict():
@@ -92,7 +92,7 @@ def test_what_is_written_is_read(value: Any) -> None:
         ([], "45"),
         ([None, True], "c0030240" + "41"),
         ({Symbol("a"): None}, "c10502a3016140"),
-        (Described(Ulong(0x24), []), "00532445"),
+        (DescribedValue(Ulong(0x24), []), "00532445"),
         (UUID(int=1), "98" + "00" * 15 + "01"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from signalbook.cncf.messagecatalog import definitions
-from signalbook.cncf.messagecatalog.definitions import Posted
+from signalbook.cncf.messagecatalog.definitions import PostedVersion
 from signalbook.cncf.messagecatalog.originals import Content
 
 GROUP = {"envelope": "CloudEvents/1.0"}
@@ -15,8 +15,8 @@ DEFINITION = {"attributes": {"type": {"value": "a.b", "required": True}}}
 STAMPS = {"createdat": "2026-01-01T00:00:00Z", "modifiedat": "2026-01-02T00:00:00Z"}
 
 
-def posted(**document: Any) -> Posted:
-    return Posted(id="a.b", document=document, definition=DEFINITION)
+def posted(**document: Any) -> PostedVersion:
+    return PostedVersion(id="a.b", document=document, definition=DEFINITION)
 
 
 def stored(number: int, attributes: Any) -> Any:

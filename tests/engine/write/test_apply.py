@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.engine.write.apply import Change, ChangeAction, Entity, WriteResult, coalesce
+from signalbook.engine.write.apply import Change, ChangeAction, EventEntity, WriteResult, coalesce
 from signalbook.values import JSON, JSONObject
 
 
 def change(xid: str, action: str, *changed: str) -> Change:
-    return Change(xid=xid, entity=Entity.GROUP, action=ChangeAction(action), changed=changed)
+    return Change(xid=xid, entity=EventEntity.GROUP, action=ChangeAction(action), changed=changed)
 
 
 @pytest.mark.parametrize(

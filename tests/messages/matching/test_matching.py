@@ -11,7 +11,7 @@ from signalbook.messages import Accepted, Contract, Message, Rejected
 from signalbook.messages.bindings.http import BINDING, request
 from signalbook.messages.cloudevents import CloudEvent, Mode
 from signalbook.messages.eventformats import JSON_EVENTS
-from signalbook.messages.matching.matching import Subject, attributed, violations
+from signalbook.messages.matching.matching import MatchSubject, attributed, violations
 from signalbook.values import Finding
 
 VALUES = st.sampled_from(["a", "b", "a/b", "{x}", "{x}/b", "a/{y}", "a{x}", "{x}/{x}"])
@@ -27,7 +27,7 @@ REQUESTS = st.fixed_dictionaries(
 TEXTS = st.sampled_from(["a", "b", "a/b", "b/b", "ab", "c"])
 
 
-def agree(contract: Contract, message: Message, subject: Subject) -> None:
+def agree(contract: Contract, message: Message, subject: MatchSubject) -> None:
     """K-14, K-26: the same definitions fit."""
     fitting = {xid for xid, definition in contract.definitions.items() if not violations(definition, subject, {})}
     (outcome,) = contract.process(message)
@@ -50,7 +50,9 @@ def test_events(definitions: list[dict[str, Any]], type: str, subject: str | Non
     optional = {name: value for name, value in (("subject", subject), ("ext", ext)) if value is not None}
     event = CloudEvent(attributes={"specversion": "1.0", "id": "1", "source": "/s", "type": type, **optional})
     message = Message(content_type="application/cloudevents+json", body=JSON_EVENTS.encode(event))
-    agree(contract_of(definitions), message, Subject(message=message, mode=Mode.STRUCTURED, event=event, values={}))
+    agree(
+        contract_of(definitions), message, MatchSubject(message=message, mode=Mode.STRUCTURED, event=event, values={})
+    )
 
 
 @settings(max_examples=300)
@@ -62,7 +64,7 @@ def test_events(definitions: list[dict[str, Any]], type: str, subject: str | Non
 def test_requests(definitions: list[dict[str, Any]], path: str, headers: list[tuple[str, str]]) -> None:
     """K-14, K-26, F-29"""
     message = request("PUT", f"/{path}", headers, b"")
-    subject = Subject(message=message, mode=Mode.NONE, event=None, values=BINDING.values(message))
+    subject = MatchSubject(message=message, mode=Mode.NONE, event=None, values=BINDING.values(message))
     agree(contract_of(definitions), message, subject)
 
 

@@ -16,7 +16,7 @@ from tests.brokers.amqp.receiver import SocketStream
 from tests.brokers.program import Broker
 
 from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
-from signalbook.brokers.amqp.messages import AMQPMessage, Described, Symbol, Timestamp, Ulong, encode, to_bytes
+from signalbook.brokers.amqp.messages import AMQPMessage, DescribedValue, Symbol, Timestamp, Ulong, encode, to_bytes
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
 from signalbook.pipeline.sources.base import MessageBatch, one_message
@@ -28,7 +28,7 @@ _numbers = count(1)
 
 
 def section(code: int, value: Any) -> bytes:
-    return encode(Described(Ulong(code), value))
+    return encode(DescribedValue(Ulong(code), value))
 
 
 def read_back(content: bytes) -> Any:

@@ -10,7 +10,7 @@ from signalbook.api.confluent.reading import subjects_of
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.kernel.responses import Response
-from signalbook.confluent.associations import Association, Choice, read_choice, read_resource, scope
+from signalbook.confluent.associations import Association, AssociationFilter, read_filter, read_resource, scope
 from signalbook.confluent.errors import (
     ConfluentError,
     association_exists,
@@ -99,11 +99,11 @@ def readable(subjects: Subjects, view: View, found: Iterator[Association]) -> It
             yield each
 
 
-def choice(request: ConfluentRequest, lifecycle: str | None = None) -> Choice:
+def choice(request: ConfluentRequest, lifecycle: str | None = None) -> AssociationFilter:
     """What the query chooses, with this ``lifecycle`` unless it is None. Raises 42212."""
     types = [value for name, value in request.pairs if name == "associationType"]
     stated = request.query.get("lifecycle", "") if lifecycle is None else lifecycle
-    return read_choice(request.query.get("resourceType", ""), types, stated)
+    return read_filter(request.query.get("resourceType", ""), types, stated)
 
 
 def context_of(request: ConfluentRequest) -> str:
@@ -141,7 +141,7 @@ def _got(view: View, request: ConfluentRequest, body: Mapping[str, JSON]) -> JSO
     kind, lifecycle, number = (body.get(name) or "" for name in ("resourceType", "lifecycle", "resourceId"))
     if not isinstance(types, list) or not all(isinstance(each, str) for each in (*types, kind, lifecycle, number)):
         raise invalid_association("associationTypes", "has to be a list of strings")
-    wanted = read_choice(str(kind), types, str(lifecycle))
+    wanted = read_filter(str(kind), types, str(lifecycle))
     if number:
         found = stored(view, "id", str(number))
     else:

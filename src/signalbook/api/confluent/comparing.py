@@ -10,7 +10,7 @@ from signalbook.confluent.naming import GROUPS, Subject
 from signalbook.confluent.schemas import properties, stored_references
 from signalbook.confluent.settings import rule
 from signalbook.engine.engine import Session
-from signalbook.engine.write.apply import ChangeAction, Entity
+from signalbook.engine.write.apply import ChangeAction, EventEntity
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.base import family
@@ -130,8 +130,8 @@ def check_levels(session: Session, default_group: str) -> None:
         _check_subject(subjects, subject, xids)
 
 
-def _is_written(entity: Entity, action: ChangeAction) -> bool:
-    return entity is Entity.VERSION and action in (ChangeAction.CREATED, ChangeAction.UPDATED)
+def _is_written(entity: EventEntity, action: ChangeAction) -> bool:
+    return entity is EventEntity.VERSION and action in (ChangeAction.CREATED, ChangeAction.UPDATED)
 
 
 def _check_subject(subjects: Subjects, subject: Subject, written: set[Xid]) -> None:

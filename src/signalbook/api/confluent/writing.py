@@ -72,7 +72,7 @@ _CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class RegistrationCandidate:
     """A schema that a request brings, as it is to be stored, and the version of its subject that has it already."""
 
     subject: Subject
@@ -89,7 +89,9 @@ class Candidate:
         return SchemaText(document=self.body.document, format=self.format, resolve=self.resolve)
 
 
-def candidate(subjects: Subjects, request: ConfluentRequest, subject: Subject, *, deleted: bool = False) -> Candidate:
+def candidate(
+    subjects: Subjects, request: ConfluentRequest, subject: Subject, *, deleted: bool = False
+) -> RegistrationCandidate:
     """What a request brings for a subject. Raises ``ConfluentError``: 42201, 42208 and what its settings say."""
     if subjects.new_schema(subject) is None:
         raise invalid_subject(subject)
@@ -117,7 +119,7 @@ def candidate(subjects: Subjects, request: ConfluentRequest, subject: Subject, *
         except SchemaError as error:
             raise invalid_schema(str(error)) from None
     content = content_key({"format": stated, **attributes}, digest(body.document)) or ""
-    return Candidate(
+    return RegistrationCandidate(
         subject=subject,
         body=body,
         format=stated,
@@ -173,7 +175,7 @@ def _merged(*layers: JSON) -> JSONObject | None:
     return found or None
 
 
-def check_schema(new: Candidate, request: ConfluentRequest) -> None:
+def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
     """Raise 42201 unless the schema can be used."""
     if new.format in request.sound:
         return
@@ -199,7 +201,7 @@ def check_schema(new: Candidate, request: ConfluentRequest) -> None:
         request.sound.add(new.format)
 
 
-def _checked(reader: Format, new: Candidate) -> list[Finding]:
+def _checked(reader: Format, new: RegistrationCandidate) -> list[Finding]:
     """What is wrong with a schema by itself: worked out under the name by which the engine looks for it, too."""
     document = new.body.document
     key = (digest(document), new.format)
@@ -276,14 +278,14 @@ def tag(session: Session, request: ConfluentRequest) -> Response:
     return register(session, request.about(version.subject, body))
 
 
-def _check_mode(new: Candidate, mode: str) -> None:
+def _check_mode(new: RegistrationCandidate, mode: str) -> None:
     if mode in READ_ONLY:
         raise not_permitted(f"Subject {new.subject} is in read-only mode")
     if mode != "IMPORT" and new.body.id is not None:
         raise not_permitted(f"Subject {new.subject} is not in import mode")
 
 
-def _check_compatible(subjects: Subjects, new: Candidate) -> None:
+def _check_compatible(subjects: Subjects, new: RegistrationCandidate) -> None:
     config = subjects.config(new.subject)
     before = predecessors(subjects, new.subject, config)
     found = differences(new.text, new.body.metadata, config, before, subjects)
@@ -292,7 +294,7 @@ def _check_compatible(subjects: Subjects, new: Candidate) -> None:
         raise incompatible(new.subject, f"details: [{told}]; compatibility: {config['compatibilityLevel']}")
 
 
-def _next_version(subjects: Subjects, new: Candidate, mode: str) -> int:
+def _next_version(subjects: Subjects, new: RegistrationCandidate, mode: str) -> int:
     """The number of a new version. Raises 42201 where the request counts on another one."""
     following = subjects.last_number(new.subject) + 1
     if mode == "IMPORT" and new.body.version is not None:
@@ -305,7 +307,7 @@ def _next_version(subjects: Subjects, new: Candidate, mode: str) -> int:
     return following
 
 
-def _store(session: Session, subjects: Subjects, new: Candidate, number: int) -> SchemaVersion:
+def _store(session: Session, subjects: Subjects, new: RegistrationCandidate, number: int) -> SchemaVersion:
     schema = subjects.new_schema(new.subject)
     group = subjects.group(new.subject.context)
     if schema is None or group is None:

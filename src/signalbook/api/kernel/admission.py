@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from starlette.types import Scope
 
-from signalbook.access.audit import Audit, Refusal, records
+from signalbook.access.audit import Audit, RefusedRequests, records
 from signalbook.access.authentication import Authenticator, Credentials
 from signalbook.access.base import (
     ANONYMOUS,
@@ -26,7 +26,7 @@ from signalbook.access.base import (
 )
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.limits import Caller, Limits, TooManyRequests
+from signalbook.access.limits import Caller, RequestLimits, TooManyRequests
 from signalbook.access.policy import Policy
 from signalbook.access.sessions import SessionEnded
 from signalbook.access.tokens import PATH as TOKENS
@@ -114,7 +114,7 @@ class Admission:
     ) -> None:
         self._audit = audit
         self._settings = settings
-        self._limits = Limits(settings)
+        self._limits = RequestLimits(settings)
         self._control = control
         self._authenticator = authenticator
         self._workers = workers
@@ -194,7 +194,7 @@ class Admission:
         if records(self._settings, access) if access is not None else self._settings.audit != "off":
             who = ANONYMOUS if access is None else access.identity
             words = f"{status.value} {status.phrase}{why}"
-            self._audit.refused(Refusal(who=who, origin=self.origin(scope), action=action, error=words), xid)
+            self._audit.refused(RefusedRequests(who=who, origin=self.origin(scope), action=action, error=words), xid)
 
     async def is_governed(self) -> bool:
         """Whether there is a policy, so that it matters who somebody is."""
@@ -216,7 +216,7 @@ class Admission:
                 recorded = True
         if recorded:
             words = f"{refusal.response.status} {HTTPStatus(refusal.response.status).phrase}: {refusal.reason}"
-            self._audit.refused(Refusal(who=ANONYMOUS, origin=self.origin(scope), action=_REQUEST, error=words))
+            self._audit.refused(RefusedRequests(who=ANONYMOUS, origin=self.origin(scope), action=_REQUEST, error=words))
 
     def read(self, scope: Scope, status: int) -> None:
         """Tell the audit's lines of a read."""

@@ -13,7 +13,7 @@ from signalbook.api.kernel.responses import Response
 from signalbook.cncf.ids import MOUNTS, draft_id, entity_id, message_path, version_number
 from signalbook.cncf.lookup import UriBases, find_by_uri, latest_number, version_numbers
 from signalbook.cncf.messagecatalog import definitions, originals
-from signalbook.cncf.messagecatalog.definitions import Posted
+from signalbook.cncf.messagecatalog.definitions import PostedVersion
 from signalbook.cncf.messagecatalog.metaschemas import format_of
 from signalbook.engine.engine import Session
 from signalbook.engine.read.inlining import EntityNode
@@ -252,7 +252,7 @@ class CatalogWriter:
             self.catalog.view.entity(xid.owner if xid.is_collection else xid, self.catalog.options)
         self._session.execute(Command(method=Method.DELETE, target=xid))
 
-    def add(self, group: Xid, posted: Posted) -> Written:
+    def add(self, group: Xid, posted: PostedVersion) -> Written:
         """A new version of a definition, the first one of a new definition, or the identical one that is there."""
         catalog = self.catalog
         owner = catalog.group(group)
@@ -276,7 +276,7 @@ class CatalogWriter:
         command = Command(method=method, target=target, body=body, base_url=self._request.root, counts_on=True)
         return self._session.execute(command).target
 
-    def _identical(self, format: str, xid: Xid, posted: Posted) -> str | None:
+    def _identical(self, format: str, xid: Xid, posted: PostedVersion) -> str | None:
         """The number of the newest version that is what was posted (A-45), None if none is.
 
         One that derives from another message is never what a draft was given.
@@ -307,7 +307,7 @@ def refuse(subject: str, faults: Iterable[Finding]) -> None:
         raise RegistryError("bad_request", subject=subject, error_detail=f"{detail} with the document", faults=found)
 
 
-def check_type(xid: Xid, format: str, posted: Posted, before: JSONObject) -> None:
+def check_type(xid: Xid, format: str, posted: PostedVersion, before: JSONObject) -> None:
     """What identifies the message stays (B-6)."""
     old = definitions.criteria(format, originals.sent_definition(format, before))
     new = definitions.criteria(format, posted.definition)
@@ -315,7 +315,7 @@ def check_type(xid: Xid, format: str, posted: Posted, before: JSONObject) -> Non
         raise Conflict(str(xid), f"the definition is of type {old!r}, which no version of it changes")
 
 
-def check_authority(xid: Xid, posted: Posted, before: JSONObject) -> None:
+def check_authority(xid: Xid, posted: PostedVersion, before: JSONObject) -> None:
     """The authority of a definition stays (C-3)."""
     wanted, there = posted.document.get("authority"), before.get("authority")
     if wanted and there and wanted != there:
@@ -328,7 +328,7 @@ def _says(document: JSONObject, shared: JSONObject) -> bool:
     return all(shared.get(name) == value for name, value in document.items() if name not in own)
 
 
-def _has_uri(version: JSONObject, posted: Posted) -> bool:
+def _has_uri(version: JSONObject, posted: PostedVersion) -> bool:
     """Whether a version may be what was posted: one with another URI is another version, whatever is in it."""
     wanted = posted.document.get("versionuri")
     return not wanted or wanted == version.get("globaluri")

@@ -27,7 +27,7 @@ from signalbook.api.messagecatalog.catalog import (
 )
 from signalbook.cncf.ids import draft_id, is_segment, message_path
 from signalbook.cncf.messagecatalog import definitions, originals
-from signalbook.cncf.messagecatalog.definitions import Posted
+from signalbook.cncf.messagecatalog.definitions import PostedVersion
 from signalbook.cncf.messagecatalog.originals import KNOWN, Content
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject, dump_json
@@ -124,7 +124,7 @@ def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     )
 
 
-def _posted(catalog: CatalogView, request: CatalogRequest) -> Posted:
+def _posted(catalog: CatalogView, request: CatalogRequest) -> PostedVersion:
     """The document in the body with the attributes beside it. Raises ``bad_request`` and ``Conflict``."""
     path, form = request.path, catalog.format(request.path.group)
     own = draft_id(path.xid.id)

@@ -38,7 +38,7 @@ from signalbook.api.messagecatalog.catalog import (
 from signalbook.api.messagecatalog.first_draft import check_group
 from signalbook.cncf.ids import draft_id, entity_id
 from signalbook.cncf.messagecatalog import definitions, documents
-from signalbook.cncf.messagecatalog.definitions import Posted
+from signalbook.cncf.messagecatalog.definitions import PostedVersion
 from signalbook.cncf.messagecatalog.documents import CatalogReader
 from signalbook.engine.read.paging import PageRequest, Position
 from signalbook.errors import RegistryError
@@ -247,7 +247,7 @@ def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     return json_response(shown[0] if len(shown) == 1 else definitions.embedded_definition(shown), headers=location)
 
 
-def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Sequence[Posted]) -> list[Xid]:
+def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Sequence[PostedVersion]) -> list[Xid]:
     """Versions in their order, all or none. Raises ``bad_request`` with all that is wrong, and ``Conflict``."""
     catalog = writing.catalog
     form = catalog.format(group)
@@ -274,7 +274,7 @@ def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Se
     return [writing.add(group, each).xid for each in posted]
 
 
-def _related(catalog: CatalogView, group: Xid, posted: Sequence[Posted]) -> set[str]:
+def _related(catalog: CatalogView, group: Xid, posted: Sequence[PostedVersion]) -> set[str]:
     """Which of those that are related to the group has."""
     named = {str(each.document.get("relatedto") or "") for each in posted} - {""}
     return {each for each in map(entity_id, named) if catalog.view.exists(group / "messages" / each)}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from signalbook.brokers.amqp.messages import (
     AMQPError,
-    Described,
+    DescribedValue,
     Symbol,
     Ubyte,
     Uint,
@@ -188,7 +188,7 @@ class AMQPConnection:
             raise AMQPError(f"the other side does not speak AMQP 1.0: it answers {answer!r}")
 
     def _write(self, kind: int, code: int, fields: tuple[Any, ...], payload: bytes) -> None:
-        body = encode(Described(Ulong(code), trimmed(list(fields)))) + payload
+        body = encode(DescribedValue(Ulong(code), trimmed(list(fields)))) + payload
         self._stream.write(struct.pack("!IBBH", len(body) + 8, 2, kind, 0) + body)
 
     def _read(self, kind: int) -> tuple[int, list[Any], bytes]:
@@ -225,7 +225,7 @@ class AMQPConnection:
 
 def error_text(what: str, error: Any) -> tuple[str, str]:
     """Message and condition of an error as the standard has it (part 2, section 8.14), or of none."""
-    fields = error.value if isinstance(error, Described) and isinstance(error.value, list) else []
+    fields = error.value if isinstance(error, DescribedValue) and isinstance(error.value, list) else []
     condition, description = str(_at(fields, 0) or ""), str(_at(fields, 1) or "")
     said = f"{condition} {description}".strip()[:500]
     return f"{what}: {said}" if said else what, condition
@@ -233,7 +233,7 @@ def error_text(what: str, error: Any) -> tuple[str, str]:
 
 def _performative(body: bytes) -> tuple[int, list[Any], bytes]:
     described, end = decode_first(body)
-    if not (isinstance(described, Described) and isinstance(described.descriptor, int)):
+    if not (isinstance(described, DescribedValue) and isinstance(described.descriptor, int)):
         raise AMQPError("the broker sent something that is no performative")
     fields = described.value
     return described.descriptor, fields if isinstance(fields, list) else [], body[end:]
@@ -331,8 +331,8 @@ class AMQPSender:
             False,
             Ubyte(_SETTLED if self._settled else _UNSETTLED),
             Ubyte(0),
-            Described(Ulong(_SOURCE), [name]),
-            Described(Ulong(_TARGET), [address]),
+            DescribedValue(Ulong(_SOURCE), [name]),
+            DescribedValue(Ulong(_TARGET), [address]),
             None,
             None,
             Uint(0),
@@ -388,7 +388,7 @@ class AMQPSender:
         role, first, last, settled, state = [*fields, *[None] * 5][:5]
         if not role or not isinstance(first, int) or state is None:
             return
-        outcome = state.descriptor if isinstance(state, Described) else None
+        outcome = state.descriptor if isinstance(state, DescribedValue) else None
         if outcome != _ACCEPTED and outcome not in _ENDS:
             return
         last = first if last is None else min(int(last), self._sent - 1)
@@ -452,13 +452,13 @@ class AMQPReceiver:
         """Have the broker forget deliveries, in the order they came, and give as many others."""
         numbers = [delivery.number for delivery in deliveries if not delivery.settled]
         for first, last in _ranges(numbers):
-            self.connection.send(DISPOSITION, True, Uint(first), Uint(last), True, Described(Ulong(_ACCEPTED), []))
+            self.connection.send(DISPOSITION, True, Uint(first), Uint(last), True, DescribedValue(Ulong(_ACCEPTED), []))
         # Credit goes back with acceptance only: more than ``most`` messages never wait for the disk.
         self._given += len(deliveries)
         self._flow()
 
     def _attach(self, address: str, name: str) -> int:
-        source, target = Described(Ulong(_SOURCE), [address]), Described(Ulong(_TARGET), [name])
+        source, target = DescribedValue(Ulong(_SOURCE), [address]), DescribedValue(Ulong(_TARGET), [name])
         modes = Ubyte(_UNSETTLED), Ubyte(0)
         self.connection.send(ATTACH, name, Uint(0), True, *modes, source, target, None, None, None, Ulong(_LARGEST))
         fields = [*self.connection.expect(ATTACH), *[None] * 10]

@@ -50,7 +50,7 @@ class Timestamp(int):
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedValue:
     """A value with a descriptor that says what it means."""
 
     descriptor: Any
@@ -149,7 +149,7 @@ def _(value: dict) -> bytes:  # type: ignore[type-arg]
 
 
 @encode.register
-def _(value: Described) -> bytes:
+def _(value: DescribedValue) -> bytes:
     return b"\x00" + encode(value.descriptor) + encode(value.value)
 
 
@@ -225,7 +225,7 @@ class _Reader:
             raise AMQPError(f"AMQP values nest deeper than {_DEEPEST}")
         code = self._byte()
         if code == 0:
-            return Described(self.value(depth + 1), self.value(depth + 1))
+            return DescribedValue(self.value(depth + 1), self.value(depth + 1))
         return self._of(code, depth)
 
     def _of(self, code: int, depth: int) -> Any:
@@ -354,7 +354,7 @@ def to_bytes(message: AMQPMessage) -> bytes:
     if message.application_properties:
         sections.append((_APPLICATION_PROPERTIES, dict(message.application_properties)))
     sections.append((_DATA, message.body))
-    return b"".join(encode(Described(Ulong(code), value)) for code, value in sections)
+    return b"".join(encode(DescribedValue(Ulong(code), value)) for code, value in sections)
 
 
 def split_body(data: bytes) -> tuple[bytes, Any]:
@@ -364,7 +364,7 @@ def split_body(data: bytes) -> tuple[bytes, Any]:
     """
     start, around, body = 0, bytearray(), dict[int, list[Any]]()
     for section, end in decode_each(data):
-        if not isinstance(section, Described) or not isinstance(section.descriptor, int):
+        if not isinstance(section, DescribedValue) or not isinstance(section.descriptor, int):
             raise AMQPError("a section of an AMQP message does not say what it is")
         if section.descriptor in (_DATA, _SEQUENCE, _VALUE):
             body.setdefault(section.descriptor, []).append(section.value)
@@ -378,7 +378,7 @@ def sections(around: bytes) -> dict[str, dict[Any, Any]]:
     """The sections around a body by their names, fields by theirs without those that are null. Raises ``AMQPError``."""
     found: dict[str, dict[Any, Any]] = {}
     for section in decode(around):
-        code = section.descriptor if isinstance(section, Described) else None
+        code = section.descriptor if isinstance(section, DescribedValue) else None
         if code in _LISTS and isinstance(section.value, list):
             name, names = _LISTS[code]
             fields = dict(zip(names, section.value, strict=False))

@@ -221,7 +221,7 @@ DEFINITION_FILTERS: Final = ("id", "format", *_TEXTS, "version", "createdtimeutc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Posted:
+class PostedVersion:
     """One version of a definition as a client sent it.
 
     ``document`` has the members of 0.1 that are common to all versions, ``definition`` is spelt as there. ``content``
@@ -243,7 +243,7 @@ class Posted:
         return replace(finding, path=f"{self.path}{joint}{finding.path}")
 
 
-def first_posted(id: str, format: str, document: JSON, content: Content, attributes: JSONObject) -> Posted:
+def first_posted(id: str, format: str, document: JSON, content: Content, attributes: JSONObject) -> PostedVersion:
     """A document of the first draft, with the ``attributes`` that came beside it.
 
     One of an unknown format is what it is; of others members that are no sections are taken out.
@@ -251,7 +251,7 @@ def first_posted(id: str, format: str, document: JSON, content: Content, attribu
     body = document if isinstance(document, dict) and format in KNOWN else {}
     sections = metaschemas.sections_of(format, body, originals.BESIDE)
     stated = {name: body[name] for name in ("description", "authority") if body.get(name) is not None}
-    return Posted(
+    return PostedVersion(
         id=id,
         document=stated | attributes,
         definition=metaschemas.to_newer_spelling(format, sections),
@@ -295,7 +295,7 @@ def _first_metaschema(format: str, id: str, document: JSONObject) -> Iterator[Fi
         yield from validation.metaschema_findings(format, id, metaschemas.to_newer_spelling(format, sections))
 
 
-def definition_findings(format: str, posted: Posted) -> Iterator[Finding]:
+def definition_findings(format: str, posted: PostedVersion) -> Iterator[Finding]:
     """What is wrong with a version of 0.1 in a group of ``format``, but for what it relates to."""
     document = posted.document
     yield from (posted.at(finding) for finding in _member_findings(format, document))
@@ -309,12 +309,12 @@ def definition_findings(format: str, posted: Posted) -> Iterator[Finding]:
             yield posted.at(_finding("relatedvia", wrong))
 
 
-def strict_findings(posted: Posted) -> Iterator[Finding]:
+def strict_findings(posted: PostedVersion) -> Iterator[Finding]:
     """What is refused through the API only: documents in folders have it (L-19)."""
     yield from (posted.at(finding) for finding in _uri_findings(posted.document))
 
 
-def relation_findings(posted: Posted, known: Collection[str]) -> Iterator[Finding]:
+def relation_findings(posted: PostedVersion, known: Collection[str]) -> Iterator[Finding]:
     """What a version relates to is there; ``known`` are the ids of the group's definitions in xRegistry (C-15)."""
     other = posted.document.get("relatedto")
     if isinstance(other, str) and entity_id(other) not in known:
@@ -328,7 +328,7 @@ def criteria(format: str, definition: JSONObject) -> JSON:
 
 
 def definition_attributes(
-    format: str, posted: Posted, group: Mapping[str, JSON], before: Mapping[str, JSON] | None = None
+    format: str, posted: PostedVersion, group: Mapping[str, JSON], before: Mapping[str, JSON] | None = None
 ) -> JSONObject:
     """The attributes of a message's new version in ``group``; ``before`` are those of the last one."""
     message = message_attributes(posted.document, before or {})

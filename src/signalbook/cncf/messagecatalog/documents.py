@@ -9,7 +9,7 @@ from typing import Final
 
 from signalbook.cncf.ids import entity_id, is_segment
 from signalbook.cncf.messagecatalog import definitions, validation
-from signalbook.cncf.messagecatalog.definitions import MEMBERS, Posted
+from signalbook.cncf.messagecatalog.definitions import MEMBERS, PostedVersion
 from signalbook.cncf.messagecatalog.metaschemas import ALIASES, format_of, sections_of, to_newer_spelling
 from signalbook.cncf.messagecatalog.originals import BESIDE
 from signalbook.documents import DocumentError, Repair, SourceDocument
@@ -26,7 +26,7 @@ class CatalogGroup:
 
     id: str
     document: JSONObject
-    posted: tuple[Posted, ...]
+    posted: tuple[PostedVersion, ...]
     path: str = ""
 
 
@@ -49,19 +49,19 @@ class CatalogReader:
             for f in definitions.group_findings(document)
         ]
         self._add(*here)
-        posted: list[Posted] = []
+        posted: list[PostedVersion] = []
         for name in DEFINITIONS:
             for place, body in self._members(document.get(name), _below(path, name)):
                 posted += self.definition(body, definitions.stated_format(document), place[0], place[1])
         return CatalogGroup(id=named, document=document, posted=tuple(posted), path=path)
 
-    def definition(self, document: JSONObject, format: str, path: str = "", key: str = "") -> list[Posted]:
+    def definition(self, document: JSONObject, format: str, path: str = "", key: str = "") -> list[PostedVersion]:
         """The versions of a definition in either shape, each with what is common to all (C-9)."""
         named = self._id(document, key, path)
         if VERSIONS not in document:
             return [self._version(named, document, document, format, path, None)]
         shared = {name: value for name, value in document.items() if name != VERSIONS}
-        found: list[Posted] = []
+        found: list[PostedVersion] = []
         for place, body in self._members(document[VERSIONS], _below(path, VERSIONS)):
             self._add(*_overriding(body, {"id": named, "format": document.get("format") or format}, place[0]))
             found.append(self._version(named, {**shared, **_own(body)}, body, format, place[0], _number(place[1])))
@@ -71,7 +71,7 @@ class CatalogReader:
 
     def _version(
         self, id: str, document: JSONObject, body: JSONObject, format: str, path: str, number: int | None
-    ) -> Posted:
+    ) -> PostedVersion:
         definition = body.get(DEFINITION)
         # The first draft has its sections beside the members: what is no member is taken for a section.
         if definition is None:
@@ -85,7 +85,7 @@ class CatalogReader:
         if not isinstance(definition, dict):
             self._fault(_below(path, DEFINITION), "it needs to be a JSON object")
             definition = {}
-        return Posted(
+        return PostedVersion(
             id=id,
             document=document,
             definition=definition,
@@ -161,9 +161,9 @@ def registry_group(group: CatalogGroup) -> JSONObject:
     return {**own, "messages": messages} if messages else own
 
 
-def _numbered(posted: list[Posted]) -> list[Posted]:
+def _numbered(posted: list[PostedVersion]) -> list[PostedVersion]:
     """In the order of their numbers; one without has that behind the one before it in the document."""
-    found: list[Posted] = []
+    found: list[PostedVersion] = []
     for each in posted:
         last = found[-1].number or 0 if found else 0
         found.append(replace(each, number=each.number or last + 1))
@@ -234,7 +234,7 @@ class _GroupDocuments:
 
     group: CatalogGroup
     owner: str
-    posted: list[Posted] = field(default_factory=list)
+    posted: list[PostedVersion] = field(default_factory=list)
     sources: list[SourceDocument] = field(default_factory=list)
 
 
@@ -313,7 +313,7 @@ class _Adoption:
         self._findings += [f"{source.name}: {finding}" for finding in findings]
 
 
-def _at_source(posted: Iterable[Posted], source: SourceDocument) -> list[Posted]:
+def _at_source(posted: Iterable[PostedVersion], source: SourceDocument) -> list[PostedVersion]:
     """With paths that say which document they are of."""
     return [replace(each, path=f"{source.name}: {each.path}") for each in posted]
 

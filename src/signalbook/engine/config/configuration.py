@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from signalbook.engine.config import capabilities
 from signalbook.engine.config.modelmigration import check_compliance, migrate
-from signalbook.engine.write.apply import Change, ChangeAction, Entity
+from signalbook.engine.write.apply import Change, ChangeAction, EventEntity
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.write.context import Context
 from signalbook.errors import RegistryError
@@ -144,7 +144,7 @@ class ConfigurationWriter:
         self._transaction.settings.put_config(CAPABILITIES, wanted)
         self.configuration = replace(self.configuration, capabilities=wanted)
         changed = [name for name in wanted if wanted[name] != current[name]]
-        return [_updated(Entity.CAPABILITIES, *changed)] if changed else []
+        return [_updated(EventEntity.CAPABILITIES, *changed)] if changed else []
 
     def _change_model(self, source: JSON, included: Included) -> list[Change]:
         old, settings = self.configuration.model, self._transaction.settings
@@ -158,11 +158,11 @@ class ConfigurationWriter:
             settings.put_config(INCLUDED, dict(included.documents))
         settings.put_config(MODELSOURCE, new.source)
         self.configuration = replace(self.configuration, model=new)
-        changed = [_updated(Entity.MODELSOURCE)] if new.source != old.source else []
+        changed = [_updated(EventEntity.MODELSOURCE)] if new.source != old.source else []
         if new.fingerprint == old.fingerprint:
             return changed
         self._replaced = self._replaced or old
-        return [*changed, _updated(Entity.MODEL)]
+        return [*changed, _updated(EventEntity.MODEL)]
 
 
 def _check_singulars(old: Model, new: Model) -> None:
@@ -181,5 +181,5 @@ def _check_singulars(old: Model, new: Model) -> None:
                 raise RegistryError("model_error", subject="/model", error_detail=detail)
 
 
-def _updated(entity: Entity, *changed: str) -> Change:
+def _updated(entity: EventEntity, *changed: str) -> Change:
     return Change(xid=f"/{entity.value}", entity=entity, action=ChangeAction.UPDATED, changed=changed)

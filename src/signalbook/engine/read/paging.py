@@ -76,14 +76,14 @@ class Identified(Protocol):
         """The folded id."""
 
 
-class Member(Identified, Protocol):
+class PagedMember(Identified, Protocol):
     """One whose attributes can be asked for."""
 
     def values(self, steps: Steps, *, timestamp: bool) -> list[Value]:
         """As ``AttributeLookup.values``."""
 
 
-M = TypeVar("M", bound=Member)
+M = TypeVar("M", bound=PagedMember)
 T = TypeVar("T", bound=Identified)
 
 
@@ -204,7 +204,7 @@ class _Order:
     def _is_behind(self, place: tuple[SortKey, str], after: tuple[SortKey, str]) -> bool:
         return place < after if self._sort.descending else place > after
 
-    def position(self, member: Member) -> Position:
+    def position(self, member: PagedMember) -> Position:
         """The position of a member."""
         value = self._value(member)
         if isinstance(value, datetime):
@@ -213,7 +213,7 @@ class _Order:
             value = value[:_LONGEST]
         return Position(id=member.folded, value=None if isinstance(value, dict | list) else value)
 
-    def _value(self, member: Member) -> Value:
+    def _value(self, member: PagedMember) -> Value:
         found = member.values(self._sort.steps, timestamp=self._sort.timestamp)
         return found[0] if found else None
 

@@ -222,7 +222,7 @@ class ChangeAction(StrEnum):
     DELETED = "deleted"
 
 
-class Entity(StrEnum):
+class EventEntity(StrEnum):
     """What an event is about (R293); a meta has no events of its own."""
 
     REGISTRY = "registry"
@@ -245,7 +245,7 @@ class Change:
     """
 
     xid: str
-    entity: Entity
+    entity: EventEntity
     action: ChangeAction
     changed: tuple[str, ...] = ()
     cascaded: bool = False
@@ -268,7 +268,7 @@ class Change:
         """Read back what ``to_json`` wrote."""
         return cls(
             xid=value["xid"],
-            entity=Entity(value["entity"]),
+            entity=EventEntity(value["entity"]),
             action=ChangeAction(value["action"]),
             changed=tuple(value["changed"]),
             cascaded=value.get("cascaded", False),
@@ -299,10 +299,10 @@ def _merged(one: Change, other: Change) -> Change:
 
 
 _ENTITIES = {
-    Kind.REGISTRY: Entity.REGISTRY,
-    Kind.GROUP: Entity.GROUP,
-    Kind.RESOURCE: Entity.RESOURCE,
-    Kind.VERSION: Entity.VERSION,
+    Kind.REGISTRY: EventEntity.REGISTRY,
+    Kind.GROUP: EventEntity.GROUP,
+    Kind.RESOURCE: EventEntity.RESOURCE,
+    Kind.VERSION: EventEntity.VERSION,
 }
 
 _ALWAYS = ("versionid", "self", "xid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid")

@@ -22,7 +22,7 @@ _HANDLED: Final = COMMON | {"xref", "readonly", "defaultversionid", "defaultvers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class DefaultVersionChoice:
     """What a request wants of the default Version: ``wanted`` is a versionid, or None for the newest one."""
 
     sticky: bool
@@ -34,7 +34,7 @@ def default_sticky(type: ResourceType) -> bool:
     return bool(type.metaattributes[_STICKY].default)
 
 
-def write_meta(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Choice:
+def write_meta(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> DefaultVersionChoice:
     """Create or update meta's attributes (R223); returns what its body says of the default Version.
 
     Without a meta in the request nothing changes but a default that is gone.
@@ -43,7 +43,7 @@ def write_meta(resource: ResourceCopy, intent: ResourceIntent, context: Context)
     if body is None:
         if new:  # a new Resource takes the defaults
             resource.attributes = _with_default_rule(resource, _plain(resource, {}, intent, context), intent, context)
-            return Choice(sticky=default_sticky(intent.type))
+            return DefaultVersionChoice(sticky=default_sticky(intent.type))
         return kept_choice(resource, intent.type)
     check_id(body, intent.type.singular, resource.xid.id, resource.xid / "meta")
     update(resource, body, context)
@@ -70,7 +70,7 @@ def _with_default_rule(
     return {**meta, _RULE: rule} if comparable else meta
 
 
-def settle_default(resource: ResourceCopy, type: ResourceType, choice: Choice, context: Context) -> None:
+def settle_default(resource: ResourceCopy, type: ResourceType, choice: DefaultVersionChoice, context: Context) -> None:
     """Make the default what was chosen (R225-R231). Raises ``unknown_id``, ``setdefaultversionsticky_false``."""
     if choice.sticky and type.maxversions == 1:
         raise RegistryError("setdefaultversionsticky_false", subject=str(resource.xid))
@@ -84,14 +84,16 @@ def settle_default(resource: ResourceCopy, type: ResourceType, choice: Choice, c
         resource.touch(context.now)
 
 
-def kept_choice(resource: ResourceCopy, type: ResourceType) -> Choice:
+def kept_choice(resource: ResourceCopy, type: ResourceType) -> DefaultVersionChoice:
     """The choice that leaves the default as it is; one that was deleted gives way to the newest (R174)."""
     if resource.defaultversionsticky and resource.defaultversionid in resource.versions:
-        return Choice(sticky=True, wanted=resource.defaultversionid)
-    return Choice(sticky=resource.defaultversionsticky and default_sticky(type))
+        return DefaultVersionChoice(sticky=True, wanted=resource.defaultversionid)
+    return DefaultVersionChoice(sticky=resource.defaultversionsticky and default_sticky(type))
 
 
-def flagged(choice: Choice, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Choice:
+def flagged(
+    choice: DefaultVersionChoice, resource: ResourceCopy, intent: ResourceIntent, context: Context
+) -> DefaultVersionChoice:
     """``choice`` as the ``setdefaultversionid`` flag overrides it (R209); ``request`` is the new Version (R210).
 
     Raises ``defaultversionid_request``.
@@ -103,27 +105,27 @@ def flagged(choice: Choice, resource: ResourceCopy, intent: ResourceIntent, cont
         flag = next(iter(resource.created), None)  # there is one at most: see commands.check_command
         if flag is None:
             raise RegistryError("defaultversionid_request", subject=str(resource.xid))
-    chosen = Choice(sticky=False) if flag == "null" else Choice(sticky=True, wanted=flag)
+    chosen = DefaultVersionChoice(sticky=False) if flag == "null" else DefaultVersionChoice(sticky=True, wanted=flag)
     checked({_STICKY: chosen.sticky}, intent.type.metaattributes, resource.xid / "meta")
     return chosen
 
 
-def _choice(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent) -> Choice:
+def _choice(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent) -> DefaultVersionChoice:
     wanted = body.get("defaultversionid")
     if wanted is not None and not isinstance(wanted, str):
         raise invalid(resource.xid / "meta", "defaultversionid", "it needs to be a versionid")
     if intent.mode is WriteMode.REPLACE or resource.defaultversionid is None:
         implied = intent.mode is WriteMode.MERGE and _STICKY not in body and wanted is not None
-        return Choice(sticky=_sticky(body, intent.type, implied), wanted=wanted)
+        return DefaultVersionChoice(sticky=_sticky(body, intent.type, implied), wanted=wanted)
     if _STICKY not in body:
         if "defaultversionid" in body:  # R227
-            return Choice(sticky=wanted is not None, wanted=wanted)
+            return DefaultVersionChoice(sticky=wanted is not None, wanted=wanted)
         return kept_choice(resource, intent.type)
     # R229, GAP 1: the default stays. A null is no choice: it asks for what the model says, as if nobody had chosen.
     chosen = body[_STICKY] is not None
     if chosen and "defaultversionid" not in body and resource.defaultversionid in resource.versions:
         wanted = resource.defaultversionid
-    return Choice(sticky=_sticky(body, intent.type), wanted=wanted)
+    return DefaultVersionChoice(sticky=_sticky(body, intent.type), wanted=wanted)
 
 
 def _sticky(body: JSONObject, type: ResourceType, implied: bool = False) -> JSON:

@@ -6,17 +6,17 @@ from collections.abc import Collection, Iterable, Iterator
 
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
-from signalbook.engine.write.apply import Change, ChangeAction, Entity
+from signalbook.engine.write.apply import Change, ChangeAction, EventEntity
 from signalbook.engine.write.commands import Command, Intent, WriteMode
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
-_CONFIGURATION = frozenset({Entity.MODEL, Entity.MODELSOURCE, Entity.CAPABILITIES})
+_CONFIGURATION = frozenset({EventEntity.MODEL, EventEntity.MODELSOURCE, EventEntity.CAPABILITIES})
 _DONE = {ChangeAction.CREATED: Action.CREATE, ChangeAction.DELETED: Action.DELETE}
 _MOST_NAMED = 10
 _LONGEST_NAME = 64
 _HOLDERS = frozenset({Kind.GROUPS, Kind.GROUP, Kind.RESOURCES})
-_NAMED = (Entity.REGISTRY, Entity.GROUP, Entity.RESOURCE)
+_NAMED = (EventEntity.REGISTRY, EventEntity.GROUP, EventEntity.RESOURCE)
 
 
 class WritePermission:
@@ -128,7 +128,7 @@ def done_by(changes: Iterable[Change]) -> Iterator[tuple[Action, str]]:
         action = _DONE.get(change.action, Action.UPDATE)
         if change.entity in _CONFIGURATION:
             action = Action.CONFIGURE
-        elif change.entity is Entity.VERSION and action is Action.CREATE:
+        elif change.entity is EventEntity.VERSION and action is Action.CREATE:
             action = action if change.xid.rpartition("/versions/")[0] in made else Action.UPDATE
         if action is Action.CREATE:
             made.add(change.xid)
@@ -139,4 +139,4 @@ def _only_counts(change: Change) -> bool:
     names = set(change.changed) - {"epoch", "modifiedat"}
     counted = {name for name in names if f"{name}count" in names}
     own = names - counted - {f"{name}count" for name in counted}
-    return bool(counted) and not own and change.entity in (Entity.REGISTRY, Entity.GROUP)
+    return bool(counted) and not own and change.entity in (EventEntity.REGISTRY, EventEntity.GROUP)

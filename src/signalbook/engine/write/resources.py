@@ -6,7 +6,13 @@ from typing import Final
 
 from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, entry_id
 from signalbook.engine.write.context import Compared, Context, Steps
-from signalbook.engine.write.defaultversion import Choice, flagged, kept_choice, settle_default, write_meta
+from signalbook.engine.write.defaultversion import (
+    DefaultVersionChoice,
+    flagged,
+    kept_choice,
+    settle_default,
+    write_meta,
+)
 from signalbook.engine.write.formatvalidation import check_formats, check_imports
 from signalbook.engine.write.lineage import ORDERED, assign, cycle, rank, surplus, unknown_ancestor
 from signalbook.engine.write.merge import GroupConstraints, check_epoch, check_id, write_version
@@ -232,7 +238,7 @@ def _prune(resource: ResourceCopy, type: ResourceType, context: Context) -> None
         resource.remove(versionid)
     assign(resource.versions, type.versionmode)
     if resource.defaultversionid not in resource.versions:
-        settle_default(resource, type, Choice(sticky=False), context)
+        settle_default(resource, type, DefaultVersionChoice(sticky=False), context)
     resource.touch(context.now)
 
 

@@ -73,7 +73,7 @@ class _Comparison:
         self.writer = writer
         self.any_type = reader.maps.any_type
         self._steps = 0
-        self._simple: dict[tuple[Any, Any], list[simpletypes.Problem]] = {}
+        self._simple: dict[tuple[Any, Any], list[simpletypes.SimpleTypeProblem]] = {}
         self._derived = [_derived(schema) for schema in (writer, reader)]
 
     def spend(self, steps: int) -> None:
@@ -174,7 +174,7 @@ class _Comparison:
             case _:
                 yield from self._contents(old, new, path)
 
-    def _texts(self, old: Any, new: Any) -> list[simpletypes.Problem]:
+    def _texts(self, old: Any, new: Any) -> list[simpletypes.SimpleTypeProblem]:
         if (old, new) not in self._simple:
             self._simple[old, new] = simpletypes.problems(old, new, self.spend)
         return self._simple[old, new]
@@ -369,7 +369,7 @@ def _failed(path: str, rule: str, old: Any, new: Any, message: str) -> Clause[Co
     return Clause((), fault(path, rule, old, new, message))
 
 
-def _wrong(path: str, problem: simpletypes.Problem) -> Clause[ComponentPair]:
+def _wrong(path: str, problem: simpletypes.SimpleTypeProblem) -> Clause[ComponentPair]:
     return _failed(path, *problem)
 
 

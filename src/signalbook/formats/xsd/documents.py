@@ -61,7 +61,7 @@ class _Schema11(XMLSchema11):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class DocumentReference:
     """What a document says it needs; ``location`` is where that is, or the namespace where it does not say."""
 
     location: str
@@ -97,7 +97,7 @@ def _no_paths(document: limits.XmlDocument) -> Iterator[tuple[Element, int]]:
                 yield part, line
 
 
-def references(root: Element, place: str = MAIN) -> Iterator[Reference]:
+def references(root: Element, place: str = MAIN) -> Iterator[DocumentReference]:
     """The documents that one refers to."""
     for part in root:
         namespace = part.get("namespace", "").strip()
@@ -105,7 +105,7 @@ def references(root: Element, place: str = MAIN) -> Iterator[Reference]:
             continue
         location = part.get("schemaLocation", "").strip()
         if location or namespace:
-            yield Reference(location=_joined(place, location) if location else namespace, optional=not location)
+            yield DocumentReference(location=_joined(place, location) if location else namespace, optional=not location)
 
 
 def gather(document: bytes, resolve: Resolve | None) -> Sources:

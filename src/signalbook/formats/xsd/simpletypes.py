@@ -29,7 +29,7 @@ _EXACT: Final = {names.XSD_FLOAT: 2**24, names.XSD_DOUBLE: 2**53}
 _LENGTHS: Final = (names.XSD_LENGTH, names.XSD_MIN_LENGTH, names.XSD_MAX_LENGTH)
 
 
-class Problem(NamedTuple):
+class SimpleTypeProblem(NamedTuple):
     """Why some text may not fit: a rule, both sides, and the reason in words."""
 
     rule: str
@@ -154,7 +154,7 @@ def _inherited(builtin: Any, tag: str) -> Any:
     return None
 
 
-def problems(writer: Any, reader: Any, spend: Callable[[int], None], depth: int = 0) -> list[Problem]:
+def problems(writer: Any, reader: Any, spend: Callable[[int], None], depth: int = 0) -> list[SimpleTypeProblem]:
     """Why a text that ``writer`` accepts may not be one that ``reader`` accepts and reads alike; none if all are."""
     spend(1)
     if writer is reader or (writer.name == reader.name and isinstance(reader, XsdAtomicBuiltin)):
@@ -174,7 +174,7 @@ def problems(writer: Any, reader: Any, spend: Callable[[int], None], depth: int 
     return _by_variety(old, new, spend, depth)
 
 
-def _by_variety(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: int) -> list[Problem]:
+def _by_variety(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: int) -> list[SimpleTypeProblem]:
     spaced = isinstance(old.builtin, XsdList)
     if isinstance(new.builtin, XsdList):
         if not spaced and not _is_one_item(old):
@@ -199,7 +199,7 @@ def _is_one_item(facets: _Facets) -> bool:
     return facets.primitive not in ("", names.XSD_ANY_URI, names.XSD_BASE64_BINARY, names.XSD_HEX_BINARY)
 
 
-def _of_union(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: int) -> list[Problem]:
+def _of_union(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: int) -> list[SimpleTypeProblem]:
     if old.xsd is new.xsd or (old.builtin is new.builtin and not _own(new)):
         return []
     if old.enumeration is not None and (found := _listed(old, new, spend)) is not None:
@@ -225,7 +225,7 @@ def _own(facets: _Facets) -> bool:
     return any(set(part.facets) - {names.XSD_WHITE_SPACE} for part in facets.chain)
 
 
-def _listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> list[Problem] | None:
+def _listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> list[SimpleTypeProblem] | None:
     """Listed texts are tried; None where a value has other texts that are not tried, and the types do not tell."""
     texts = old.enumeration or []
     if old.primitive in _NAMESPACED or new.primitive in _NAMESPACED | _IDENTITIES:
@@ -238,7 +238,7 @@ def _listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> list[Pr
         shown = ", ".join(text[:50] for text in refused[:_MAX_SHOWN])
         rule = "enumeration_narrowed" if new.enumeration is not None else "value_refused"
         message = f"{shown} may be written, but is not accepted here"
-        return [Problem(rule, shown, _text(new.xsd), message)]
+        return [SimpleTypeProblem(rule, shown, _text(new.xsd), message)]
     exact = old.primitive == names.XSD_STRING and old.spaces <= new.spaces
     by_value = old.primitive == new.primitive not in ("", names.XSD_STRING) and old.is_integer >= new.is_integer
     if exact or (by_value and new.patterns == []):
@@ -248,7 +248,7 @@ def _listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> list[Pr
     return [_undecided(old.xsd, new.xsd, "a listed value may have other texts")]
 
 
-def _atomic(old: _Facets, new: _Facets) -> list[Problem]:
+def _atomic(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     if new.primitive in _EXACT and old.primitive != new.primitive:
         return _floats(old, new)
     if new.primitive == names.XSD_STRING and old.primitive != names.XSD_STRING:
@@ -266,14 +266,20 @@ def _atomic(old: _Facets, new: _Facets) -> list[Problem]:
         why = "identifiers and references to them are checked in the whole document"
         return [_undecided(old.xsd, new.xsd, why)]
     if old.spaces < new.spaces:
-        return [Problem("whitespace_changed", *_both(old, new), "white space is written that is not kept here")]
+        return [
+            SimpleTypeProblem("whitespace_changed", *_both(old, new), "white space is written that is not kept here")
+        ]
     constrained = new.patterns or new.enumeration is not None or new.lengths != (0, float("inf"))
     if old.spaces > new.spaces and constrained:
-        return [Problem("whitespace_changed", *_both(old, new), "white space counts here, but does not for the writer")]
+        return [
+            SimpleTypeProblem(
+                "whitespace_changed", *_both(old, new), "white space counts here, but does not for the writer"
+            )
+        ]
     return [*_ranges(old.lengths, new.lengths, "characters"), *_texts(old, new), *_values(old, new, same=True)]
 
 
-def _floats(old: _Facets, new: _Facets) -> list[Problem]:
+def _floats(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     if old.primitive == names.XSD_FLOAT:
         return _texts(old, new) + _values(old, new, same=False)
     if old.primitive not in (names.XSD_DECIMAL, names.XSD_DOUBLE):
@@ -285,7 +291,7 @@ def _floats(old: _Facets, new: _Facets) -> list[Problem]:
     return _texts(old, new) + _values(old, new, same=False)
 
 
-def _as_text(old: _Facets, new: _Facets) -> list[Problem]:
+def _as_text(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     """Values of any kind as texts: fine, unless more is asked of the texts."""
     if new.patterns or new.enumeration is not None or new.assertions or new.lengths != (0, float("inf")):
         return [_changed(old.xsd, new.xsd, f"the text of a {_text(old.xsd)} need not be one that is accepted here")]
@@ -315,20 +321,20 @@ def _identity(builtin: Any) -> str:
     return next((name for name in _IDENTITIES if _is_derived(builtin, name)), "")
 
 
-def _ranges(old: tuple[float, float], new: tuple[float, float], what: str) -> list[Problem]:
+def _ranges(old: tuple[float, float], new: tuple[float, float], what: str) -> list[SimpleTypeProblem]:
     found = []
     if old[0] < new[0]:
         message = f"texts of {old[0]} {what} may be written, but at least {new[0]} are needed here"
-        found.append(Problem("min_length_increased", str(old[0]), str(new[0]), message))
+        found.append(SimpleTypeProblem("min_length_increased", str(old[0]), str(new[0]), message))
     if old[1] > new[1]:
         rule = "max_length_added" if old[1] == float("inf") else "max_length_decreased"
         shown = "any number of" if old[1] == float("inf") else str(old[1])
         message = f"texts of {shown} {what} may be written, but at most {new[1]} are accepted here"
-        found.append(Problem(rule, shown, str(new[1]), message))
+        found.append(SimpleTypeProblem(rule, shown, str(new[1]), message))
     return found
 
 
-def _texts(old: _Facets, new: _Facets) -> list[Problem]:
+def _texts(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     """Patterns and assertions are not looked into: the same ones, or more of them for the writer."""
     found = []
     is_one_line = old.spaces > 0  # a dot stands for any character but the end of a line
@@ -338,33 +344,33 @@ def _texts(old: _Facets, new: _Facets) -> list[Problem]:
             rule = "pattern_changed" if old.patterns else "pattern_added"
             before = " or ".join(sorted(old.patterns[0])) if old.patterns else "any text"
             message = f"texts may be written that need not match {shown}; patterns are not compared with each other"
-            found.append(Problem(rule, before, shown, message))
+            found.append(SimpleTypeProblem(rule, before, shown, message))
     for test in sorted(new.assertions - old.assertions):
         found.append(_undecided(old.xsd, new.xsd, f"the assertion {test} is not proven"))
     return found
 
 
-def _values(old: _Facets, new: _Facets, *, same: bool) -> list[Problem]:
+def _values(old: _Facets, new: _Facets, *, same: bool) -> list[SimpleTypeProblem]:
     found = []
     if new.enumeration is not None and (old.enumeration is None or not same or old.primitive in _NAMESPACED):
         message = "only listed values are accepted here, but others may be written"
         if old.enumeration is None or set(old.enumeration) - set(new.enumeration) or old.primitive in _NAMESPACED:
-            found.append(Problem("enumeration_added", *_both(old, new), message))
+            found.append(SimpleTypeProblem("enumeration_added", *_both(old, new), message))
     for side, word in enumerate(("min", "max")):
         if not _is_inside(old, new, side):
             (before, _), (after, _) = old.bounds[side], new.bounds[side]
             rule = f"{word}imum_added" if before is None else f"{word}imum_{'decreased' if side else 'increased'}"
             message = f"values {'above' if side else 'below'} {after} may be written, but are not accepted here"
-            found.append(Problem(rule, str(before), str(after), message))
+            found.append(SimpleTypeProblem(rule, str(before), str(after), message))
     if new.primitive == names.XSD_DECIMAL:
         for before, after, what in zip(old.digits, new.asked_digits, ("total", "fraction"), strict=True):
             if before > after:
                 message = f"numbers of more than {after} {what} digits may be written"
-                found.append(Problem(f"{what}_digits_decreased", str(before), str(after), message))
+                found.append(SimpleTypeProblem(f"{what}_digits_decreased", str(before), str(after), message))
     zone = new.value(names.XSD_EXPLICIT_TIMEZONE)
     if zone in ("required", "prohibited") and old.value(names.XSD_EXPLICIT_TIMEZONE) != zone:
         message = f"a time zone is {zone} here, but not for the writer"
-        found.append(Problem("timezone_changed", *_both(old, new), message))
+        found.append(SimpleTypeProblem("timezone_changed", *_both(old, new), message))
     return found
 
 
@@ -394,17 +400,17 @@ def _both(old: _Facets, new: _Facets) -> tuple[str, str]:
     return _text(old.xsd), _text(new.xsd)
 
 
-def _changed(old: Any, new: Any, why: str) -> Problem:
-    return Problem("type_changed", _text(old), _text(new), why)
+def _changed(old: Any, new: Any, why: str) -> SimpleTypeProblem:
+    return SimpleTypeProblem("type_changed", _text(old), _text(new), why)
 
 
-def _narrowed(old: Any, new: Any, why: str) -> Problem:
-    return Problem("type_narrowed", _text(old), _text(new), why)
+def _narrowed(old: Any, new: Any, why: str) -> SimpleTypeProblem:
+    return SimpleTypeProblem("type_narrowed", _text(old), _text(new), why)
 
 
-def _undecided(old: Any, new: Any, why: str) -> Problem:
+def _undecided(old: Any, new: Any, why: str) -> SimpleTypeProblem:
     message = f"it could not be shown that all that may be written is accepted: {why}"
-    return Problem("undecided", _text(old), _text(new), message)
+    return SimpleTypeProblem("undecided", _text(old), _text(new), message)
 
 
 def _text(xsd: Any) -> str:

@@ -20,7 +20,7 @@ from signalbook.messages.definitions.normalise import UNRESOLVED, Bases, Materia
 from signalbook.messages.definitions.schemas import ContractSchemas, ImportLookup, Lookup
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, IndexBucket
-from signalbook.messages.matching.matching import Explanation, Fit, Subject, explain, fit_all
+from signalbook.messages.matching.matching import Fit, MatchSubject, MismatchExplanation, explain, fit_all
 from signalbook.messages.matching.outcome import Accepted, Dropped, Outcome, Passed, Rejected, decide
 from signalbook.messages.message import Message, Reason
 from signalbook.messages.payloads.content import TEXT_INDICATOR, Unreadable, check_text, has_schema_header, unpacked
@@ -332,7 +332,7 @@ class Contract:
             event = carried_event(clear, binding, values, mode) if carries else None
         except (EventError, Unreadable):
             return None
-        subject = Subject(message=clear, mode=mode, event=event, values=values)
+        subject = MatchSubject(message=clear, mode=mode, event=event, values=values)
         fits = fit_all(_presumed_candidates(self._leaves(subject), Payload(clear, event)), subject)
         accepted = _presumed(subject, *fits) if len(fits) == 1 else None
         if accepted is None or clear is message:
@@ -348,8 +348,8 @@ class Contract:
         if self.events is None or untyped or self._payload_xids or protocol in self._natives:
             return None
         message = Message(protocol=protocol)
-        subject = Subject(message=message, mode=Mode.STRUCTURED, event=CloudEvent(attributes={}), values={})
-        return self._unmatched(message, subject, Explanation())[0]
+        subject = MatchSubject(message=message, mode=Mode.STRUCTURED, event=CloudEvent(attributes={}), values={})
+        return self._unmatched(message, subject, MismatchExplanation())[0]
 
     def _process_batch(self, message: Message, clear: Message, binding: Binding) -> tuple[Outcome, ...]:
         try:
@@ -377,7 +377,7 @@ class Contract:
                 event = carried_event(clear, binding, values, mode)
             except EventError as error:
                 return (_refused(message, error),)
-        subject = Subject(message=clear, mode=mode, event=event, values=values)
+        subject = MatchSubject(message=clear, mode=mode, event=event, values=values)
         payload = Payload(clear, event)
         leaves = self._leaves(subject)
         # The index and the constants of payloads only save work. Where they leave nothing that fits, what they left out
@@ -389,7 +389,7 @@ class Contract:
                 return self._unmatched(message, subject, explanation)
         return decide(message, subject, fits, payload, binding)
 
-    def _leaves(self, subject: Subject) -> list[IndexBucket]:
+    def _leaves(self, subject: MatchSubject) -> list[IndexBucket]:
         protocol = subject.message.protocol
         if subject.event is None:
             leaves: list[IndexBucket] = []
@@ -402,14 +402,14 @@ class Contract:
         return leaves
 
     def _look_wider(
-        self, leaves: Sequence[IndexBucket], subject: Subject, payload: Payload
-    ) -> tuple[list[Fit], Explanation]:
+        self, leaves: Sequence[IndexBucket], subject: MatchSubject, payload: Payload
+    ) -> tuple[list[Fit], MismatchExplanation]:
         """Definitions the payload spoke against, those the index left out, at last payload-only ones (K-28, K-31)."""
         tried = {d.xid: d for leaf in leaves for d in leaf.definitions}
         tried.update((definition.xid, definition) for definition in self._wider(subject))
         fits = fit_all(tried.values(), subject)
         if fits:
-            return fits, Explanation()
+            return fits, MismatchExplanation()
         # Findings of definitions that are near come first: who breaks one rule of a known message wants to read of that
         # rule.
         explanation = explain(tried.values(), subject)
@@ -417,7 +417,7 @@ class Contract:
             return [], explanation
         return fit_all(_candidates([self._payload_only], payload), subject), explanation
 
-    def _wider(self, subject: Subject) -> list[CompiledDefinition]:
+    def _wider(self, subject: MatchSubject) -> list[CompiledDefinition]:
         protocol, found = subject.message.protocol, []
         if subject.event is not None and self.events is not None:
             found += self.events.wider(subject.event.attributes)
@@ -427,7 +427,9 @@ class Contract:
             found += self._natives[protocol].wider(subject.values)
         return found
 
-    def _unmatched(self, message: Message, subject: Subject, explanation: Explanation) -> tuple[Outcome, ...]:
+    def _unmatched(
+        self, message: Message, subject: MatchSubject, explanation: MismatchExplanation
+    ) -> tuple[Outcome, ...]:
         if explanation.near:
             return (_explained(message, explanation.near_reason, explanation),)
         match self.policy.on_no_match:
@@ -439,7 +441,7 @@ class Contract:
         doubts = tuple(each.finding(xid) for xid, each in islice(self._unknown.items(), MAX_EXPLAINED))
         return (msgspec.structs.replace(rejected, violations=rejected.violations + doubts),)
 
-    def _reason(self, subject: Subject) -> Reason:
+    def _reason(self, subject: MatchSubject) -> Reason:
         """``not_cloudevent`` where only an event could have fitted."""
         others = self._payload_xids or subject.message.protocol in self._natives
         return Reason.NO_MATCH if subject.event is not None or others or self.events is None else Reason.NOT_CLOUDEVENT
@@ -483,7 +485,7 @@ def _presumed_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Seq
     return found
 
 
-def _presumed(subject: Subject, fit: Fit) -> Accepted | None:
+def _presumed(subject: MatchSubject, fit: Fit) -> Accepted | None:
     """The message as one that conforms to a definition, if that asks nothing more of it than a sound payload."""
     definition, event = fit.definition, subject.event
     if definition.removal is not None or (event is None and definition.is_event):
@@ -512,5 +514,5 @@ def _refused(message: Message, error: EventError) -> Rejected:
     return Rejected(message=message, reason=error.reason, violations=error.findings)
 
 
-def _explained(message: Message, reason: Reason, explanation: Explanation) -> Rejected:
+def _explained(message: Message, reason: Reason, explanation: MismatchExplanation) -> Rejected:
     return Rejected(message=message, reason=reason, violations=explanation.findings, candidates=explanation.candidates)

@@ -17,7 +17,7 @@ from signalbook.values import Finding
 MAX_FINDINGS = 100
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class MatchSubject(msgspec.Struct, frozen=True, kw_only=True):
     """What is held against definitions: a message, the values its binding reads from it, the event it carries."""
 
     message: Message
@@ -34,7 +34,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class MismatchExplanation:
     """Why nothing fits. ``near``: the message is of a kind that is known, but breaks its definition (K-28)."""
 
     near: bool = False
@@ -43,7 +43,7 @@ class Explanation:
     candidates: tuple[str, ...] = ()
 
 
-def fit_all(candidates: Iterable[CompiledDefinition], subject: Subject) -> list[Fit]:
+def fit_all(candidates: Iterable[CompiledDefinition], subject: MatchSubject) -> list[Fit]:
     """The candidates that the message fits."""
     fits = []
     for definition in candidates:
@@ -53,7 +53,7 @@ def fit_all(candidates: Iterable[CompiledDefinition], subject: Subject) -> list[
     return fits
 
 
-def violations(definition: CompiledDefinition, subject: Subject, context: Context) -> list[Finding]:
+def violations(definition: CompiledDefinition, subject: MatchSubject, context: Context) -> list[Finding]:
     """Everything in which a message's metadata differs from a definition; fills ``context`` (K-26)."""
     protocol = subject.message.protocol
     # The gate first: values of one protocol mean nothing to a definition of another, and would make for odd findings.
@@ -71,7 +71,7 @@ def violations(definition: CompiledDefinition, subject: Subject, context: Contex
     return found
 
 
-def _gate(definition: CompiledDefinition, subject: Subject) -> Finding | None:
+def _gate(definition: CompiledDefinition, subject: MatchSubject) -> Finding | None:
     """Another protocol, or no event where one is due. A message from a file has no protocol that could differ."""
     protocol = subject.message.protocol
     if protocol == "" and definition.is_event and not definition.policy.strict_delivery:
@@ -80,13 +80,13 @@ def _gate(definition: CompiledDefinition, subject: Subject) -> Finding | None:
     return Finding(path="protocol", rule="protocol", message=text)
 
 
-def explain(candidates: Iterable[CompiledDefinition], subject: Subject) -> Explanation:
+def explain(candidates: Iterable[CompiledDefinition], subject: MatchSubject) -> MismatchExplanation:
     """Why none of the candidates fits: the near misses if there are any, else all (K-28)."""
     misses = [(definition, violations(definition, subject, {})) for definition in candidates]
     near = [miss for miss in misses if _is_near(*miss, subject)]
     chosen = near or misses
     rules = {finding.rule for _, findings in chosen for finding in findings}
-    return Explanation(
+    return MismatchExplanation(
         near=bool(near),
         near_reason=Reason.PLACEHOLDER_CONFLICT if rules == {CONFLICT} else Reason.METADATA_VIOLATION,
         findings=attributed(chosen),
@@ -107,7 +107,7 @@ def attributed(found: Iterable[tuple[CompiledDefinition, Iterable[Finding]]]) ->
     return tuple(finding for finding, _ in zip(named, range(MAX_FINDINGS), strict=False))
 
 
-def _is_near(definition: CompiledDefinition, findings: list[Finding], subject: Subject) -> bool:
+def _is_near(definition: CompiledDefinition, findings: list[Finding], subject: MatchSubject) -> bool:
     """Whether all that tells the kind of message agrees, and something does, so that the rest is a breach."""
     failed = {finding.path for finding in findings}
     if "protocol" in failed and any(finding.rule == "protocol" for finding in findings):

@@ -19,7 +19,7 @@ from signalbook.messages.cloudevents import SPECVERSION, Attribute, CloudEvent, 
 from signalbook.messages.definitions.definition import CompiledDefinition, declared_attributes
 from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
 from signalbook.messages.matching.index import allows
-from signalbook.messages.matching.matching import Fit, Subject, attributed
+from signalbook.messages.matching.matching import Fit, MatchSubject, attributed
 from signalbook.messages.message import Message, Reason
 from signalbook.messages.payloads.payload import Payload, PayloadResult
 from signalbook.messages.uritemplates import TemplateError
@@ -87,7 +87,7 @@ class MappingError(SignalbookError):
 
 
 def to_cloudevent(
-    subject: Subject, definition: CompiledDefinition, context: Mapping[str, str], binding: Binding
+    subject: MatchSubject, definition: CompiledDefinition, context: Mapping[str, str], binding: Binding
 ) -> CloudEvent:
     """The event: declared constants, templates filled from ``context``, the rest from the transport.
 
@@ -128,7 +128,7 @@ def _declared(entry: Property | None, context: Mapping[str, str]) -> str:
     return str(entry.value) if template is None else template.expand(context)
 
 
-def _given(name: str, required: bool, subject: Subject, definition: CompiledDefinition, binding: Binding) -> str:
+def _given(name: str, required: bool, subject: MatchSubject, definition: CompiledDefinition, binding: Binding) -> str:
     """What the transport says of an attribute the definition gives no value for."""
     if name == "id":
         return binding.identity(subject.message, subject.values) or str(uuid4())
@@ -140,7 +140,7 @@ def _given(name: str, required: bool, subject: Subject, definition: CompiledDefi
     return ""
 
 
-def _describe_data(attributes: dict[str, Attribute], subject: Subject, definition: CompiledDefinition) -> None:
+def _describe_data(attributes: dict[str, Attribute], subject: MatchSubject, definition: CompiledDefinition) -> None:
     content_type = subject.message.content_type or definition.payload_type
     if content_type and subject.message.body is not None:
         attributes["datacontenttype"] = content_type
@@ -164,7 +164,7 @@ _PRECEDENCE: Final = (
 
 
 def decide(
-    message: Message, subject: Subject, fits: Sequence[Fit], payload: Payload, binding: Binding
+    message: Message, subject: MatchSubject, fits: Sequence[Fit], payload: Payload, binding: Binding
 ) -> tuple[Outcome, ...]:
     """The outcome for a message whose metadata ``fits`` one or more definitions."""
     if message.body is None and _is_dropped(subject, fits):
@@ -199,7 +199,7 @@ def decide(
     return tuple(_accept(message, subject, fit, result, binding) for fit, result in passed)
 
 
-def _is_dropped(subject: Subject, fits: Sequence[Fit]) -> bool:
+def _is_dropped(subject: MatchSubject, fits: Sequence[Fit]) -> bool:
     """Whether a message without a body is a tombstone of Kafka, which all its definitions pass over."""
     keyed = subject.message.protocol == "KAFKA" and subject.message.sections.get("key") is not None
     return keyed and subject.event is None and all(fit.definition.policy.on_tombstone == "drop" for fit in fits)
@@ -273,7 +273,7 @@ def _ambiguous(message: Message, definitions: Sequence[CompiledDefinition]) -> R
     )
 
 
-def _accept(message: Message, subject: Subject, fit: Fit, result: PayloadResult, binding: Binding) -> Outcome:
+def _accept(message: Message, subject: MatchSubject, fit: Fit, result: PayloadResult, binding: Binding) -> Outcome:
     definition, event = fit.definition, subject.event
     warnings = definition.warnings + result.findings
     if definition.removal is not None and definition.removal <= (message.received_at or now()):

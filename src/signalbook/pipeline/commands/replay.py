@@ -39,7 +39,7 @@ from signalbook.pipeline.landing.deadletters import (
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.landing.tasks import (
-    Attempt,
+    BatchAttempt,
     Intake,
     Manifest,
     Task,
@@ -230,7 +230,7 @@ def _replay_on(
 ) -> Replay:
     table_format = journal.table_format() or "parquet"
     folder = journal.output / home(DEAD_LETTERS, table_format)
-    attempt = Attempt(
+    attempt = BatchAttempt(
         journal=journal,
         batch_id=f"replay-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
         intake=DeadLetterIntake.of(files, folder, job.wanted, session.sparkContext.defaultParallelism),

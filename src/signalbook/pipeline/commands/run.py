@@ -28,7 +28,7 @@ from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress, check_poli
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.landing.tasks import Attempt, Intake
+from signalbook.pipeline.landing.tasks import BatchAttempt, Intake
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import FileSource, RecordSource
@@ -103,9 +103,9 @@ def land_once(
             return replace(land(attempt, begun.session, progress).report(), doubts=begun.snapshot.doubts)
 
 
-def attempt_of(job: Job, journal: Journal, intake: Intake, snapshot: Snapshot) -> Attempt:
+def attempt_of(job: Job, journal: Journal, intake: Intake, snapshot: Snapshot) -> BatchAttempt:
     """A try to land the batch ``job.batch_id``, as its job says."""
-    return Attempt(
+    return BatchAttempt(
         journal=journal,
         batch_id=job.batch_id,
         intake=intake,

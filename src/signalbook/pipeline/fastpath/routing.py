@@ -253,7 +253,7 @@ class LeftOver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RejectionVerdict:
     """Why messages are dead letters, as ``messages.Rejected`` has it."""
 
     reason: Reason
@@ -267,7 +267,7 @@ class Rejections:
 
     messages: MessageBatch
     indices: Sequence[int]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[RejectionVerdict]
     numbers: Offsets
 
 
@@ -380,7 +380,9 @@ class FastPath:
             yield Ignored(len(strangers))
             return
         rejected = self._unknown
-        verdict = Verdict(reason=rejected.reason, violations=rejected.violations, candidates=rejected.candidates)
+        verdict = RejectionVerdict(
+            reason=rejected.reason, violations=rejected.violations, candidates=rejected.candidates
+        )
         for messages, indices, events in batch.messages(strangers):
             yield Rejections(messages, indices, [verdict], np.zeros(len(events), np.int64))
 
@@ -510,7 +512,7 @@ def landed(
 
 def _rejected(batch: EventBatch, refused: _Routed, left: npt.NDArray[np.bool_]) -> Iterator[Rejections]:
     """Events whose payloads are refused, where there is a way to say why; the others are left."""
-    verdicts: list[Verdict] = []
+    verdicts: list[RejectionVerdict] = []
     numbers = np.full(len(batch), UNSAID, np.int64)
     for route, events in refused:
         if route.reasons is None or not len(events):
@@ -521,7 +523,8 @@ def _rejected(batch: EventBatch, refused: _Routed, left: npt.NDArray[np.bool_]) 
             found, violations = route.reasons.of(batch.payloads(part))
             numbers[part] = np.where(found == UNSAID, UNSAID, found + len(verdicts))
             verdicts += [
-                Verdict(reason=Reason.SCHEMA_VIOLATION, violations=each, candidates=candidates) for each in violations
+                RejectionVerdict(reason=Reason.SCHEMA_VIOLATION, violations=each, candidates=candidates)
+                for each in violations
             ]
     rejected = np.flatnonzero(numbers != UNSAID)
     left[rejected] = False

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from signalbook.messages import Message, of_record, to_record
 from signalbook.pipeline import columns
-from signalbook.pipeline.fastpath.routing import Rejections, Verdict
+from signalbook.pipeline.fastpath.routing import Rejections, RejectionVerdict
 from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.landing.rows import Bookkeeping, address, violation_row
 from signalbook.pipeline.landing.staging import read_rows
@@ -217,7 +217,7 @@ def _constant(count: int, value: Any, kind: pa.DataType) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), count)
 
 
-def _verdict_columns(verdicts: Sequence[DeadLetter | Verdict]) -> list[pa.Array]:
+def _verdict_columns(verdicts: Sequence[DeadLetter | RejectionVerdict]) -> list[pa.Array]:
     """Reason, violations, candidates."""
     found = [
         [verdict.reason for verdict in verdicts],

@@ -33,7 +33,15 @@ from signalbook.messages import (
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.modes import BinaryMode, ContentMode, StructuredMode
 from signalbook.pipeline.fastpath.prefixed import PROTOCOL, PrefixedPath
-from signalbook.pipeline.fastpath.routing import FastPath, Ignored, LandedRows, LeftOver, Rejections, Result, Verdict
+from signalbook.pipeline.fastpath.routing import (
+    FastPath,
+    Ignored,
+    LandedRows,
+    LeftOver,
+    Rejections,
+    RejectionVerdict,
+    Result,
+)
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows, rejected_rows
 from signalbook.pipeline.landing.presuming import Presumptions
 from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
@@ -297,7 +305,9 @@ class Processing:
             original = rejections.messages.raw(rejections.indices[first])
             self._count(verdict, location, original, count)
 
-    def _count(self, verdict: Verdict | DeadLetter, location: MessageLocation, original: bytes, messages: int) -> None:
+    def _count(
+        self, verdict: RejectionVerdict | DeadLetter, location: MessageLocation, original: bytes, messages: int
+    ) -> None:
         """Count dead letters; the first of them is ``original``."""
         self.tally.reject(verdict.reason, verdict.candidates, messages)
         # Charged to a definition only where there is one candidate: else each of several would look broken.

@@ -1,4 +1,4 @@
-"""A batch as tasks on Spark: what the driver plans and collects (``Attempt``), and what a worker does (``Task``).
+"""A batch as tasks on Spark: what the driver plans and collects (``BatchAttempt``), and what a worker does (``Task``).
 
 Of files Spark ships the number of the task and nothing else, and the task reads its splits itself; from brokers and
 tables it brings the messages, as Arrow. Definitions and plan lie in the run's staging folder, and each worker process
@@ -277,7 +277,7 @@ def settled(policy: Policy, journal: Journal) -> Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class BatchAttempt:
     """One try to process a batch, in a staging folder of its own."""
 
     journal: Journal

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from signalbook.brokers.amqp.connection import AMQPDelivery, AMQPReceiver
-from signalbook.brokers.amqp.messages import AMQPError, Described, Timestamp, encode, sections, split_body
+from signalbook.brokers.amqp.messages import AMQPError, DescribedValue, Timestamp, encode, sections, split_body
 from signalbook.brokers.connection import BrokerTimeout
 from signalbook.messages import Message
 from signalbook.messages.bindings.amqp import message
@@ -143,7 +143,7 @@ def _plain(value: Any) -> Any:
     """A value as Python has it."""
     if isinstance(value, Timestamp):
         return _time(value)
-    if isinstance(value, Described):
+    if isinstance(value, DescribedValue):
         return _plain(value.value)
     if isinstance(value, dict):
         return {_plain(key): _plain(item) for key, item in value.items()}

@@ -10,7 +10,7 @@ import msgspec
 from signalbook.client.confluent import ConfluentRegistry
 from signalbook.client.responses import Refused
 from signalbook.confluent.associations import Association
-from signalbook.replication.confluent.progress import Progress
+from signalbook.replication.confluent.progress import CopyProgress
 from signalbook.replication.confluent.settings import ImportMode, refusal
 from signalbook.replication.report import CopyOutcome, SubjectKind
 
@@ -18,7 +18,7 @@ _Key = tuple[str, str]
 """The id of a topic, and whether it is of its keys or values."""
 
 
-class Link(msgspec.Struct, frozen=True, array_like=True):
+class AssociationLink(msgspec.Struct, frozen=True, array_like=True):
     """An association as both registries have it."""
 
     resource: str
@@ -31,7 +31,7 @@ class Associations:
     """Those of ``source``, to be made at ``target``: only topics that it has are touched."""
 
     def __init__(
-        self, source: ConfluentRegistry, target: ConfluentRegistry, progress: Progress, writing: ImportMode
+        self, source: ConfluentRegistry, target: ConfluentRegistry, progress: CopyProgress, writing: ImportMode
     ) -> None:
         self._source = source
         self._target = target
@@ -39,10 +39,10 @@ class Associations:
         self._writing = writing
         self._here: dict[_Key, Association] = {}
         self._there: dict[_Key, Association] = {}
-        self._copied: set[Link] = set()
+        self._copied: set[AssociationLink] = set()
         self._able = True
 
-    def drop(self, before: Iterable[Link]) -> None:
+    def drop(self, before: Iterable[AssociationLink]) -> None:
         """Look what there is at both ends, and take away what was copied ``before`` and is not there any more."""
         self._progress.begin("comparing associations")
         here, there = self._source.associations(), self._target.associations()
@@ -77,7 +77,7 @@ class Associations:
                 self._associate(wanted)
             self._progress.advance()
 
-    def copied(self) -> list[Link]:
+    def copied(self) -> list[AssociationLink]:
         """What is at the target as it is at the source, and what should not be there any more and still is."""
         return sorted(self._copied, key=msgspec.structs.astuple)
 
@@ -113,8 +113,8 @@ def _key(association: Association) -> _Key:
     return association.resource.id, association.type
 
 
-def _link(association: Association) -> Link:
-    return Link(association.resource.id, association.type, association.subject, association.lifecycle)
+def _link(association: Association) -> AssociationLink:
+    return AssociationLink(association.resource.id, association.type, association.subject, association.lifecycle)
 
 
 def _content(association: Association) -> tuple[object, ...]:

@@ -17,10 +17,10 @@ from signalbook.client.confluent import ConfluentRegistry, UnusableRegistry
 from signalbook.client.responses import Refused
 from signalbook.client.schemaversions import SchemaVersion
 from signalbook.confluent.naming import DEFAULT_CONTEXT, parse_subject
-from signalbook.replication.confluent.associations import Associations, Link
+from signalbook.replication.confluent.associations import AssociationLink, Associations
 from signalbook.replication.confluent.ordering import LATEST, Key, cycle_of, in_waves, referred
-from signalbook.replication.confluent.progress import Progress
-from signalbook.replication.confluent.settings import ImportMode, Settings, refusal
+from signalbook.replication.confluent.progress import CopyProgress
+from signalbook.replication.confluent.settings import ImportMode, ScopeSettings, refusal
 from signalbook.replication.replicating import StateError, StateInMemory, StateStore
 from signalbook.replication.report import CopyOutcome, CopyReport, SubjectKind
 from signalbook.values import JSON, dump_json
@@ -30,7 +30,7 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     """What was copied: ``versions`` are subjects, the numbers of their versions, and their ids."""
 
     versions: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
-    associations: list[Link] = msgspec.field(default_factory=list)
+    associations: list[AssociationLink] = msgspec.field(default_factory=list)
 
 
 _SHARE: Final = 9
@@ -96,7 +96,7 @@ class ConfluentCopy:
     ) -> None:
         self.source = source
         self.target = target
-        self.progress = Progress(report)
+        self.progress = CopyProgress(report)
         self._state = state or StateInMemory()
 
     def everything(self) -> None:
@@ -188,7 +188,7 @@ class Round:
             self._associations.put()
             self._delete_softly()
             new = self._here.keys() - self._old
-            Settings(self._source, self._target, self._progress, self._writing, self._scopes(), new).run()
+            ScopeSettings(self._source, self._target, self._progress, self._writing, self._scopes(), new).run()
         except BaseException:
             self._writing.end()
             raise

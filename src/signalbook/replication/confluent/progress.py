@@ -7,7 +7,7 @@ import threading
 from signalbook.replication.report import CopyOutcome, CopyReport, SubjectKind, SubjectVersion
 
 
-class Progress:
+class CopyProgress:
     """``done`` of ``total``, if that is known, of ``what`` is being done; what came of it goes into a report."""
 
     def __init__(self, report: CopyReport) -> None:

@@ -10,7 +10,7 @@ from signalbook.client.confluent import ABSENT, ConfluentRegistry, SettingKind, 
 from signalbook.client.responses import Refused
 from signalbook.confluent.naming import DEFAULT_CONTEXT, parse_subject
 from signalbook.errors import SignalbookError
-from signalbook.replication.confluent.progress import Progress
+from signalbook.replication.confluent.progress import CopyProgress
 from signalbook.replication.report import CopyOutcome, SubjectKind
 from signalbook.values import JSONObject
 
@@ -98,7 +98,7 @@ class ImportMode:
         self.before.setdefault(scope, before)
 
 
-class Settings:
+class ScopeSettings:
     """Config and modes of the ``scopes``: first all config, which a registry that is read-only does not take.
 
     Nothing is set at the target for ``new`` ones, which spares asking for it.
@@ -108,7 +108,7 @@ class Settings:
         self,
         source: ConfluentRegistry,
         target: ConfluentRegistry,
-        progress: Progress,
+        progress: CopyProgress,
         writing: ImportMode,
         scopes: Sequence[str],
         new: Set[str],
