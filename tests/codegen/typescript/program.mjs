@@ -6,10 +6,27 @@ const bytes = (text) => (text === null ? null : Uint8Array.from(Buffer.from(text
 const text = (body) => (body === null ? null : Buffer.from(body).toString("base64"));
 const load = (path) => import(pathToFileURL(`${process.argv[2]}/${path}.js`).href);
 
+function wired(kind, codec) {
+  try {
+    return codec();
+  } catch (error) {
+    if (error instanceof kind) error.findings = [error.finding];
+    throw error;
+  }
+}
+
 const actions = {
   async check({ rules, root, value }) {
     const { check } = await load("shop/rules");
     return check(rules, root, value, "data");
+  },
+  async encode({ format, wire, root, value }) {
+    const { encode, WireError } = await load("shop/wire");
+    return wired(WireError, () => text(encode(format, wire, root, value, "data")));
+  },
+  async decode({ format, wire, root, value }) {
+    const { decode, WireError } = await load("shop/wire");
+    return wired(WireError, () => decode(format, wire, root, bytes(value), "data"));
   },
   async kafka({ module, payload, values, given, raw }) {
     const [runtime, message] = [await load("shop/runtime"), await load(module)];
@@ -24,6 +41,14 @@ const actions = {
   async event({ module, payload, values }) {
     const [runtime, message] = [await load("shop/runtime"), await load(module)];
     return runtime.cloudEvent(message.build(payload, values ?? {}));
+  },
+  async message({ module, payload, values }) {
+    const { definition, options, contentType, body } = (await load(module)).build(payload, values ?? {});
+    return { protocol: definition.protocol, contentType, options, attributes: null, body: text(body) };
+  },
+  async read({ module, message }) {
+    const { payload, context } = (await load(module)).parse({ ...message, body: bytes(message.body) });
+    return { payload, context };
   },
   async parse({ module, record, request, event, raw }) {
     const [runtime, message] = [await load("shop/runtime"), await load(module)];

@@ -10,14 +10,17 @@ from signalbook.codegen.base import GeneratorInput, Inexpressible
 from signalbook.codegen.datatypes import DataType
 from signalbook.codegen.payloadtypes import PayloadTypes, payload_types
 from signalbook.codegen.standalone.rules import SchemaRules
+from signalbook.codegen.standalone.wire import WireNodes
+from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.base import is_json, media_type
 from signalbook.formats.jsonschema.format import JsonSchema
+from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition, Param, required_inputs
 from signalbook.messages.cloudevents import JSON_FORMAT, MEDIA_TYPE
 from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
-from signalbook.messages.payloads.content import is_content_type
+from signalbook.messages.payloads.content import aliases, is_content_type
 from signalbook.messages.producing.building import declared_properties, is_open
-from signalbook.messages.producing.values import ENVELOPE, OPTIONS
+from signalbook.messages.producing.values import ENVELOPE
 from signalbook.uris import is_uri
 from signalbook.values import JSON, JSONObject
 
@@ -30,7 +33,7 @@ class StandaloneMessage:
     """One definition for code without Signalbook's runtime.
 
     ``inputs`` are what ``build`` takes beside the payload, ``table`` what the runtime reads. ``type`` is that of the
-    payload, None for bytes that no schema describes; ``rules`` are the rules of its schema.
+    payload, None for bytes that no schema describes.
     """
 
     definition: CompiledDefinition
@@ -40,45 +43,66 @@ class StandaloneMessage:
     type: DataType | None
 
 
+SchemaTable = SchemaRules | WireNodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadDocument:
+    """The types of one schema document, the schema for a runtime, and the xids of the messages that use it."""
+
+    types: PayloadTypes
+    schema: JSONObject
+    xids: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standalone:
-    """What targets of such code have in common: messages, the rules of each document of types, and what is left out."""
+    """What targets of such code have in common: messages, the schema of each document, and what is left out."""
 
     messages: Mapping[str, StandaloneMessage]
-    rules: Mapping[str, SchemaRules]
+    schemas: Mapping[str, SchemaTable]
     left_out: Mapping[str, str]
 
     @property
-    def documents(self) -> dict[str, tuple[PayloadTypes, SchemaRules, tuple[str, ...]]]:
-        """The documents that messages use, by name: their types and rules, and the xids of the messages."""
-        found: dict[str, tuple[PayloadTypes, SchemaRules, tuple[str, ...]]] = {}
+    def documents(self) -> dict[str, PayloadDocument]:
+        """The documents that messages use, by name."""
+        users: dict[str, list[str]] = {}
+        types = {}
         for xid, each in self.messages.items():
             if each.types is not None:
-                name = each.types.name
-                _, _, xids = found.get(name, (None, None, ()))
-                found[name] = (each.types, self.rules[name], (*xids, xid))
-        return found
+                types[each.types.name] = each.types
+                users.setdefault(each.types.name, []).append(xid)
+        return {
+            name: PayloadDocument(types=types[name], schema=_schema(self.schemas[name]), xids=tuple(xids))
+            for name, xids in users.items()
+        }
+
+
+def _schema(table: SchemaTable) -> JSONObject:
+    if isinstance(table, SchemaRules):
+        return {"format": "json", "rules": table.rules}
+    return {"format": table.format, "wire": table.nodes}
 
 
 def standalone(given: GeneratorInput) -> Standalone:
     """The messages of the input, and those that such code has no form for."""
     given.progress("reading the types of payloads")
     documents, left_out = payload_types(given)
-    rules: dict[str, SchemaRules] = {}
+    schemas: dict[str, SchemaTable] = {}
     messages = {}
     for xid, definition in given.messages.items():
         if xid in left_out:
             continue
         types = documents.get(definition.schema_use.document) if definition.schema_use.schema else None
         try:
-            messages[xid] = _message(definition, types, rules)
+            messages[xid] = _message(definition, types, schemas)
         except (Inexpressible, RecursionError) as error:
             left_out[xid] = str(error) or "its schema is nested too deep"
-    return Standalone(messages=messages, rules=rules, left_out=left_out)
+    return Standalone(messages=messages, schemas=schemas, left_out=left_out)
 
 
 def _message(
-    definition: CompiledDefinition, types: PayloadTypes | None, rules: dict[str, SchemaRules]
+    definition: CompiledDefinition, types: PayloadTypes | None, schemas: dict[str, SchemaTable]
 ) -> StandaloneMessage:
     """Raises ``Inexpressible``."""
     inputs = tuple(each for each in required_inputs(definition) if each.source == "template" or each.required)
@@ -93,13 +117,14 @@ def _message(
         "mode": mode or ("structured" if form else ""),
         "contentType": content_type,
         "stated": stated,
+        "aliases": sorted(aliases(content_type)),
         "properties": [_property(each, taken) for each in declared_properties(definition)],
     }
     uri = definition.definition.get("dataschemauri")
     if isinstance(uri, str) and is_uri(uri):
         table["dataschema"] = uri
     if definition.schema_use.schema is not None:
-        table["root"] = _root(definition, types, rules, content_type)
+        table["root"] = _root(definition, types, schemas, content_type)
     return StandaloneMessage(
         definition=definition,
         inputs=inputs,
@@ -110,17 +135,21 @@ def _message(
 
 
 def _root(
-    definition: CompiledDefinition, types: PayloadTypes | None, rules: dict[str, SchemaRules], content_type: str
+    definition: CompiledDefinition, types: PayloadTypes | None, schemas: dict[str, SchemaTable], content_type: str
 ) -> int:
-    """The place of the payload's rule among those of its document."""
+    """The place of the payload's type in the table of its document."""
     schema = definition.schema_use.schema
-    if not isinstance(schema, JsonSchema) or types is None:
+    if types is None or not isinstance(schema, (JsonSchema, AvroSchema, ProtobufSchema)):
         raise Inexpressible(f"its payload is of {schema and schema.format}, which this target does not write")
-    if content_type and not is_json(content_type):
-        raise Inexpressible(f"its payload is {content_type}, and JSON Schema describes JSON alone")
-    if types.name not in rules:
-        rules[types.name] = SchemaRules(schema.document)
-    return rules[types.name].at(schema.uri)
+    if content_type and is_json(content_type) != isinstance(schema, JsonSchema):
+        raise Inexpressible(f"its payload is {content_type}, and this target does not write {schema.format} as that")
+    if isinstance(schema, JsonSchema):
+        rules = schemas.setdefault(types.name, SchemaRules(schema.document))
+        assert isinstance(rules, SchemaRules)
+        return rules.at(schema.uri)
+    nodes = schemas.setdefault(types.name, WireNodes("avro" if isinstance(schema, AvroSchema) else "protobuf"))
+    assert isinstance(nodes, WireNodes)
+    return nodes.of(schema)
 
 
 def _content_type(definition: CompiledDefinition) -> tuple[str, bool]:
@@ -173,11 +202,6 @@ def _property(declared: Property, taken: set[str]) -> JSONObject:
 
 def _text(value: JSON) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def option_name(path: str) -> str:
-    """The name of an option of the protocol."""
-    return path.removeprefix(OPTIONS)
 
 
 def argument_names(message: StandaloneMessage) -> Iterator[Param]:

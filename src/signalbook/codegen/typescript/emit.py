@@ -30,7 +30,7 @@ _PLAIN: Final = {
 _TAKEN: Final = frozenset(
     {
         *("any", "unknown", "null", "boolean", "number", "string", "object", "never", "void", "symbol", "bigint"),
-        *("Array", "Record", "Payload", "Rules", "rules"),
+        *("Array", "Record", "Payload", "PayloadSchema"),
     }
 )
 

@@ -1,4 +1,5 @@
 import { check, type Finding, type Json, type Rules } from "./rules.js";
+import { decode, encode, type Wire, WireError } from "./wire.js";
 
 export type { Finding, Json } from "./rules.js";
 
@@ -36,10 +37,17 @@ export interface Definition {
   mode: string;
   contentType: string;
   stated: boolean;
+  /** Names of the content type beside its own. */
+  aliases: string[];
   dataschema?: string;
   root?: number;
   properties: Property[];
 }
+
+/** How payloads of a schema are written, and what they are held to. */
+export type PayloadSchema =
+  | { readonly format: "json"; readonly rules: Rules }
+  | { readonly format: "avro" | "protobuf"; readonly wire: Wire };
 
 /** A value of an attribute. */
 export type Attribute = string | number | boolean;
@@ -118,7 +126,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 /** A message of a definition. Throws OutboundError with everything that is wrong. */
 export function build(
   definition: Definition,
-  rules: Rules,
+  schema: PayloadSchema | null,
   payload: unknown,
   context: Inputs,
   values: Inputs,
@@ -133,7 +141,7 @@ export function build(
     if (property.attribute) found[property.name] = simple(property.type, value);
     else options[property.path.slice("protocoloptions.".length)] = String(value);
   }
-  const body = written(definition, rules, payload, findings);
+  const body = written(definition, schema, payload, findings);
   const stated = found["datacontenttype"] ?? headerOf(options, "content-type");
   const contentType = body === null ? "" : String(stated ?? definition.contentType);
   const attributes = definition.event ? eventAttributes(definition, found, contentType) : null;
@@ -273,8 +281,13 @@ function unquoted(text: string): string {
 }
 
 /** The payload in bytes; what is wrong with it is added to the findings. */
-function written(definition: Definition, rules: Rules, payload: unknown, findings: Finding[]): Uint8Array | null {
-  if (definition.root === undefined) {
+function written(
+  definition: Definition,
+  schema: PayloadSchema | null,
+  payload: unknown,
+  findings: Finding[],
+): Uint8Array | null {
+  if (schema === null) {
     if (payload === undefined || payload === null) return null;
     if (payload instanceof Uint8Array) return payload;
     findings.push({ path: "data", rule: "type", message: "must be bytes, as no schema says how to write it" });
@@ -283,8 +296,21 @@ function written(definition: Definition, rules: Rules, payload: unknown, finding
   const count = findings.length;
   const value = plain(payload, "data", findings);
   if (findings.length > count) return null;
-  findings.push(...check(rules, definition.root, value, "data"));
+  const root = definition.root ?? 0;
+  if (schema.format !== "json") return caught(findings, () => encode(schema.format, schema.wire, root, value, "data"));
+  findings.push(...check(schema.rules, root, value, "data"));
   return encoder.encode(JSON.stringify(value));
+}
+
+/** What a codec returns; null if it has something against the value, which is added to the findings. */
+function caught<T>(findings: Finding[], codec: () => T): T | null {
+  try {
+    return codec();
+  } catch (error) {
+    if (!(error instanceof WireError)) throw error;
+    findings.push(error.finding);
+    return null;
+  }
 }
 
 /** A value as JSON has it, without members that are undefined. */
@@ -614,7 +640,7 @@ interface Opened {
 }
 
 /** What a received message says. Throws UnexpectedMessage for what the definition does not allow. */
-export function parse<P>(definition: Definition, rules: Rules, message: Message): TypedMessage<P> {
+export function parse<P>(definition: Definition, schema: PayloadSchema | null, message: Message): TypedMessage<P> {
   const findings: Finding[] = [];
   const opened = open(definition, message, findings);
   if (definition.event && opened.attributes === null && findings.length === 0) {
@@ -622,7 +648,7 @@ export function parse<P>(definition: Definition, rules: Rules, message: Message)
   }
   const context: Context = {};
   if (findings.length === 0) declared(definition, message, opened, context, findings);
-  const payload = findings.length === 0 ? read(definition, rules, opened, findings) : undefined;
+  const payload = findings.length === 0 ? read(definition, schema, opened, findings) : undefined;
   if (findings.length > 0) throw new UnexpectedMessage(definition.xid, findings);
   return { payload: payload as P, context, attributes: opened.attributes, message };
 }
@@ -737,7 +763,7 @@ function isSame(type: string, expected: string, actual: Attribute): boolean {
 function isAllowed(definition: Definition, actual: string): boolean {
   if (definition.stated) return sameContentType(definition.contentType, actual);
   const json = definition.contentType === "application/json" && isJson(actual);
-  return json || mediaType(actual) === mediaType(definition.contentType);
+  return json || [mediaType(definition.contentType), ...definition.aliases].includes(mediaType(actual));
 }
 
 function sameContentType(expected: string, actual: string): boolean {
@@ -756,15 +782,18 @@ function parameters(contentType: string): string[] {
     });
 }
 
-function read(definition: Definition, rules: Rules, opened: Opened, findings: Finding[]): unknown {
-  if (definition.root === undefined) return opened.body;
+function read(definition: Definition, schema: PayloadSchema | null, opened: Opened, findings: Finding[]): unknown {
+  if (schema === null) return opened.body;
   if (opened.body === null) {
     findings.push({ path: "data", rule: "required", message: "there is no payload, but the definition has a schema" });
     return undefined;
   }
+  const { body } = opened;
+  const root = definition.root ?? 0;
+  if (schema.format !== "json") return caught(findings, () => decode(schema.format, schema.wire, root, body, "data"));
   try {
-    const value = JSON.parse(decoder.decode(opened.body)) as Json;
-    findings.push(...check(rules, definition.root, value, "data"));
+    const value = JSON.parse(decoder.decode(body)) as Json;
+    findings.push(...check(schema.rules, root, value, "data"));
     return value;
   } catch (error) {
     findings.push({ path: "data", rule: "json", message: `not JSON: ${String(error)}` });

@@ -89,7 +89,12 @@ def is_implied(implied: str, actual: str) -> bool:
         return True
     if implied == "application/xml" and name.endswith("+xml"):
         return True
-    return name == implied or name in _ALIASES.get(implied, ())
+    return name == implied or name in aliases(implied)
+
+
+def aliases(content_type: str) -> frozenset[str]:
+    """Other names of an implied type (F-33)."""
+    return _ALIASES.get(content_type, frozenset())
 
 
 def _parameters(content_type: str) -> set[tuple[str, str]]:
