@@ -199,13 +199,14 @@ def test_the_clients_page_works(place: Path, url: str) -> None:
 
 def test_the_documents_page_works(place: Path) -> None:
     page = blocks("docs/documents.md", "sh", "")
-    folder, protos, lights, hooks, contract, idl = (run(["bash", "-ec", block], place) for block in page)
+    folder, protos, lights, hooks, contract, idl, services = (run(["bash", "-ec", block], place) for block in page)
     assert "schemaid: order" in folder
     assert protos.startswith("accepted  protos")
     assert "topic: lights.measured" in lights
     assert "value: order" in hooks
     assert "odcs.unique: id" in contract
     assert "doc: An order that was placed." in idl
+    assert "value: https://parcels.example/{depot}" in services
 
 
 def test_the_producing_page_works(place: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.documents import test_datacontract, test_openapi
+from tests.documents import test_datacontract, test_discovery, test_openapi
 from tests.documents.asyncapi.documents import NEW, OLD
 
 from signalbook.documents import DocumentError
@@ -20,6 +20,7 @@ from signalbook.documents.yaml import parse_yaml
 SOUND = [
     *(parse_yaml(text, max_depth=64) for text in (OLD, NEW, test_openapi.OLD)),
     test_datacontract.CONTRACT,
+    test_discovery.SERVICE,
 ]  # fmt: skip
 ANYTHING: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, 0, -1.5, "", "x", "#/", [], {}, [[]], [{}], {"": {}}, {"$ref": "#"}, {"$ref": 5}]

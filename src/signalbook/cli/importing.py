@@ -70,10 +70,11 @@ def run(
     *.xreg.yaml and *.cereg are read, wherever they lie in it, or every .json and .yaml file if none is named so; a
     folder of .proto files becomes a schema group, whose schemas import each other by their paths in it. AsyncAPI
     documents become messages, schemas and endpoints, webhooks of OpenAPI messages, data contracts (ODCS) schemas and
-    messages, Avro IDL (.avdl) schemas; what is lost is listed. What a document names is created or changed; what it
-    does not name stays as it is. A document is imported whole or not at all, and so is a folder; several one after the
-    other, models first. Where what is there changes, findings are shown: of a schema's new text above all whether its
-    rule of compatibility lets it follow the one it replaces.
+    messages, Avro IDL (.avdl) schemas, services of CloudEvents discovery 0.1 groups and endpoints; what is lost is
+    listed. What a document names is created or changed; what it does not name stays as it is. A document is imported
+    whole or not at all, and so is a folder; several one after the other, models first. Where what is there changes,
+    findings are shown: of a schema's new text above all whether its rule of compatibility lets it follow the one it
+    replaces.
     """
 
     target = None if to is None else read_xid(to, "--to")

@@ -47,14 +47,30 @@ def _data_contract(document: JSONObject, *, source: str, **_: bool) -> Converted
     return convert_contract(document, source=source)
 
 
+def _discovery(document: JSON, *, source: str, **_: bool) -> Converted:
+    from signalbook.documents.discovery import convert_discovery
+
+    return convert_discovery(document, source=source)
+
+
+def _is_service(document: JSON) -> bool:
+    if not isinstance(document, dict) or not document.keys() & {"events", "types"}:
+        return False
+    return isinstance(document.get("specversions"), list) and "subscriptionurl" in document
+
+
 _STANDARDS: Final[tuple[tuple[Callable[[JSONObject], bool], Callable[..., Converted]], ...]] = (
     (lambda document: "asyncapi" in document, _asyncapi),
     (lambda document: bool(document.keys() & {"openapi", "swagger"}) and "info" in document, _openapi),
     (lambda document: document.get("kind") == "DataContract" and "apiVersion" in document, _data_contract),
+    (_is_service, _discovery),
 )
 
 
 def _standard(document: JSON) -> Callable[..., Converted] | None:
+    listed = document.get("services") if isinstance(document, dict) else document
+    if isinstance(listed, list) and listed and all(_is_service(each) for each in listed):
+        return _discovery
     if not isinstance(document, dict) or "registryid" in document:
         return None
     return next((converter for is_one, converter in _STANDARDS if is_one(document)), None)

@@ -103,6 +103,21 @@ def test_messages_of_3_0() -> None:
     assert any("/servers/production/variables/port: left out default" in loss for loss in losses)
 
 
+def test_3_1_is_3_0_with_bindings_of_ros_2() -> None:
+    message = {"bindings": {"ros2": {}}, "payload": {"type": "object"}, "examples": [{"payload": "any"}]}
+    assert messages("3.1.0", m=message) == messages("3.0.0", m=message)
+
+
+def test_headers_of_several_types_are_text() -> None:
+    headers = {"properties": {"a": {"type": ["string", "null"]}}}
+    channel = {"messages": {"m": {"headers": headers}}, "servers": [{"$ref": "#/servers/s"}]}
+    servers = {"s": {"host": "a:1", "protocol": "kafka"}}
+    made, losses = read(minimal(channels={"c": channel}, servers=servers))
+    options = made["messagegroups"]["T"]["messages"]["m"]["protocoloptions"]
+    assert options["headers"] == {"a": {"name": "a"}}
+    assert any("left out type of a" in each for each in losses)
+
+
 def test_traits_replace_in_2_x_and_complete_in_3_0() -> None:
     message = {"title": "own", "traits": [{"title": "a trait's", "summary": "first"}, {"summary": "second"}]}
     assert messages("2.6.0", m=message)["m"] == {"name": "a trait's", "description": "second"}
@@ -134,16 +149,20 @@ def test_files_beside_the_document(tmp_path: Path) -> None:
     ],
 )
 def test_losses_have_their_place(message: dict[str, Any], loss: str) -> None:
-    made, losses = read(minimal(components={"messages": {"m": message}}))
+    made, losses = read(minimal(components={"messages": {"m": message, "other": {}}}))
     assert any(loss in each and each.startswith("/components/messages/m") for each in losses)
-    assert "dataschema" not in made.get("messagegroups", {"T": {"messages": {"m": {}}}})["T"]["messages"]["m"]
+    assert "dataschema" not in made["messagegroups"]["T"]["messages"].get("m", {})
 
 
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        ({"asyncapi": "1.2.0"}, "2.0 to 2.6 and 3.0 are read"),
+        ({"asyncapi": "1.2.0"}, "2.0 to 2.6, 3.0 and 3.1 are read"),
         ({"asyncapi": 3}, "are read, not 3"),
+        ({"asyncapi": "3.2.0"}, "are read, not '3.2.0'"),
+        ({"asyncapi": "3.0.0", "channels": {}}, "/info: it is not there"),
+        (minimal(), "it has no messages, no channels with servers"),
+        (minimal(channels={"c": {"$ref": "https://x.example/c.json"}}), "what it has is in other documents"),
         (minimal(channels=[]), "/channels: must be an object"),
         (minimal(channels={"c": {"messages": {"m": 5}}}), "/channels/c/messages/m: must be an object"),
         (minimal(channels={"c": {"address": 5}}), "/channels/c/address: must be a string"),

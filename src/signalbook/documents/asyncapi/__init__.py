@@ -1,1 +1,1 @@
-"""AsyncAPI documents, 2.0 to 2.6 and 3.0, as definitions: messages, their schemas, and endpoints."""
+"""AsyncAPI documents, 2.0 to 2.6, 3.0 and 3.1, as definitions: messages, their schemas, and endpoints."""

@@ -41,7 +41,13 @@ def convert_asyncapi(document: JSONObject, *, source: str, files: bool) -> tuple
     """
     reader = AsyncApiReader(document)
     reader.check_version()
+    if "info" not in document:
+        raise DocumentError("/info: it is not there: AsyncAPI asks for it, and its title names the groups")
     made = _Conversion(reader, files).made()
+    if not made:
+        elsewhere = any(repair.rule == "AS-1" for repair in reader.repairs)
+        reason = "what it has is in other documents" if elsewhere else "it has no messages, no channels with servers"
+        raise DocumentError(f"nothing can be made of it: {reason}")
     repairs = tuple(dict.fromkeys(reader.repairs))
     return labelled(made, repairs, source), repairs
 

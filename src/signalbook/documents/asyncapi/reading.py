@@ -1,4 +1,4 @@
-"""The parts of an AsyncAPI document, the same for 2.x and 3.0: references followed, traits applied."""
+"""The parts of an AsyncAPI document, the same for 2.x and 3.x: references followed, traits applied."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from signalbook.documents.errors import DocumentError
 from signalbook.documents.references import DocumentReader, below, last_name
 from signalbook.values import JSON, JSONObject
 
-_VERSION: Final = re.compile(r"(2\.[0-6]|3\.0)\.[0-9]+(-[\w.-]+)?", re.ASCII)
+_VERSION: Final = re.compile(r"(2\.[0-6]|3\.[01])\.[0-9]+(-[\w.-]+)?", re.ASCII)
 _ACTIONS: Final = {"publish": "receive", "subscribe": "send"}
 _TRAITS: Final = "traits"
 
@@ -64,7 +64,7 @@ class AsyncApiReader(DocumentReader):
         """Raise ``DocumentError`` for a version that is not read."""
         stated = self.document["asyncapi"]
         if not isinstance(stated, str) or not _VERSION.fullmatch(stated):
-            raise DocumentError(f"/asyncapi: AsyncAPI 2.0 to 2.6 and 3.0 are read, not {stated!r}")
+            raise DocumentError(f"/asyncapi: AsyncAPI 2.0 to 2.6, 3.0 and 3.1 are read, not {stated!r}")
 
     def bindings(self, body: JSONObject, path: str) -> JSONObject:
         """The Bindings Object of a part, with references followed, by protocol."""
