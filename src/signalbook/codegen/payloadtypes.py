@@ -12,11 +12,15 @@ from signalbook.codegen.datatypes import ANY, DataType, RecordTable
 from signalbook.codegen.jsontypes import JsonTypes
 from signalbook.codegen.naming import last_part, pascal, snake, unique
 from signalbook.codegen.prototypes import ProtobufTypes
+from signalbook.codegen.structuretypes import StructureTypes
 from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.jsonschema.format import JsonSchema
+from signalbook.formats.jsonstructure.format import JsonStructure
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition
 
+JSON_AVRO_PROTOBUF: Final = frozenset({"JsonSchema", "Avro", "Protobuf"})
+ALL_FORMATS: Final = JSON_AVRO_PROTOBUF | {"XSD", "JsonStructure"}
 _LINK: Final = re.compile(r"[^/#.]+$")
 
 
@@ -29,13 +33,18 @@ class PayloadTypes:
     roots: dict[str, DataType]
 
 
-def payload_types(given: GeneratorInput) -> tuple[dict[str, PayloadTypes], dict[str, str]]:
-    """The documents by what names them, and the definitions whose types cannot be had, with the reason."""
+def payload_types(
+    given: GeneratorInput, formats: frozenset[str] = JSON_AVRO_PROTOBUF
+) -> tuple[dict[str, PayloadTypes], dict[str, str]]:
+    """The documents by what names them, and the definitions whose types cannot be had, with the reason.
+
+    ``formats`` are those that a target has a use for, by the names of their families.
+    """
     documents: dict[str, PayloadTypes] = {}
     left_out: dict[str, str] = {}
     for xid, definition in given.messages.items():
         use = definition.schema_use
-        if not isinstance(use.schema, (JsonSchema, AvroSchema, ProtobufSchema)):
+        if use.schema is None or use.schema.format.partition("/")[0] not in formats:
             continue
         document = documents.setdefault(use.document, PayloadTypes(_name(definition), RecordTable(), {}))
         try:
@@ -65,4 +74,10 @@ def _root(definition: CompiledDefinition, table: RecordTable) -> DataType:
             return AvroTypes(use.schema, table).of(use.schema.type, hint)
         case ProtobufSchema():
             return ProtobufTypes(table).message(use.schema.descriptor)
-    return ANY
+        case JsonStructure():
+            return StructureTypes(use.schema.structure, table).root(use.schema, hint)
+    # Its library is imported with the first document: most have none.
+    from signalbook.codegen.xsdtypes import XsdTypes
+    from signalbook.formats.xsd.schema import XsdSchema
+
+    return XsdTypes(table).root(use.schema) if isinstance(use.schema, XsdSchema) else ANY

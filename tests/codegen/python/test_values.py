@@ -160,3 +160,140 @@ def test_avro(cases: list[Case], style: str, data: st.DataObject) -> None:
     with built(cases, "Avro/1.11", style=style) as found:
         for module, values in found:
             check(module, data.draw(values), "KAFKA")
+
+
+STRUCTURE_NAMES = st.sampled_from(["a", "class", "None", "str", "copy", "_x", "A", "payload", "extra_members"])
+STRUCTURE_LEAVES: list[Case] = [
+    ({"type": "string"}, TEXT),
+    ({"type": "int32"}, st.integers(-(2**31), 2**31 - 1)),
+    ({"type": "int64"}, st.integers(-(2**60), 2**60).map(str)),
+    ({"type": "double"}, st.floats(allow_nan=False, allow_infinity=False) | st.integers(-5, 5)),
+    ({"type": "boolean"}, st.booleans()),
+    ({"type": "decimal", "precision": 6, "scale": 2}, st.integers(-999, 999).map(lambda each: f"{each}.25")),
+    ({"type": "date"}, st.dates().map(str)),
+    ({"type": "string", "enum": ["x", "y z"]}, st.sampled_from(["x", "y z"])),
+    ({"type": ["string", "null"]}, st.none() | TEXT),
+    ({"type": "any"}, st.none() | st.booleans() | TEXT),
+]
+
+
+@st.composite
+def structure_types(draw: st.DrawFn, depth: int) -> Case:
+    """A type of JSON Structure, with values."""
+    kind = draw(st.sampled_from(["leaf", "object", "array", "map", "tuple", "choice"])) if depth else "leaf"
+    if kind == "leaf":
+        return draw(st.sampled_from(STRUCTURE_LEAVES))
+    if kind == "object":
+        return draw(structure_objects(depth))
+    if kind in ("array", "map"):
+        schema, values = draw(structure_types(depth - 1))
+        many = st.lists(values, max_size=2) if kind == "array" else st.dictionaries(STRUCTURE_NAMES, values, max_size=2)
+        return {"type": kind, "items" if kind == "array" else "values": schema}, many
+    names = draw(st.lists(STRUCTURE_NAMES, unique=True, min_size=1, max_size=3))
+    members = {name: draw(structure_types(depth - 1)) for name in names}
+    schemas = {name: each for name, (each, _) in members.items()}
+    if kind == "tuple":
+        return (
+            {"type": "tuple", "name": "T", "properties": schemas, "tuple": names},
+            st.tuples(*(each for _, each in members.values())).map(list),
+        )
+    return (
+        {"type": "choice", "name": "C", "choices": schemas},
+        st.one_of(*(st.fixed_dictionaries({name: values}) for name, (_, values) in members.items())),
+    )
+
+
+@st.composite
+def structure_objects(draw: st.DrawFn, depth: int) -> Case:
+    names = draw(st.lists(STRUCTURE_NAMES, unique=True, min_size=1, max_size=4))
+    members = {name: draw(structure_types(depth - 1)) for name in names}
+    wanted = [name for name in names if draw(st.booleans())]
+    schema: dict[str, Any] = {
+        "type": "object", "name": "O", "properties": {name: each for name, (each, _) in members.items()},
+        "additionalProperties": False,
+    }  # fmt: skip
+    return schema | ({"required": wanted} if wanted else {}), st.fixed_dictionaries(
+        {name: values for name, (_, values) in members.items() if name in wanted},
+        optional={name: values for name, (_, values) in members.items() if name not in wanted},
+    )
+
+
+@settings(max_examples=4)
+@given(
+    st.lists(structure_objects(2), min_size=6, max_size=6),
+    st.sampled_from(["dataclass", "msgspec", "pydantic"]),
+    st.data(),
+)
+def test_json_structure(cases: list[Case], style: str, data: st.DataObject) -> None:
+    head = {"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://x.example/o"}
+    documents = [(head | schema, values) for schema, values in cases]
+    with built(documents, "JsonStructure/draft-04", style=style) as found:
+        for module, values in found:
+            check(module, data.draw(values), "HTTP")
+
+
+XSD_LEAVES: list[Case] = [
+    ("xs:string", TEXT.map(lambda each: "".join(c for c in each if c.isprintable()))),
+    ("xs:int", st.integers(-(2**31), 2**31 - 1)),
+    ("xs:boolean", st.booleans()),
+    ("xs:double", st.floats(allow_nan=False, allow_infinity=False)),
+    ("xs:base64Binary", st.binary(max_size=4)),
+    ("xs:date", st.dates().map(str)),
+    ("Money", st.integers(-999, 999).map(lambda each: Decimal(each) / 100)),
+    ("Size", st.sampled_from(["small", "very large"])),
+    ("Few", st.sampled_from([1, 2])),
+    ("Words", st.lists(st.sampled_from(["a", "b"]), max_size=3)),
+]
+XSD_TYPES = """
+<xs:simpleType name="Money"><xs:restriction base="xs:decimal"><xs:totalDigits value="9"/>
+  <xs:fractionDigits value="2"/></xs:restriction></xs:simpleType>
+<xs:simpleType name="Size"><xs:restriction base="xs:string"><xs:enumeration value="small"/>
+  <xs:enumeration value="very large"/></xs:restriction></xs:simpleType>
+<xs:simpleType name="Few"><xs:restriction base="xs:int"><xs:enumeration value="1"/><xs:enumeration value="2"/>
+  </xs:restriction></xs:simpleType>
+<xs:simpleType name="Words"><xs:list itemType="xs:NMTOKEN"/></xs:simpleType>"""
+
+
+ROOT = 2
+
+
+@st.composite
+def xsd_elements(draw: st.DrawFn, name: str, depth: int, occurs: str = "") -> Case:
+    """An element with attributes and children, or a value, and what it is decoded to."""
+    # A root that is one value is that value, and as text or bytes would be the document itself to ``build``.
+    if not depth or (depth < ROOT and draw(st.booleans())):
+        kind, values = draw(st.sampled_from(XSD_LEAVES))
+        if draw(st.booleans()):
+            return f'<xs:element name="{name}" type="{kind}"{occurs}/>', values
+        extended = f'<xs:extension base="{kind}"><xs:attribute name="class" type="xs:int"/></xs:extension>'
+        body = f"<xs:complexType><xs:simpleContent>{extended}</xs:simpleContent></xs:complexType>"
+        found = st.fixed_dictionaries({"$": values}, optional={"@class": st.integers(0, 9)})
+        return f'<xs:element name="{name}"{occurs}>{body}</xs:element>', found
+    children: list[str] = []
+    required: dict[str, Any] = {}
+    optional: dict[str, Any] = {}
+    for each in draw(st.lists(st.sampled_from(["a", "class", "None", "item"]), unique=True, min_size=1)):
+        bounds = draw(st.sampled_from(["", ' minOccurs="0"', ' minOccurs="0" maxOccurs="9"']))
+        text, values = draw(xsd_elements(each, depth - 1, bounds))
+        children.append(text)
+        if "max" in bounds:
+            required[each] = st.lists(values, max_size=2)
+        else:
+            (optional if bounds else required)[each] = values
+    attribute = '<xs:attribute name="a-b" type="xs:string" use="required"/>'
+    body = f"<xs:complexType><xs:sequence>{''.join(children)}</xs:sequence>{attribute}</xs:complexType>"
+    named = st.fixed_dictionaries({**required, "@a-b": st.sampled_from(["x", "y"])}, optional=optional)
+    return f'<xs:element name="{name}"{occurs}>{body}</xs:element>', named
+
+
+@settings(max_examples=4)
+@given(
+    st.lists(xsd_elements("order", ROOT), min_size=6, max_size=6),
+    st.sampled_from(["dataclass", "msgspec", "pydantic"]),
+    st.data(),
+)
+def test_xml(cases: list[Case], style: str, data: st.DataObject) -> None:
+    around = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">{}{}</xs:schema>'
+    with built([(around.format(XSD_TYPES, text), each) for text, each in cases], "XSD/1.1", style=style) as found:
+        for module, values in found:
+            check(module, data.draw(values), "HTTP")

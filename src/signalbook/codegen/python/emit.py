@@ -105,7 +105,10 @@ class _Attributes:
         # Those that keep their names come first, so that none of the others takes one. Case tells attributes apart.
         names = {name: name for name in members if _is_plain(name, taken, style)}
         used = {*taken, *names}
-        names |= {name: _free(snake(name, "field"), used) for name in members if name not in names}
+        # What XML elements have beside their attributes is their value.
+        names |= {
+            name: _free(snake(name, "value" if name == "$" else "field"), used) for name in members if name not in names
+        }
         return cls(names=names, extra="" if record.extra is None else _free("extra_members", used))
 
     @property

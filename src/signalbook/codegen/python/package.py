@@ -16,7 +16,7 @@ from signalbook.codegen.base import (
     lasting,
 )
 from signalbook.codegen.naming import last_part, snake, unique
-from signalbook.codegen.payloadtypes import PayloadTypes, payload_types
+from signalbook.codegen.payloadtypes import ALL_FORMATS, PayloadTypes, payload_types
 from signalbook.codegen.python.emit import EmittedTypes, Style, docstring, emit
 from signalbook.codegen.python.formatting import format_python
 from signalbook.messages import CompiledDefinition, Param, Policy, required_inputs
@@ -54,7 +54,7 @@ def _generate(given: GeneratorInput) -> Generated:
     if snake(package) != package:
         raise GeneratorError(f"python: package is a name such as shop_messages, not {package!r}")
     given.progress("reading the types of payloads")
-    found, left_out = payload_types(given)
+    found, left_out = payload_types(given, ALL_FORMATS)
     documents = {key: _Document(each, emit(each.table, style)) for key, each in found.items()}
     definitions = [each for xid, each in given.messages.items() if xid not in left_out]
     sources = dict(_sources(given, package, definitions, documents))

@@ -1,0 +1,92 @@
+"""The types of XML elements, as ``XsdSchema`` decodes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from signalbook.codegen.datatypes import (
+    NULL,
+    ClosedSet,
+    DataRecord,
+    DataType,
+    ListType,
+    PlainKind,
+    PlainType,
+    RecordMember,
+    RecordTable,
+    union,
+)
+from signalbook.formats.xsd.content import Child, ChildrenPlan, ElementPlan, Simple, Value
+from signalbook.formats.xsd.schema import XsdSchema
+
+_KINDS: Final[dict[str, PlainKind]] = {
+    "bool": "boolean", "int32": "integer", "int64": "integer", "uint64": "integer", "float32": "number",
+    "float64": "number", "decimal": "decimal", "base64": "bytes", "hex": "bytes",
+}  # fmt: skip
+_INTEGERS: Final = frozenset({"int32", "int64", "uint64"})
+
+
+class XsdTypes:
+    """The types of the elements of one schema, in ``table``."""
+
+    def __init__(self, table: RecordTable) -> None:
+        self._table = table
+        # Elements of one type have one plan between them.
+        self._keys: dict[int, str] = {}
+
+    def root(self, schema: XsdSchema) -> DataType:
+        """The type of a payload: of its root, or of an object with the root as its only member."""
+        children = list(schema.plans.values())
+        if len(children) == 1:
+            return self._child(children[0], schema.link)
+        return union(self._alone(child, schema.link) for child in children)
+
+    def _alone(self, child: Child, path: str) -> DataType:
+        def fill(record: DataRecord) -> None:
+            record.members = (RecordMember(name=child.name, type=self._child(child, path), required=True),)
+
+        return self._table.refer(f"{path}#{child.tag}", f"{child.name} document", fill)
+
+    def _child(self, child: Child, path: str) -> DataType:
+        own = self._plan(child.plan, f"{path}/{child.tag}", child.type_name or child.name)
+        own = union((own, NULL)) if child.nillable else own
+        return ListType(own) if child.repeated else own
+
+    def _plan(self, plan: ElementPlan, path: str, hint: str) -> DataType:
+        if isinstance(plan, Value):
+            return _simple(plan.simple)
+        if not isinstance(plan, ChildrenPlan):
+            return PlainType("text")  # XML that stays XML
+        key = self._keys.setdefault(id(plan), path)
+
+        def fill(record: DataRecord) -> None:
+            record.members = tuple(self._members(plan, key))
+
+        return self._table.refer(key, hint, fill)
+
+    def _members(self, plan: ChildrenPlan, path: str) -> Iterator[RecordMember]:
+        for attribute in plan.attributes:
+            needed = attribute.required and attribute.default is None
+            yield RecordMember(name=attribute.name, type=_simple(attribute.simple), required=needed)
+        if plan.value is not None:
+            yield RecordMember(name="$", type=_simple(plan.value.simple), required=True)
+        for child in plan.children:
+            yield RecordMember(name=child.name, type=self._child(child, path), required=child.required)
+
+
+def _simple(simple: Simple) -> DataType:
+    own: DataType = PlainType(_KINDS.get(simple.coding, "text"))
+    if simple.is_list:
+        return ListType(own)
+    values = tuple(_listed(simple))
+    return ClosedSet(values) if values else own
+
+
+def _listed(simple: Simple) -> Iterator[str | int]:
+    """The values that a type has, where it lists them and they are text or whole numbers."""
+    listed: Any = simple.type.enumeration or ()
+    if simple.coding in _INTEGERS and all(isinstance(each, int) for each in listed):
+        yield from dict.fromkeys(int(each) for each in listed)
+    elif simple.kind == "string" and all(isinstance(each, str) for each in listed):
+        yield from dict.fromkeys(str(each) for each in listed)
