@@ -37,6 +37,13 @@ QUERIES: Final[Mapping[str, Sequence[Mapping[str, str]]]] = {
         {"q": f"field:{name}"} for name in ("customer_id", "order_id", "node_id", "sender", "id", "campaign_total")
     ],
     "field:customer_*": [{"q": q} for q in ("field:customer_*", "field:ord*", "field:html*", "name:order field:id")],
+    "messages by fields of schemas": [
+        {"q": "field:customer_id", "type": "messages"},
+        {"q": "field:node_id created", "type": "messages"},
+        {"q": "field:campaign_total field:customer_id", "type": "messages"},
+        {"q": "field:supplier_reference"},
+        {"q": "order paid field:id"},
+    ],
     "facets": [
         {"q": "order", "format": "avro", "type": "schemas"},
         {"q": "customer", "group": GROUP},

@@ -13,7 +13,11 @@ YAML = b"""
 messagegroups:
   m1:
     name: "First\\e[31m"
-    messages: {made: {envelope: CloudEvents/1.0, description: Somebody bought something}}
+    messages:
+      made:
+        envelope: CloudEvents/1.0
+        description: Somebody bought something
+        dataschemaxid: /schemagroups/g/schemas/order
 schemagroups:
   g:
     schemas:
@@ -45,6 +49,13 @@ def test_hits_and_why(cli: Cli, where: list[str]) -> None:
         "    field customer_id: who bought",
     ]
     assert "2 found" in ran.err
+
+
+def test_messages_by_a_field_of_their_schema(cli: Cli, where: list[str]) -> None:
+    assert cli("search", "field:customer_id", "--type", "messages", *where).out.splitlines() == [
+        "/messagegroups/m1/messages/made",
+        "    field customer_id of /schemagroups/g/schemas/order",
+    ]
 
 
 def test_json_and_facets(cli: Cli, where: list[str]) -> None:

@@ -49,6 +49,7 @@ HOT = (
     "candidates",
     "referrers",
     "links",
+    "documented",
 )
 WRITES = ("update", "drop_members", "delete", "sweep")
 PARAMETERS: dict[str, Any] = dict.fromkeys(
@@ -57,7 +58,7 @@ PARAMETERS: dict[str, Any] = dict.fromkeys(
      "last", "first", "group", "id", "schema", "kind", "scope", "folded", "flags", "want",
      "root"), 0
 ) | dict.fromkeys(("xids", "xrefs", "parents", "keys", "digests", "contents", "scopes", "schemas",
-                   "targets", "without"), "[1]")  # fmt: skip
+                   "targets", "without", "within"), "[1]")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,7 @@ def test_postgresql_goes_from_words_to_entries_too(postgres_database: str) -> No
     statements = Statements(Postgres(make_url(postgres_database), timeout=1))
     with psycopg.connect(postgres_database) as connection:
         connection.execute(PostgresWords.plan)
-        given = {"match": "'nx':*", "flags": 1, "want": 1, "without": [1], "limit": 9}
+        given = {"match": "'nx':*", "flags": 1, "want": 1, "without": [1], "within": [2], "limit": 9}
         found = connection.execute(f"EXPLAIN {statements.index.first_current}".encode(), given).fetchall()
     steps = "\n".join(step for (step,) in found)
     assert "Bitmap Index Scan on index_words_by_word" in steps

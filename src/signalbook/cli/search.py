@@ -106,7 +106,8 @@ def _show(found: JSONObject) -> None:
             if snippet["path"] in ("id", "xid", "name"):
                 continue
             about = "" if snippet["text"] == snippet["path"] else f": {plain(snippet['text'])}"
-            typer.echo(f"    {snippet['kind']} {plain(snippet['path'])}{about}")
+            of = f" of {snippet['schema']}" if "schema" in snippet else ""
+            typer.echo(f"    {snippet['kind']} {plain(snippet['path'])}{of}{about}")
     count = f"{found['count']}" if found["complete"] else f"more than {found['count']}"
     shown = f", {len(found['hits'])} shown" if len(found["hits"]) < found["count"] else ""
     say(f"{count} found{shown}")

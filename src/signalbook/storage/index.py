@@ -10,7 +10,16 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    Select,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+)
 
 from signalbook.storage.base import Row
 from signalbook.storage.dialect import Dialect
@@ -54,6 +63,14 @@ class Referrer(NamedTuple):
     target: str
 
 
+class Documented(NamedTuple):
+    """That ``target``, a Resource or Version, shows the document of the Version ``xid`` with this ``key``."""
+
+    target: str
+    key: int
+    xid: str
+
+
 class IndexStatements:
     """The SQL text for one dialect."""
 
@@ -66,6 +83,8 @@ class IndexStatements:
         self.current = found[CURRENT_WORDS]
         self.matching = " UNION ALL ".join(found.values())
         self.first_current, self.first = (f"{each} {limit}" for each in (self.current, self.matching))
+        self.having_now, self.having_past = map(self.words.having, WORD_TABLES)
+        self.some = self.words.some(limit)
         candidate = select(*(e[name] for name in Candidate._fields))
         known = e.folded == bindparam("folded"), e.flags.op("&")(bindparam("flags")) == bindparam("want")
         self.identified = dialect.page(candidate.where(*known).order_by(e.key))
@@ -89,11 +108,27 @@ class IndexStatements:
         self.clear += [f"DELETE FROM {table}" for table in WORD_TABLES]  # noqa: S608  names of our own
         self.state = dialect.text(select(s.name, s.value))
         self.put_state = dialect.upsert(INDEX_STATE, "name")
+        self.documented = dialect.text(_documented(dialect))
         n = ENTITIES.c
         root = select(n.key).where(n.xid == bindparam("root")).scalar_subquery()
         self.groups = dialect.page(select(n.xid).where(n.parent == root).order_by(n.type, n.folded))
         rows = select(*COLUMNS).where(ENTITIES.c.key > bindparam("key")).order_by(ENTITIES.c.key)
         self.entities = dialect.page(rows)
+
+
+def _documented(dialect: Dialect) -> Select[Any]:
+    """A Resource has its default Version, a cross reference that of its target, and a Version is its own."""
+    named, owner, version = (ENTITIES.alias(name) for name in ("named", "owner", "version"))
+    shown = func.coalesce(_default_of(owner), _default_of(named), named.c.xid)
+    return (
+        select(named.c.xid, version.c.key, version.c.xid)
+        .select_from(named.outerjoin(owner, owner.c.xid == named.c.xref).join(version, version.c.xid == shown))
+        .where(dialect.member(named.c.xid, "targets"))
+    )
+
+
+def _default_of(resource: FromClause) -> ColumnElement[str]:
+    return resource.c.xid + literal_column("'/versions/'") + resource.c.defaultversionid
 
 
 class IndexReader:
@@ -110,22 +145,49 @@ class IndexReader:
         flags: int = 0,
         want: int = 0,
         without: Collection[int] = (),
+        within: Collection[int] | None = None,
         limit: int | None = None,
     ) -> Iterator[Candidate]:
-        """Entities that match, have these of the ``flags`` and none of the keys in ``without``, in any order.
+        """Entities that match, have these of the ``flags``, none of the keys in ``without`` and one of ``within``.
 
-        Without ``limit`` a batch at a time.
+        They come in any order, without ``limit`` a batch at a time.
         """
-        known = self._transaction.array(without)
-        given = {"match": self._index.words.match(query), "flags": flags, "want": want, "without": known}
-        if self._index.words.plan:
-            self._transaction.rows(self._index.words.plan, {})
+        given = {
+            "match": self._index.words.match(query),
+            "flags": flags,
+            "want": want,
+            "without": self._transaction.array(without),
+            "within": None if within is None else self._transaction.array(within),
+        }
+        self._plan()
         current = flags & want & CURRENT
         if limit is None:
             sql = self._index.current if current else self._index.matching
             return map(Candidate._make, self._transaction.stream(sql, given))
         sql = self._index.first_current if current else self._index.first
         return map(Candidate._make, self._transaction.rows(sql, {**given, "limit": limit}))
+
+    def having(self, query: WordQuery, keys: Collection[int], *, past: bool) -> set[int]:
+        """Which of the entities with these keys match; with ``past`` some may not be shown by default."""
+        given = {"match": self._index.words.match(query), "keys": self._transaction.array(keys)}
+        self._plan()
+        found = {key for (key,) in self._transaction.rows(self._index.having_now, given)}
+        return found | {key for (key,) in self._transaction.rows(self._index.having_past, given)} if past else found
+
+    def has_more(self, query: WordQuery, most: int) -> bool:
+        """Whether more than so many entities match that are shown by default; no entry is read."""
+        given = {"match": self._index.words.match(query), "limit": most + 1}
+        self._plan()
+        return len(self._transaction.rows(self._index.some, given)) > most
+
+    def _plan(self) -> None:
+        if self._index.words.plan:
+            self._transaction.rows(self._index.words.plan, {})
+
+    def documented(self, targets: Collection[str]) -> list[Documented]:
+        """Where the documents are of these Resources and Versions, given by xid, as far as they are there."""
+        given = {"targets": self._transaction.array(targets)}
+        return [Documented._make(record) for record in self._transaction.rows(self._index.documented, given)]
 
     def groups(self, limit: int) -> list[str]:
         """The xids of Groups, up to ``limit``."""

@@ -151,8 +151,22 @@ class SQLiteWords:
             f"SELECT {shown} FROM {table} JOIN index_entries e ON e.key = {table}.rowid "  # noqa: S608  our own names
             # The plus keeps SQLite from asking for each key by itself.
             f"WHERE {table} MATCH :match AND +{table}.rowid NOT IN (SELECT value FROM json_each(:without)) "
+            f"AND (:within IS NULL OR +{table}.rowid IN (SELECT value FROM json_each(:within))) "
             "AND e.flags & :flags = :want"
         )
+
+    @staticmethod
+    def having(table: str) -> str:
+        """Which of the ``:keys`` have what ``:match``."""
+        return (
+            f"SELECT rowid FROM {table} WHERE {table} MATCH :match "  # noqa: S608  our own names
+            "AND +rowid IN (SELECT value FROM json_each(:keys))"
+        )
+
+    @staticmethod
+    def some(limit: str) -> str:
+        """Keys of what is shown by default and what ``:match``."""
+        return f"SELECT rowid FROM {CURRENT_WORDS} WHERE {CURRENT_WORDS} MATCH :match {limit}"  # noqa: S608  our own names
 
     @staticmethod
     def row(key: int, words: Mapping[Part, Sequence[str]]) -> Mapping[str, Any]:
@@ -196,15 +210,25 @@ class PostgresWords:
     @staticmethod
     def matching(table: str, shown: str) -> str:
         """The same. First the words, by their index, then each entry by its key, until there are enough."""
-        words = (
-            f"SELECT key FROM {table} WHERE words @@ CAST(%(match)s AS tsquery) "  # noqa: S608  our own names
-            "AND key <> ALL (CAST(%(without)s AS bigint[])) OFFSET 0"
-        )
+        words = f"SELECT key FROM {table} WHERE words @@ CAST(%(match)s AS tsquery) OFFSET 0"  # noqa: S608  our own names
         entry = "SELECT * FROM index_entries WHERE key = w.key OFFSET 0"
         return (
             f"SELECT {shown} FROM ({words}) w CROSS JOIN LATERAL ({entry}) e "  # noqa: S608  our own names
-            "WHERE e.flags & %(flags)s = %(want)s"
+            "WHERE w.key <> ALL (CAST(%(without)s AS bigint[])) "
+            "AND (CAST(%(within)s AS bigint[]) IS NULL OR w.key = ANY (CAST(%(within)s AS bigint[]))) "
+            "AND e.flags & %(flags)s = %(want)s"
         )
+
+    @staticmethod
+    def having(table: str) -> str:
+        """The same."""
+        words = f"SELECT key FROM {table} WHERE words @@ CAST(%(match)s AS tsquery) OFFSET 0"  # noqa: S608  our own names
+        return f"SELECT key FROM ({words}) w WHERE key = ANY (CAST(%(keys)s AS bigint[]))"  # noqa: S608  our own names
+
+    @staticmethod
+    def some(limit: str) -> str:
+        """The same."""
+        return f"SELECT key FROM {CURRENT_WORDS} WHERE words @@ CAST(%(match)s AS tsquery) {limit}"  # noqa: S608  our own names
 
     def __init__(self, dialect: Dialect) -> None:
         self.put = {}

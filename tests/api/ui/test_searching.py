@@ -13,6 +13,16 @@ def test_hits_say_why_they_matched(explorer: Client) -> None:
     assert "1 found" in page.words("main")
 
 
+def test_a_field_of_a_schema_that_is_referred_to_names_it(explorer: Client) -> None:
+    schema = {"format": "JsonSchema/draft-07", "schema": {"properties": {"price": {}}}}
+    assert explorer.send("PUT", "/schemagroups/shop/schemas/priced$details", json=schema).is_success
+    message = {"dataschemaxid": "/schemagroups/shop/schemas/priced"}
+    assert explorer.send("PUT", "/messagegroups/shop/messages/priced", json=message).is_success
+    page = show(explorer, "/-/search", params={"q": "field:price", "type": "messages"})
+    assert page.links()["/schemagroups/shop/schemas/priced"] == "/ui/schemagroups/shop/schemas/priced"
+    assert "field price of /schemagroups/shop/schemas/priced" in page.words("main")
+
+
 def test_facets_narrow_and_widen(explorer: Client) -> None:
     wide = show(explorer, "/-/search", params={"q": "shop"})
     href = next(href for text, href in wide.links().items() if "type=schema" in href)

@@ -44,9 +44,9 @@ MADE = "/messagegroups/m/messages/made"
         ("customer_id", [ORDER]),
         ("customerId", [ORDER]),
         ("customerid", [ORDER]),
-        ("field:customer_id", [ORDER]),
+        ("field:customer_id", [ORDER, MADE]),
         ("field:customer", []),
-        ("field:cust*", [ORDER]),
+        ("field:cust*", [ORDER, MADE]),
         ("field:total", [MADE]),
         ('"in euros"', [MADE]),
         ('"euros in"', []),
@@ -152,6 +152,9 @@ def reading(*patterns: str, deny: tuple[str, ...] = ()) -> Access:
 def test_what_is_hidden_is_neither_found_nor_counted(engine: Engine, access: Access, visible: set[str]) -> None:
     for text in ("", "order", "customer", "field:customer_id"):
         shown = [each for each in xids(find(engine, text)) if each in visible]
+        # The field is one of the schema that this message refers to.
+        if text.startswith("field:") and ORDER not in visible:
+            shown = [each for each in shown if each != MADE]
         page = find(engine, text, access)
         assert xids(page) == shown
         assert page.count == sum(count for _, count in page.facets["type"]) == len(shown)

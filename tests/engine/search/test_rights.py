@@ -27,7 +27,7 @@ from signalbook.xid import ROOT
 
 PAT = Identity(subject="pat")
 IDS = ("a", "aB", "b", "abc", "a.b-c", "a_c", "b~:@1", "cab")
-QUERIES = ("", "a", "abc -cab", "field:a_c", "field:none", "order")
+QUERIES = ("", "a", "abc -cab", "field:a_c", "field:none", "order field:a_c", "order")
 
 
 def resources(attributes: JSONObject) -> JSONObject:
@@ -39,11 +39,15 @@ def engine(store: Store) -> Engine:
     made = Engine(store, settings=Settings())
     schema: JSON = {"properties": {"a_c": {"type": "string"}}}
     schemas = resources({"format": "JsonSchema/draft-07", "schema": schema})
-    messages = resources({"envelope": "CloudEvents/1.0", "description": "an order"})
+    messages = {
+        of: resources({"envelope": "CloudEvents/1.0", "description": "an order", "dataschemaxid": of})
+        for of in ("/schemagroups/b/schemas/abc", "/schemagroups/aB/schemas/cab/versions/1")
+    }
+    default, pinned = messages.values()
     body: JSONObject = {
         "schemagroups": {name: {"schemas": schemas} for name in IDS[:5]},
-        "messagegroups": {name: {"messages": messages} for name in IDS[3:6]},
-        "endpoints": {"ab": {"usage": ["producer"], "messages": messages}},
+        "messagegroups": {name: {"messages": default} for name in IDS[3:6]},
+        "endpoints": {"ab": {"usage": ["producer"], "messages": pinned}},
     }
     with made.writing() as session:
         session.execute(Command(method=Method.PATCH, target=ROOT, body=body))
@@ -76,6 +80,12 @@ def may_read(xid: str, rules: list[tuple[bool, tuple[str, ...]]]) -> bool:
     return any(allows for allows, _ in fits) and not any(above for allows, above in fits if not allows)
 
 
+def is_shown(hit: JSONObject, rules: list[tuple[bool, tuple[str, ...]]]) -> bool:
+    """Whether it may be read, and the schema by which it was found."""
+    of: list[Any] = [hit["xid"], *(snippet["schema"] for snippet in hit["snippets"] if "schema" in snippet)]
+    return all(may_read(xid, rules) for xid in of)
+
+
 def pages(engine: Engine, access: Access, **wanted: Any) -> tuple[SearchPage, list[JSONObject]]:
     """The last page, and the hits of all of them."""
     found: list[JSONObject] = []
@@ -101,7 +111,7 @@ def test_what_is_found_is_what_may_be_read_of_all(
     everything = read_policy({"rules": [{"who": ["anyone"], "role": "reader"}]}).access(PAT)
     wanted: dict[str, Any] = {"query": parse_query(text), "versions": versions}
     _, every = pages(engine, everything, **wanted)
-    expected = [hit for hit in every if may_read(str(hit["xid"]), rules)]
+    expected = [hit for hit in every if is_shown(hit, rules)]
     with patch.object(finding, "_MANY", many):
         page, found = pages(engine, read_policy({"rules": said}).access(PAT), **wanted)
     assert found == expected

@@ -302,14 +302,15 @@ def search_paths() -> JSONObject:
 def search_schemas() -> JSONObject:
     """What the path refers to."""
     ranges: JSONObject = {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}
-    snippet = {"kind": {"enum": ["attribute", "field"]}, "path": TEXT, "text": TEXT, "ranges": ranges}
+    snippet = _complete({"kind": {"enum": ["attribute", "field"]}, "path": TEXT, "text": TEXT, "ranges": ranges})
+    snippet["properties"]["schema"] = TEXT
     named = dict.fromkeys(("xid", "type", "group", "id", "name"), TEXT)
     hit: JSONObject = {
         **named,
         "kind": {"enum": ["group", "resource", "version"]},
         "score": {"type": "number"},
         "deprecated": {"type": "boolean"},
-        "snippets": {"type": "array", "items": _complete(snippet)},
+        "snippets": {"type": "array", "items": snippet},
     }
     more = dict.fromkeys(("format", "protocol", "envelope"), TEXT)
     counted = _complete({"value": TEXT, "count": {"type": "integer", "minimum": 1}})

@@ -25,12 +25,13 @@ _LINE: Final = 240
 class SnippetLine:
     """Where a hit matched, and the text there in pieces, of which every second one is what was looked for.
 
-    ``member`` says that ``path`` is one in a schema, not an attribute.
+    ``member`` says that ``path`` is one in a schema, not an attribute; ``schema`` is its xid if it is another entity.
     """
 
     path: str
     pieces: tuple[str, ...]
     member: bool
+    schema: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,9 @@ def _row(hit: SearchHit) -> HitRow:
         deprecated=bool(shown["deprecated"]),
         words=tuple(str(shown[name]) for name in ("format", "envelope", "protocol") if name in shown),
         snippets=tuple(
-            SnippetLine(path=each.path, pieces=tuple(_pieces(each.text, each.ranges)), member=each.member)
+            SnippetLine(
+                path=each.path, pieces=tuple(_pieces(each.text, each.ranges)), member=each.member, schema=each.schema
+            )
             for each in hit.snippets
         ),
     )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
-from signalbook.engine.search.query import ANYWHERE, Query, within
+from signalbook.engine.search.query import ANYWHERE, OF_MEMBERS, Query, within
+from signalbook.engine.search.referring import referring
 from signalbook.engine.search.rights import Readable, readable
-from signalbook.engine.search.snippets import Snippet, snippets
+from signalbook.engine.search.snippets import MAX_SNIPPETS, Snippet, snippets
 from signalbook.engine.search.text import ALL, ENVELOPE, FORMAT, GROUP, PROTOCOL, TYPE, facet
-from signalbook.storage.index import Candidate, IndexReader
+from signalbook.storage.index import Candidate, Documented, IndexReader
 from signalbook.storage.schema import stored_xid
 from signalbook.storage.words import CURRENT, DEPRECATED, Condition, Conjunction, Part, Phrase, Text, WordQuery
 from signalbook.values import JSONObject
@@ -23,8 +24,8 @@ from signalbook.xid import Kind, Xid
 MOST: Final = 1_000
 """Matches that are looked at, sorted and counted: who has more of them asks for less."""
 _FACET_VALUES: Final = 50
-_EXACT, _NAMED, _FIELDS, _TEXT = range(4)
-_SCORES: Final = (1.0, 0.75, 0.5, 0.25)
+_EXACT, _NAMED, _FIELDS, _TEXT, _REFERRING = range(5)
+_SCORES: Final = (1.0, 0.75, 0.5, 0.25, 0.2)
 _TIERS: Final[tuple[tuple[int, tuple[Part, ...]], ...]] = (
     (_NAMED, ("names",)),
     (_FIELDS, ("names", "fields", "members")),
@@ -117,9 +118,11 @@ def search(index: IndexReader, wanted: Search, access: Access) -> SearchPage:
     found = finder.find()
     behind = found if wanted.after is None else [each for each in found if each[0] > wanted.after]
     shown, more = behind[: wanted.limit], len(behind) > wanted.limit
-    texts = index.texts([candidate.key for _, candidate in shown]) if shown else {}
+    keys = {candidate.key for _, candidate in shown}
+    schemas = {key: named for key, named in finder.schemas.items() if key in keys}
+    texts = index.texts({*keys, *(each.key for some in schemas.values() for each in some)}) if shown else {}
     return SearchPage(
-        hits=tuple(_hit(place, candidate, wanted, texts.get(candidate.key, [])) for place, candidate in shown),
+        hits=tuple(_hit(place, candidate, wanted, schemas.get(candidate.key, ()), texts) for place, candidate in shown),
         facets=_counts([candidate for _, candidate in found]),
         count=len(found),
         complete=finder.complete,
@@ -127,16 +130,36 @@ def search(index: IndexReader, wanted: Search, access: Access) -> SearchPage:
     )
 
 
-def _hit(place: Place, candidate: Candidate, wanted: Search, texts: Sequence[Text]) -> SearchHit:
+def _place(tier: int, candidate: Candidate) -> Place:
+    return Place(tier, len(candidate.folded), candidate.xid)
+
+
+def _hit(
+    place: Place,
+    candidate: Candidate,
+    wanted: Search,
+    schemas: Sequence[Documented],
+    texts: Mapping[int, Sequence[Text]],
+) -> SearchHit:
     xid = stored_xid(candidate.xid)
-    name = next((each.text for each in texts if each.path == "name" and not each.member), "")
+    own = texts.get(candidate.key, ())
+    name = next((each.text for each in own if each.path == "name" and not each.member), "")
+    of_schemas = [
+        snippet
+        for each in schemas
+        for snippet in snippets(_of_fields(wanted.query), texts.get(each.key, ()), schema=each.target)
+    ]
     return SearchHit(
         xid=xid if wanted.versions or xid.kind is not Kind.VERSION else xid.resource,
         name=name,
         score=_SCORES[place.tier],
-        snippets=snippets(wanted.query, texts),
+        snippets=(*of_schemas[: MAX_SNIPPETS - 1], *snippets(wanted.query, own))[:MAX_SNIPPETS],
         candidate=candidate,
     )
+
+
+def _of_fields(query: Query) -> Query:
+    return Query(query.text, tuple(condition for condition in query.wanted if condition.parts == OF_MEMBERS))
 
 
 class _Finder:
@@ -156,6 +179,8 @@ class _Finder:
         # By type and id: whether something in a Group may be read, and whether that depends on what it is.
         self._groups: dict[tuple[str, str], tuple[bool, bool]] = {}
         self.complete = True
+        self.schemas: dict[int, Sequence[Documented]] = {}
+        """By key of what was found by a field of a schema that it refers to, these schemas."""
 
     def find(self) -> list[tuple[Place, Candidate]]:
         """What matches, each in the first of the tiers in which it does, the best first; no more than ``MOST``."""
@@ -170,28 +195,53 @@ class _Finder:
             before = every
             # All that a tier has is in the next one, too.
             known = [candidate.key for _, candidate in found]
-            for candidate in self._matching(every, known, MOST + 1 - len(found)):
+            for candidate in self.matching(every, MOST + 1 - len(found), without=known):
                 own = _EXACT if self._is_exact(candidate) else tier
-                found.append((Place(own, len(candidate.folded), candidate.xid), candidate))
+                found.append((_place(own, candidate), candidate))
             if len(found) > MOST:  # whatever comes now is behind what is there
                 self.complete = False
                 break
+        if self.complete:
+            found += self._referring([candidate.key for _, candidate in found], MOST - len(found))
         return sorted(found)[:MOST]
 
-    def _matching(self, every: Conjunction, known: Sequence[int], most: int) -> Iterable[Candidate]:
-        """Up to so many that match ``every`` and may be read, without those that are ``known``."""
-        query = WordQuery(
-            (*every, *self._narrowed) or (_EVERYTHING,),
-            self._wanted.query.unwanted,
-            among=self._readable.among,
-            hidden=self._readable.hidden,
-        )
-        flags, want = self._flags, self._want
+    def _referring(self, known: Sequence[int], most: int) -> list[tuple[Place, Candidate]]:
+        """What has a field that is asked for in a schema that it refers to, without those that are ``known``."""
+        fields = _of_fields(self._wanted.query).wanted
+        if not fields:
+            return []
+        rest = tuple(condition for condition in self._wanted.query.wanted if condition not in fields)
+        found, whole = referring(self._index, fields, rest, self._access, _Others(self, known))
+        self.complete = whole and len(found) <= most
+        found.sort(key=lambda each: (len(each.candidate.folded), each.candidate.xid))
+        self.schemas = {each.candidate.key: each.schemas for each in found[:most]}
+        return [(_place(_REFERRING, each.candidate), each.candidate) for each in found[:most]]
+
+    def matching(
+        self, every: Conjunction, most: int, *, without: Sequence[int], within: Collection[int] | None = None
+    ) -> Iterable[Candidate]:
+        """Up to so many that match ``every``, as they are asked for."""
+        query = self._permitted((*every, *self._narrowed), self._wanted.query.unwanted)
+        return self._read(query, most, flags=self._flags, want=self._want, without=without, within=within)
+
+    def having(self, field: Condition, most: int) -> list[Candidate] | None:
+        """What may be read of all that is shown by default and has a field; None if it is more than ``most``."""
+        query = self._permitted((field,))
+        if self._readable.exact and self._index.has_more(query, most):
+            return None
+        found = list(self._read(query, most + 1, flags=CURRENT, want=CURRENT))
+        return None if len(found) > most else found
+
+    def _permitted(self, every: Conjunction, unwanted: Conjunction = ()) -> WordQuery:
+        rights = self._readable
+        return WordQuery(every or (_EVERYTHING,), unwanted, among=rights.among, hidden=rights.hidden)
+
+    def _read(self, query: WordQuery, most: int, **more: Any) -> Iterable[Candidate]:
+        """Up to so many of what may be read."""
         if self._readable.exact:
-            return self._index.matching(query, flags=flags, want=want, without=known, limit=most)
+            return self._index.matching(query, limit=most, **more)
         # Without a bound: how much is hidden must not show in how much is found.
-        rows = self._index.matching(query, flags=flags, want=want, without=known)
-        return islice(filter(self._is_readable, rows), most)
+        return islice(filter(self._is_readable, self._index.matching(query, **more)), most)
 
     def _rights(self) -> Readable:
         """What may be read, as words: by the rules, if these are few, else by the Groups, if these are."""
@@ -222,6 +272,20 @@ class _Finder:
             return self._exact == candidate.folded
         xid = candidate.xid.casefold()
         return self._exact in (xid, xid.partition("/versions/")[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """What ``finder`` finds beside what is ``known``."""
+
+    finder: _Finder
+    known: Sequence[int]
+
+    def wanted(self, every: Conjunction, limit: int, within: Collection[int] | None = None) -> list[Candidate]:
+        return list(self.finder.matching(every, limit, without=self.known, within=within))
+
+    def having(self, field: Condition, most: int) -> list[Candidate] | None:
+        return self.finder.having(field, most)
 
 
 _MOST_GROUPS: Final = 1_000

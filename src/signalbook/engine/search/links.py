@@ -23,14 +23,16 @@ from signalbook.xid import Kind, Xid, XidError, named
 PINNED: Final = "@"
 """Behind the kind of a link to a Resource that is one to a certain Version of it."""
 IMPORT: Final = "import"
+SCHEMA: Final = "dataschema"
+"""Kind of the link from a message to its schema."""
 MAX_LINKS: Final = 1_000
 _LONGEST_TARGET: Final = 1_000
 _STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
 _SLASHES: Final = 3
 """At least so many are in an xid of a Resource."""
 _ATTRIBUTES: Final = {
-    "dataschemaxid": "dataschema",
-    "dataschemauri": "dataschema",
+    "dataschemaxid": SCHEMA,
+    "dataschemauri": SCHEMA,
     "basemessage": "basemessage",
     "basemessageuri": "basemessage",
 }

@@ -14,6 +14,8 @@ MAX_QUERY: Final = 1_000
 """Characters."""
 MAX_TERMS: Final = 20
 ANYWHERE: Final[tuple[Part, ...]] = ("names", "fields", "members", "prose")
+OF_MEMBERS: Final[tuple[Part, ...]] = ("members",)
+"""Where ``field:`` looks."""
 _TERM: Final = re.compile(
     r'\s*(?P<not>-?)(?P<kind>(?:field|name):)?(?:"(?P<quoted>[^"]*)(?P<end>"?)|(?P<word>[^\s"]*))', re.IGNORECASE
 )
@@ -82,7 +84,7 @@ def _of_members(body: str, *, quoted: bool) -> Iterator[Condition]:
     names = [body] if quoted else [name for name in body.rstrip("*").split(".") if joined(name)]
     for name in names:
         prefix = not quoted and body.endswith("*") and name == names[-1]
-        yield Condition((Phrase((joined(name),), prefix),), ("members",))
+        yield Condition((Phrase((joined(name),), prefix),), OF_MEMBERS)
 
 
 def _phrase(body: str, parts: tuple[Part, ...]) -> Condition:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from signalbook.engine.search.query import Query
 from signalbook.engine.search.text import NAMES, Run, joined, runs
 from signalbook.storage.words import Condition, Phrase, Text
-from signalbook.values import JSONObject
+from signalbook.values import JSON, JSONObject
 
 MAX_SNIPPETS: Final = 3
 _WIDTH: Final = 200
@@ -27,38 +27,49 @@ class Snippet:
     """A text that matched: that of the attribute, or of the member of the schema, at ``path``.
 
     ``text`` of a member is its path, or its description. ``ranges`` are where in it words of the query are: characters
-    (code points) from the first of each to before the last.
+    (code points) from the first of each to before the last. ``schema`` is the xid of the schema that it is of, where
+    that is another entity, to which the one that was found refers.
     """
 
     path: str
     text: str
     ranges: tuple[Range, ...]
     member: bool = False
+    schema: str = ""
 
     def to_json(self) -> JSONObject:
         """As clients get it."""
         kind = "field" if self.member else "attribute"
-        return {"kind": kind, "path": self.path, "text": self.text, "ranges": [list(each) for each in self.ranges]}
+        ranges: list[JSON] = [list(each) for each in self.ranges]
+        shown: JSONObject = {"kind": kind, "path": self.path, "text": self.text, "ranges": ranges}
+        return shown | {"schema": self.schema} if self.schema else shown
 
 
-def snippets(query: Query, texts: Iterable[Text]) -> tuple[Snippet, ...]:
-    """Up to ``MAX_SNIPPETS`` texts in which words of ``query`` are: those with most of them, then in their order."""
+def snippets(query: Query, texts: Iterable[Text], *, schema: str = "") -> tuple[Snippet, ...]:
+    """Up to ``MAX_SNIPPETS`` texts in which words of ``query`` are: those with most of them, then in their order.
+
+    ``schema`` is of what they are, if not of what was found.
+    """
     conditions = [condition for condition in query.wanted if condition.parts != ("facets",)]
     found: list[tuple[int, Snippet]] = []
     met: set[int] = set()
+    # What is called so need not be described so.
+    described = any("prose" in condition.parts for condition in conditions)
     for text in texts if conditions else ():
         # What has nothing new is looked at only while there is room for it.
         wanted = conditions if len(found) < MAX_SNIPPETS else [c for n, c in enumerate(conditions) if n not in met]
         if not wanted:
             break
-        if not _may_have(f"{text.path} {text.text}" if text.member else text.text, wanted):
+        member = f"{text.path} {text.text}" if described else text.path
+        if not _may_have(member if text.member else text.text, wanted):
             continue
         for snippet, matched in _of_text(text, conditions):
             # What says no more than others is not worth its place, unless there is room; of an xid the id is enough.
             if not matched <= met or (len(found) < MAX_SNIPPETS and snippet.path != "xid"):
                 found.append((-len(matched - met), snippet))
             met |= matched
-    return tuple(snippet for _, snippet in sorted(found, key=lambda each: each[0])[:MAX_SNIPPETS])
+    best = (snippet for _, snippet in sorted(found, key=lambda each: each[0])[:MAX_SNIPPETS])
+    return tuple(replace(each, schema=schema) if schema else each for each in best)
 
 
 def _may_have(text: str, conditions: Iterable[Condition]) -> bool:
@@ -98,8 +109,9 @@ def _matched(
 ) -> Iterator[tuple[Snippet, set[int]]]:
     ranges: list[Range] = []
     matched = set()
-    found = list(runs(text)) if _may_have(text, conditions) else []
-    for number, condition in enumerate(conditions):
+    asked = [condition for condition in conditions if part in condition.parts]
+    found = list(runs(text)) if asked and _may_have(text, asked) else []
+    for number, condition in enumerate(conditions if found else ()):
         if part in condition.parts and (own := _ranges(found, condition)):
             matched.add(number)
             ranges += own

@@ -13,6 +13,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
+from signalbook.engine.search.links import PINNED, SCHEMA
 from signalbook.formats.base import family
 from signalbook.formats.members import Member
 from signalbook.model import builtin, compile_model
@@ -35,6 +36,8 @@ _BEYOND_ASCII: Final = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 ALL: Final = "xall"
 """What every entity has among its facets."""
 IS_GROUP: Final = "xgroup"
+PINS: Final = "xpins"
+"""What names a Version as its schema, and not whatever is the default one."""
 
 
 class Word(NamedTuple):
@@ -141,14 +144,16 @@ def entry_of(
     named = {name: _text(attributes, name) for name in ("format", "protocol", "envelope")}
     named["format"] = named["format"] or _text(attributes, "dataschemaformat")
     texts = list(_bounded(_texts(row, shown, members)))
+    there = frozenset(links)
+    pins = any(link.kind == SCHEMA + PINNED for link in there)
     return IndexEntry(
         key=row.key,
         xid=str(row.xid),
         folded=shown.id.lower(),
         flags=CURRENT * current | DEPRECATED * deprecated,
-        words=_parts(texts, _facets(shown, named)),
+        words=_parts(texts, [*_facets(shown, named), *([PINS] if pins else [])]),
         texts=texts,
-        links=frozenset(links),
+        links=there,
         **named,
     )
 

@@ -1,0 +1,130 @@
+"""What is found by the fields of a schema that it refers to, on each database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.engine.conftest import Registry
+from tests.engine.search.test_finding import find, reading, xids
+from tests.engine.search.test_indexing import OTHER, SCHEMA, avro
+
+from signalbook.engine.engine import Engine
+from signalbook.engine.search import referring
+from signalbook.settings import Settings
+from signalbook.storage.store import Store
+from signalbook.xid import Xid
+
+ORDER = "/schemagroups/g/schemas/order"
+GROUP = "/messagegroups/m"
+ROOT_URL = "https://registry.example"
+
+
+@pytest.fixture
+def registry(store: Store) -> Registry:
+    """A schema with two Versions, of which the first is the default one, and messages that refer to it."""
+    made = Registry(Engine(store, settings=Settings(base_url=ROOT_URL)), store)
+    made.put(
+        ORDER,
+        {
+            "versions": {"1": avro(SCHEMA), "2": avro(OTHER)},
+            "meta": {"defaultversionid": "1", "defaultversionsticky": True},
+        },
+    )
+    made.put("/schemagroups/h/schemas/copy", {"meta": {"xref": ORDER}})
+    named = {
+        "uri": {"dataschemauri": ORDER},
+        "url": {"dataschemauri": f"{ROOT_URL}{ORDER}"},
+        "pinned": {"dataschemaxid": f"{ORDER}/versions/2"},
+        "copied": {"dataschemaxid": "/schemagroups/h/schemas/copy"},
+        "none": {"dataschemauri": "https://other.example/schemagroups/g/schemas/order"},
+        "own": {
+            "dataschemaxid": ORDER,
+            "dataschema": {"properties": {"total": {}}},
+            "dataschemaformat": "JsonSchema/draft-07",
+        },
+    }
+    made.put(GROUP, {"messages": named})
+    return made
+
+
+def messages(registry: Registry, text: str, **more: Any) -> set[str]:
+    found = find(registry.engine, text, **more)
+    assert (found.complete, found.count) == (True, len(found.hits))
+    return {hit.xid.resource_id for hit in found.hits if hit.xid.resource_type == "messages"}
+
+
+def test_messages_are_found_by_fields_of_what_they_name(registry: Registry) -> None:
+    assert messages(registry, "field:customer_id") == {"uri", "url", "copied", "own"}
+    assert messages(registry, "field:cust*", facets={"type": ("messages",)}) == {"uri", "url", "copied", "own"}
+    assert messages(registry, "field:buyer") == {"pinned"}
+    assert messages(registry, "field:buyer", versions=True) == {"pinned"}
+    assert messages(registry, "field:customer_id name:url") == {"url"}
+    assert messages(registry, "field:customer_id field:total") == {"own"}
+    assert messages(registry, "field:customer_id -url") == {"uri", "copied", "own"}
+    assert messages(registry, "field:total") == {"own"}
+    assert messages(registry, "field:never") == set()
+
+
+def test_they_are_those_of_the_schema_as_it_is(registry: Registry) -> None:
+    registry.patch(f"{ORDER}/meta", {"defaultversionid": "2"})
+    assert messages(registry, "field:customer_id") == set()
+    assert messages(registry, "field:buyer") == {"uri", "url", "copied", "own", "pinned"}
+    registry.delete(ORDER)
+    assert messages(registry, "field:buyer") == set()
+    registry.put(ORDER, avro(SCHEMA))
+    assert messages(registry, "field:customer_id") == {"uri", "url", "copied", "own"}
+
+
+def test_a_snippet_names_the_schema(registry: Registry) -> None:
+    hit = next(each for each in find(registry.engine, "field:customer_id uri").hits if each.xid.id == "uri")
+    field, *own = [each.to_json() for each in hit.snippets]
+    expected = {"kind": "field", "path": "customer_id", "text": "customer_id", "ranges": [[0, 11]], "schema": ORDER}
+    assert (field, hit.score) == (expected, 0.2)
+    assert [each["path"] for each in own][:1] == ["id"]
+
+
+def test_fields_of_a_hidden_schema_are_no_one_s(registry: Registry) -> None:
+    engine = registry.engine
+    assert xids(find(engine, "field:customer_id", reading(GROUP))) == []
+    assert find(engine, "field:customer_id", reading(GROUP), facets={"type": ("messages",)}).count == 0
+    both = xids(find(engine, "field:customer_id", reading(GROUP, "/schemagroups/g")))
+    assert both == [ORDER, *(f"{GROUP}/messages/{name}" for name in ("own", "uri", "url"))]
+    assert xids(find(engine, "field:customer_id", reading(GROUP, "/schemagroups/h"))) == []
+    hidden = reading("/", deny=("/schemagroups/*/schemas/*r*er",))
+    assert xids(find(engine, "field:customer_id", hidden)) == []
+
+
+@pytest.mark.parametrize("text", ["field:customer_id", "field:customer_id u", "field:customer_id field:total"])
+def test_it_is_found_from_whichever_side_is_smaller(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    expected = xids(find(registry.engine, text))
+    for most in (8, 7, 6, 5):
+        monkeypatch.setattr(referring, "MOST", most)
+        page = find(registry.engine, text)
+        assert (xids(page), page.complete) == (expected, True), most
+
+
+def test_where_both_sides_are_large_it_says_that_it_is_not_all(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = xids(find(registry.engine, "field:customer_id", facets={"type": ("messages",)}))
+    monkeypatch.setattr(referring, "MOST", 2)
+    for name in ("another", "third"):
+        registry.put(f"/schemagroups/g/schemas/{name}", avro(SCHEMA))
+    page = find(registry.engine, "field:customer_id", facets={"type": ("messages",)})
+    assert set(xids(page)) < set(everything)
+    assert not page.complete
+
+
+def test_pages_follow_one_another(registry: Registry) -> None:
+    found, after = [], None
+    while True:
+        page = find(registry.engine, "field:customer_id", limit=2, after=after)
+        found += xids(page)
+        after = page.following
+        if after is None:
+            break
+    assert found == xids(find(registry.engine, "field:customer_id"))
+    assert {Xid.parse(each).id for each in found} == {"order", "uri", "url", "copied", "own"}
