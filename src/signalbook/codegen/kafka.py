@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from signalbook.codegen.runtime import MessageHandlers, UnexpectedMessage
+from signalbook.codegen.runtime import MessageHandlers, OnUnexpected
 from signalbook.errors import SignalbookError
 from signalbook.messages import Message, Outbound, bind
 from signalbook.messages.bindings.kafka import record
 from signalbook.values import JSON
-
-OnUnexpected = Callable[[Message, UnexpectedMessage], None]
 
 
 class ProduceFailed(SignalbookError):
@@ -108,19 +105,8 @@ class TypedConsumer:
             return False
         if found.error() is not None:
             raise ConsumeFailed(str(found.error()))
-        message = received(found)
-        with self._unexpected(message):
-            self._handlers.dispatch(message)
+        self._handlers.receive(received(found), self._on_unexpected)
         return True
-
-    @contextmanager
-    def _unexpected(self, message: Message) -> Iterator[None]:
-        try:
-            yield
-        except UnexpectedMessage as error:
-            if self._on_unexpected is None:
-                raise
-            self._on_unexpected(message, error)
 
 
 def received(found: Any) -> Message:

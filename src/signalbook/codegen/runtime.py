@@ -35,7 +35,15 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSON
 from signalbook.xid import group_of
 
-__all__ = ["MessageHandlers", "MessageType", "Outbound", "PackagedDefinitions", "TypedMessage", "UnexpectedMessage"]
+__all__ = [
+    "MessageHandlers",
+    "MessageType",
+    "OnUnexpected",
+    "Outbound",
+    "PackagedDefinitions",
+    "TypedMessage",
+    "UnexpectedMessage",
+]
 P = TypeVar("P")
 
 
@@ -140,6 +148,7 @@ def _accepted(contract: Contract, message: Message) -> Iterator[Accepted]:
 
 
 Handler: TypeAlias = Callable[[TypedMessage[P]], None]
+OnUnexpected: TypeAlias = Callable[[Message, UnexpectedMessage], None]
 
 
 class MessageHandlers:
@@ -170,6 +179,15 @@ class MessageHandlers:
                 handler(accepted)
                 called += 1
         return called
+
+    def receive(self, message: Message, on_unexpected: OnUnexpected | None) -> None:
+        """As ``dispatch``, with a function for what is of no definition."""
+        try:
+            self.dispatch(message)
+        except UnexpectedMessage as error:
+            if on_unexpected is None:
+                raise
+            on_unexpected(message, error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,70 @@
+"""Generated messages to and from Kafka, by the producer and consumer of aiokafka that a program has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from signalbook.codegen.runtime import MessageHandlers, OnUnexpected
+from signalbook.messages import Message, Outbound, bind
+from signalbook.messages.bindings.kafka import record
+from signalbook.values import JSON
+
+
+class AsyncProducer(Protocol):
+    """What is needed of ``aiokafka.AIOKafkaProducer``."""
+
+    async def send_and_wait(self, topic: str, *args: Any, **kwargs: Any) -> Any:
+        """Send a record, and wait until Kafka has it."""
+
+
+class AsyncTypedProducer:
+    """Sends messages that were built; ``endpoint`` says what their definitions leave open, such as the topic."""
+
+    def __init__(self, producer: AsyncProducer, endpoint: Mapping[str, JSON] | None = None) -> None:
+        self._producer = producer
+        self._endpoint = endpoint or {"protocol": "KAFKA"}
+
+    async def send(self, outbound: Outbound, context: Mapping[str, str] | None = None) -> Any:
+        """The ``RecordMetadata``, once Kafka has it. Raises ``OutboundError``, and what aiokafka raises.
+
+        ``context`` is for placeholders of the endpoint that the message does not have.
+        """
+        message = bind(outbound, self._endpoint, context)
+        sections = message.sections
+        return await self._producer.send_and_wait(
+            sections["topic"],
+            value=message.body,
+            key=sections["key"],
+            partition=sections.get("partition"),
+            headers=list(sections["headers"]),
+        )
+
+
+class AsyncTypedReceiver:
+    """Calls handlers with the records that a program takes from its consumer.
+
+    A record that is of no definition goes to ``on_unexpected``; without that it is raised. Offsets are the consumer's.
+    """
+
+    def __init__(self, handlers: MessageHandlers, on_unexpected: OnUnexpected | None = None) -> None:
+        self._handlers = handlers
+        self._on_unexpected = on_unexpected
+
+    def __call__(self, found: Any) -> None:
+        """Take an ``aiokafka.ConsumerRecord``. Raises ``UnexpectedMessage``, and what handlers raise."""
+        self._handlers.receive(received(found), self._on_unexpected)
+
+
+def received(found: Any) -> Message:
+    """An ``aiokafka.ConsumerRecord`` as ``parse`` takes it."""
+    return record(
+        found.topic,
+        found.value,
+        [(name, value or b"") for name, value in found.headers or ()],
+        key=found.key,
+        partition=found.partition,
+        offset=found.offset,
+        received_at=datetime.fromtimestamp(found.timestamp / 1000, UTC) if found.timestamp >= 0 else None,
+    )
