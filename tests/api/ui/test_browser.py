@@ -212,7 +212,9 @@ def test_a_site_is_searched_on_a_disk(browser: Browser, folder: str) -> None:
         page.fill("#search", "customer placed -never")
         page.keyboard.press("Enter")
         expect(page.locator(".hits a.id")).to_have_text("placed", timeout=_PATIENT)
-        for path in ("-/search/index.html?q=order", "index.html", "messagegroups/shop/messages/placed/index.html"):
+        schema, message = "schemagroups/shop/schemas/order", "messagegroups/shop/messages/placed/index.html"
+        around = (f"{schema}/-relations.html", f"{schema}/-impact.html")
+        for path in ("-/search/index.html?q=order", "index.html", message, *around):
             page.goto(f"{folder}/{path}")
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
             page.evaluate(AXE.read_text(encoding="utf-8"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from ..conftest import Client
 from .conftest import show
 
@@ -61,6 +63,16 @@ def test_an_endpoint_has_the_messages_of_its_groups(explorer: Client) -> None:
     assert "of 3 groups" in words
     assert "producer" in words
     assert "[" not in words, "a list is shown by its values"
+
+
+def test_a_version_leads_to_what_it_differs_in(explorer: Client) -> None:
+    path = "/schemagroups/shop/schemas/order"
+    compared = f"/ui/-/compare?of={quote(path, safe='')}&old=1&new=2"
+    assert show(explorer, f"{path}/versions/2").links()["What changed since version 1"] == compared
+    first = show(explorer, f"{path}/versions/1").links()
+    assert first["What the default version, 2, has instead"] == compared
+    assert not any(text.startswith("What changed since") for text in first)
+    assert show(explorer, compared.removeprefix("/ui")).status == 200
 
 
 def test_versions_are_called_after_their_resource(explorer: Client) -> None:

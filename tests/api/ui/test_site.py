@@ -94,6 +94,47 @@ def test_the_pages_are_those_of_the_server(shop: dict[str, bytes]) -> None:
     assert not found["endpoints/orders/index.html"].all("time"), "nobody said when"
 
 
+def test_relations_and_dependents_are_there(shop: dict[str, bytes]) -> None:
+    """Of what has any; without what takes a server."""
+    found = pages(shop)
+    links = found["schemagroups/shop/schemas/order/index.html"].links()
+    assert (links["Relations"], links["What depends on this"]) == ("-relations.html", "-impact.html")
+    relations = found["schemagroups/shop/schemas/order/-relations.html"]
+    assert "dataschema order" in relations.words("main")
+    assert "../../../../messagegroups/shop/messages/placed/-relations.html" in {
+        each.get("href") for each in relations.root.iter("{http://www.w3.org/2000/svg}a")
+    }
+    assert "step more" not in relations.words("main")
+    impact = found["schemagroups/shop/schemas/order/-impact.html"]
+    assert impact.links()["/endpoints/orders"] == "../../../../endpoints/orders/index.html"
+    assert "Pipelines" not in impact.words("main")
+    assert "Try" not in impact.words("main")
+    assert len(impact.all("form")) == 1, "the search"
+    alone = found["schemagroups/shop/schemas/row/index.html"]
+    assert "Relations" not in alone.words("aside"), "nothing refers to it"
+    group = found["schemagroups/shop/-relations.html"].root.iter("{http://www.w3.org/2000/svg}a")
+    assert "schemas/row/-relations.html" in {each.get("href") for each in group}, "but its group leads there"
+    assert "refers to nothing" in found["schemagroups/shop/schemas/row/-relations.html"].words("main")
+    assert "messagegroups/g000/-relations.html" not in shop
+
+
+def test_versions_are_compared_with_their_ancestor_and_the_default_one() -> None:
+    """Two comparisons a version at most, each at one place."""
+    versions = {str(number): {"format": "Own/1", "schema": f"text {number}"} for number in range(1, 5)}
+    found = files({"schemagroups": {"g": {"schemas": {"s": {"versions": versions}}}}})
+    check(found)
+    folder = "schemagroups/g/schemas/s/versions"
+    assert {name.removeprefix(f"{folder}/") for name in found if "/-" in name and name.startswith(folder)} == {
+        "1/-default.html", "2/-default.html", "2/-changes.html", "3/-changes.html", "4/-changes.html",
+    }  # fmt: skip
+    links = pages(found)[f"{folder}/2/index.html"].links()
+    assert links["What changed since version 1"] == "-changes.html"
+    assert links["What the default version, 4, has instead"] == "-default.html"
+    links = pages(found)[f"{folder}/3/index.html"].links()
+    assert links["What the default version, 4, has instead"] == "../4/-changes.html"
+    assert "text 4" in pages(found)[f"{folder}/1/-default.html"].words("main")
+
+
 def test_a_large_collection_has_pages_that_follow_one_another(shop: dict[str, bytes]) -> None:
     found = pages(shop)
     met, name = [], "messagegroups/index.html"

@@ -8,6 +8,7 @@ from typing import Final
 
 from signalbook.access.base import Action
 from signalbook.api.ui.attributes import AttributeValues, Member, Shown, moment
+from signalbook.api.ui.comparison import link
 from signalbook.api.ui.documents import ShownDocument, shown_document
 from signalbook.api.ui.listing import ENDPOINTS, MOST_SORTED, Label, Listing, creates, first_members, labels
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
@@ -52,7 +53,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A form for who may fill it in; ``href`` is below ``/ui``."""
+    """What can be done with an entity, such as a form for who may fill it in; ``href`` is below ``/ui``."""
 
     text: str
     href: str
@@ -73,6 +74,7 @@ class Heading:
     """What an entity is: the head of its page. ``deprecated`` has the details of that, if it is.
 
     ``related`` says that it has a page of relations, ``tried`` that a change of its document can be tried there.
+    ``compared`` lead from a Version to what it differs in from its ancestor and from the default one.
     """
 
     kind: str
@@ -87,6 +89,7 @@ class Heading:
     related: bool
     tried: bool
     users: tuple[UserLink, ...]
+    compared: tuple[Edit, ...]
     json: str
 
 
@@ -164,6 +167,7 @@ def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject)
         related=xid.kind is not Kind.META,
         tried=view.model.documented_type(xid) is not None,
         users=tuple(_users(view, xid)),
+        compared=tuple(_compared(view, xid, shown)),
         json=_json_path(view.model, xid),
     )
 
@@ -192,6 +196,18 @@ def _users(view: View, xid: Xid) -> Iterator[UserLink]:
             href=str(user),
             words=", ".join(each[:_TITLE] for each in words if each),
         )
+
+
+def _compared(view: View, xid: Xid, shown: JSONObject) -> Iterator[Edit]:
+    if xid.kind is not Kind.VERSION:
+        return
+    ancestor, resource = str(shown.get("ancestorid", xid.id)), view.reader.get(xid.resource)
+    if ancestor != xid.id:
+        yield Edit(text=f"What changed since version {ancestor}", href=link(xid.resource, ancestor, xid.id))
+    default = None if resource is None else resource.defaultversionid
+    if default not in (None, xid.id):
+        href = link(xid.resource, xid.id, str(default))
+        yield Edit(text=f"What the default version, {default}, has instead", href=href)
 
 
 def _through(view: View, values: AttributeValues, xid: Xid, shown: JSONObject) -> Iterator[UserLink]:

@@ -23,6 +23,7 @@ from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs, written
 from signalbook.api.ui.pipelines import PIPELINES
 from signalbook.api.ui.relations import entity_at
 from signalbook.engine.read.schemas import schema_of
+from signalbook.engine.read.view import View
 from signalbook.engine.search.trial import CandidateDocument
 from signalbook.formats.compatibility import RULES
 from signalbook.values import Finding, JSONObject
@@ -169,14 +170,21 @@ class ImpactPages:
 
     async def _page(self, request: HTTPRequest, xid: Xid, form: TrialForm | None, found: JSONObject) -> Response:
         token = await self._tokens.token(request, _path(request))
-        content = _content(xid, form and replace(form, token=token.text), found)
-        page = Page(
-            template="impact.html",
-            title=f"What depends on {xid.id}",
-            content=content,
-            crumbs=crumbs(xid, "impact"),
-        )
+        page = _shown(xid, _content(xid, form and replace(form, token=token.text), found))
         return self._pages.response(page, request.root, NO_STORE, *token.headers)
+
+
+def dependents_page(view: View, xid: Xid) -> Page:
+    """What of the registry depends on an entity, without whom a change of it concerns. Raises ``not_found``."""
+    found = view.impact(xid)
+    dependents = [each.to_json() for each in found.dependents]
+    shown = {"dependents": dependents, "complete": found.complete, "pipelines": [], "subscriptions": []}
+    return _shown(xid, _content(xid, None, shown))
+
+
+def _shown(xid: Xid, content: ImpactContent) -> Page:
+    title = f"What depends on {xid.id}"
+    return Page(template="impact.html", title=title, content=content, crumbs=crumbs(xid, "impact"))
 
 
 def _path(request: HTTPRequest) -> str:

@@ -19,18 +19,23 @@ from typing import Final
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from signalbook.access.decisions import UNRESTRICTED
-from signalbook.api.ui import comparison, home, listing, searching
+from signalbook.api.ui import comparison, home, listing, relations, searching
 from signalbook.api.ui.assets import PATH as STATIC
 from signalbook.api.ui.assets import assets
+from signalbook.api.ui.entities import EntityPage
+from signalbook.api.ui.impact import IMPACT, dependents_page
 from signalbook.api.ui.listing import Listing
+from signalbook.api.ui.messages import MessageContent
 from signalbook.api.ui.pages import PATH, Page, Pages, UIRequest
+from signalbook.api.ui.relations import RELATIONS, RelationsContent
 from signalbook.api.ui.routes import page_of
+from signalbook.api.ui.schemas import SchemaContent
 from signalbook.engine.engine import Engine
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.search.text import split
 from signalbook.settings import Settings
 from signalbook.storage.words import DEPRECATED, Text
-from signalbook.values import JSON, dump_json
+from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.xid import ROOT, Kind, Xid
 
 POLICY: Final = (
@@ -54,6 +59,9 @@ _DEVICES: Final = frozenset(
 )
 """What Windows takes for devices, whatever the suffix."""
 _TIMES: Final = ("createdat", "modifiedat")
+_RELATED: Final = (Kind.GROUP, Kind.RESOURCE)
+"""What has pages of relations and of dependents: Versions have those of their Resource."""
+PageOfEntity = EntityPage | MessageContent | SchemaContent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +97,14 @@ def file_name(part: str) -> str:
     return name
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelationsPage:
+    """A page of relations, and its content."""
+
+    page: Page
+    content: RelationsContent
+
+
 @dataclass(kw_only=True)
 class Site:
     """The files of a registry. ``undated`` is the time that what has none got, as a timestamp: it is not shown.
@@ -115,12 +131,21 @@ class _Builder:
         # Files by the path of what they are about, below /ui; an xid has one, what was asked for by a query another.
         self._files: dict[str, str] = {}
         self._documents: dict[str, str] = {}
+        # Comparisons by Resource, older and newer Version; and these two by the Version that has the page.
+        self._compared: dict[tuple[str, str, str], str] = {}
+        self._pairs: dict[Xid, list[tuple[str, str]]] = {}
+        # Entities to whose relations some page leads, and those whose relations are there.
+        self._wanted: dict[Xid, None] = {}
+        self._related: set[Xid] = set()
 
     def files(self) -> Iterator[SiteFile]:
         """Assets, pages, entities as JSON, their documents, the index of the search."""
         xids = list(self._entities(ROOT))
         for xid in xids:
             self._files[str(xid) if xid.parts else ""] = _page_name(xid)
+            if xid.kind in _RELATED:
+                self._files[f"{RELATIONS}{xid}"] = _beside(_page_name(xid), "-relations.html")
+                self._files[f"{IMPACT}{xid}"] = _beside(_page_name(xid), "-impact.html")
         self._files["/-/search"] = _SEARCH
         self._site.summary.pages = len(xids) + 1
         yield SiteFile(path=PurePosixPath(".nojekyll"), content=b"")
@@ -129,6 +154,8 @@ class _Builder:
         for number, xid in enumerate(xids):
             self._site.progress(number, len(xids))
             yield from self._of(xid)
+        for xid in [each for each in self._wanted if each not in self._related]:
+            yield from self._around(xid, self._relations(xid))
         yield self._file(_SEARCH, searching.page(self._view, self._request("/-/search")))
         yield SiteFile(path=PurePosixPath(_INDEX), content=self._index())
 
@@ -138,8 +165,28 @@ class _Builder:
         for plural in _collections(self._view, xid):
             below = xid / plural
             yield below
-            for name in self._view.collection(below, ViewOptions()):
+            members = self._view.collection(below, ViewOptions())
+            if below.kind is Kind.VERSIONS:
+                self._compare(xid, members)
+            for name in members:
                 yield from self._entities(below / name)
+
+    def _compare(self, xid: Xid, versions: JSONObject) -> None:
+        """Choose which Versions of a Resource are compared: each with its ancestor and with the default one."""
+        default = next((name for name, shown in versions.items() if shown.get("isdefault")), None)
+        for name, shown in versions.items():
+            ancestor = str(shown.get("ancestorid", name))
+            if ancestor in versions:
+                self._add(xid, (ancestor, name), name, "-changes.html")
+        for name in versions if default is not None else ():
+            self._add(xid, (name, str(default)), name, "-default.html")
+
+    def _add(self, xid: Xid, pair: tuple[str, str], owner: str, name: str) -> None:
+        """Compare two Versions of a Resource on a page beside that of one of them, unless they are already."""
+        if pair[0] != pair[1] and (str(xid), *pair) not in self._compared:
+            version = xid / "versions" / owner
+            self._compared[str(xid), *pair] = _beside(_page_name(version), name)
+            self._pairs.setdefault(version, []).append(pair)
 
     def _of(self, xid: Xid) -> Iterator[SiteFile]:
         if xid.is_collection:
@@ -149,11 +196,16 @@ class _Builder:
         yield from self._documented(xid)
         page = home.page(self._view, request) if xid == ROOT else page_of(self._view, xid)(self._view, request, xid)
         name = _page_name(xid)
+        if isinstance(page.content, PageOfEntity):
+            around = self._relations(xid) if xid.kind in _RELATED else None
+            if around is not None and not around.content.alone:
+                yield from self._around(xid, around)
+            page = replace(page, content=_related(page.content, related=xid in self._related))
         yield self._file(name, page)
         if xid.parts:
             yield SiteFile(path=PurePosixPath(_beside(name, "index.json")), content=self._json(xid))
         if xid.kind is Kind.VERSION:
-            yield from self._compared(xid)
+            yield from self._comparisons(xid)
 
     def _listed(self, xid: Xid) -> Iterator[SiteFile]:
         """The pages of a collection, each with links to the one before and the one behind it."""
@@ -189,15 +241,24 @@ class _Builder:
                 return
         yield SiteFile(path=PurePosixPath(name), content=found.content)
 
-    def _compared(self, xid: Xid) -> Iterator[SiteFile]:
-        """What changed since the ancestor."""
-        ancestor = self._view.entity(xid, ViewOptions()).get("ancestorid", xid.id)
-        if ancestor == xid.id or str(xid.parent / str(ancestor)) not in self._files:
-            return
+    def _relations(self, xid: Xid) -> RelationsPage:
+        """What is around a Group or Resource."""
+        page = relations.page(self._view, self._request(f"{RELATIONS}{xid}"))
+        assert isinstance(page.content, RelationsContent)
+        return RelationsPage(page=page, content=page.content)
+
+    def _around(self, xid: Xid, around: RelationsPage) -> Iterator[SiteFile]:
+        """The pages of what is around an entity, and of what depends on it."""
+        self._related.add(xid)
+        yield self._file(self._files[f"{RELATIONS}{xid}"], around.page)
+        yield self._file(self._files[f"{IMPACT}{xid}"], dependents_page(self._view, xid))
+
+    def _comparisons(self, xid: Xid) -> Iterator[SiteFile]:
+        """What is chosen to be compared and belongs to a Version: its changes, and what the default one has instead."""
         of = str(xid.resource)
-        query = {"of": of, "old": str(ancestor), "new": xid.id}
-        page = comparison.page(self._view, self._request(comparison.PATH, **query))
-        yield self._file(_beside(_page_name(xid), "-changes.html"), page)
+        for old, new in self._pairs.get(xid, ()):
+            page = comparison.page(self._view, self._request(comparison.PATH, of=of, old=old, new=new))
+            yield self._file(self._compared[of, old, new], page)
 
     def _json(self, xid: Xid) -> bytes:
         return dump_json(self._lasting(self._view.entity(xid, ViewOptions())), indent=2) + b"\n"
@@ -261,13 +322,14 @@ class _Builder:
             if parts.path == comparison.PATH:
                 return self._comparison(parse_qs(parts.query))
             path = unquote(parts.path)
+            if path.startswith((f"{RELATIONS}/", f"{IMPACT}/")) and path in self._files:
+                self._wanted[Xid.parse(path.removeprefix(RELATIONS).removeprefix(IMPACT))] = None
             return self._files.get(f"{path}?{parts.query}" if parts.query else path)
         return self._raw(url)
 
     def _comparison(self, query: Mapping[str, list[str]]) -> str | None:
         of, old, new = (query.get(name, [""])[0] for name in ("of", "old", "new"))
-        name = self._files.get(f"{of}/versions/{new}")
-        return _beside(name, "-changes.html") if name and f"{of}/versions/{old}" in self._files else None
+        return self._compared.get((of, old, new))
 
     def _raw(self, url: str) -> str | None:
         """What the API has at a URL: an entity as JSON, or its document."""
@@ -315,6 +377,12 @@ class _Builder:
                 list(dict.fromkeys(each.path for each in texts if each.member)) if level < 2 else [],
                 _words(_prose(texts, level)),
             ]
+
+
+def _related(content: PageOfEntity, *, related: bool) -> PageOfEntity:
+    """What the page of an entity shows, with links to its relations if they are there."""
+    heading = replace(content.entity.heading, related=related)
+    return replace(content, entity=replace(content.entity, heading=heading))
 
 
 def _fitting(entries: Iterator[list[JSON]]) -> tuple[list[bytes], int]:
