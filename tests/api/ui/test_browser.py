@@ -355,6 +355,22 @@ def test_two_people_edit_the_same(browser: Browser, closed: Closed) -> None:
         assert page.locator("h1").inner_text() == "Mine"
 
 
+def test_a_group_is_made_and_found_among_the_changes_of_its_day(browser: Browser, closed: Closed) -> None:
+    with opened(browser, f"{closed.url}/-/login?back=/ui/messagegroups", scripts=False) as page:
+        page.fill("#secret", closed.ann)
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("link", name="New messagegroup").click()
+        page.fill("input[name=id]", "made")
+        page.fill("input[name=name]", "Made here")
+        page.get_by_role("button", name="Save").click()
+        page.wait_for_url(f"{closed.url}/messagegroups/made")
+        page.get_by_role("link", name="Changes of this").click()
+        page.fill("#from", str(page.locator(".day h2").get_attribute("id")).removeprefix("d"))
+        page.get_by_role("button", name="Show").click()
+        page.get_by_role("link", name="Made here").click()
+        assert page.locator("h1").inner_text() == "Made here"
+
+
 def test_the_graph_is_walked_and_a_change_is_tried(browser: Browser, url: str) -> None:
     with opened(browser, f"{url}/schemagroups/shop/schemas/order") as page:
         page.get_by_role("link", name="Relations", exact=True).click()

@@ -421,6 +421,22 @@ def test_a_login_at_an_issuer(store: Store, serve: Serve) -> None:
         assert {"login", "logout"} <= {each["action"] for each in entries if each["who"] == "ann"}
 
 
+def test_a_login_is_begun_anew_when_the_issuer_did_not_answer(store: Store, serve: Serve) -> None:
+    with fake_issuer() as issuer:
+        issuers = {"oidc_issuers": (issuer.url,), "oidc_audience": ("x",), "login_client_id": "us"}
+        visitor = Visitor(serve(store, model="default", base_url=ROOT, **PROXIED, **issuers))
+        put_policy(store, TEAM)
+        asked = begun(visitor)
+        token = issuer.token(aud="us", nonce=asked["nonce"], sub="ann", groups=["team"])
+        issuer.granted, issuer.away = (200, {"id_token": token}), True
+        answered = {"code": "c", "state": asked["state"]}
+        page = visitor.show("/-/login/callback", params=answered)
+        assert (page.status, "cannot be asked" in page.words("main")) == (503, True)
+        assert "Log in" in page.words("main")
+        issuer.away = False
+        assert visitor.send("GET", "/ui/-/login/callback", params=answered).status_code == 401, "its cookie is gone"
+
+
 def test_nobody_gets_in_with_unknown_groups_where_rules_name_groups(store: Store, serve: Serve) -> None:
     """Rules may allow things to groups, or deny them: without his groups somebody has other rights than are meant."""
     with fake_issuer() as issuer:

@@ -220,6 +220,11 @@ class LoginPages:
         except (LoginFailed, Unauthenticated) as error:
             self._kernel.admission.failed_login(request.scope, "", request.query.get("code", ""))
             return await self._failed(request, error, attempt.back)
+        except AuthenticationUnavailable as error:
+            # The code may have been shown to the issuer, for all that is known here: another login takes another one.
+            problem, status = f"Not logged in: {error}.", HTTPStatus.SERVICE_UNAVAILABLE
+            response = await self._ways(request, back=attempt.back, problem=problem, status=status)
+            return replace(response, headers=(*response.headers, ATTEMPT.removed(request.root)))
         return await self._begun(request, who, attempt.back)
 
     async def _answered(self, request: HTTPRequest, attempt: LoginAttempt) -> LoggedIn:
