@@ -254,3 +254,16 @@ def test_what_is_written_is_read(fields: list[tuple[str, Any, Any, str]]) -> Non
         }
         for name, kind, default, note in fields
     ]
+
+
+def test_beside_other_documents(folder: Path) -> None:
+    """Of Protobuf, and in YAML; not where documents are named as a registry's."""
+    (folder / "a.proto").write_text('syntax = "proto3"; message A {}')
+    found = merge(read_folder(folder), name="x").document["schemagroups"]
+    assert {"acme.shop", "acme.common"} < found.keys()
+    assert len(found) == 3
+    (folder / "b.yaml").write_text("schemagroups: {g: {schemas: {}}}")
+    assert "g" in merge(read_folder(folder), name="x").document["schemagroups"]
+    assert "acme.shop" in merge(read_folder(folder), name="x").document["schemagroups"]
+    (folder / "c.xreg.json").write_text('{"schemagroups": {"h": {}}}')
+    assert merge(read_folder(folder), name="x").document["schemagroups"].keys() == {"h"}

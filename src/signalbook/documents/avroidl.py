@@ -13,10 +13,10 @@ from pathlib import Path, PurePath
 from typing import Any, Final, NoReturn
 
 from signalbook.documents.errors import DocumentError, Repair, line_of
+from signalbook.documents.reading import AVRO_IDL
 from signalbook.documents.references import FreeIds, id_of, labelled
 from signalbook.values import JSON, MAX_DEPTH, JSONError, JSONObject, parse_json
 
-SUFFIX: Final = ".avdl"
 Open = Callable[[Path, str], tuple[Path, bytes]]
 """Opens what a file imports: the file, and the name in it, to the file that is meant and its bytes."""
 _FORMAT: Final = "Avro/1.11"
@@ -154,7 +154,7 @@ def _read(types: _Types, data: bytes, path: Path) -> None:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DocumentError(f"{path.name}: not UTF-8 text (byte {error.start})") from None
-    if path.suffix.lower() == SUFFIX:
+    if path.suffix.lower() == AVRO_IDL:
         _Parser(types, text, path).file()
         return
     try:
@@ -455,7 +455,7 @@ class _Parser:
             file, data = self._types.open(self._path, wanted)
         except DocumentError as error:
             raise DocumentError(f"{self._place(name)}: {error}") from None
-        if (file.suffix.lower() == SUFFIX) != (kind.text == "idl"):
+        if (file.suffix.lower() == AVRO_IDL) != (kind.text == "idl"):
             self._fail(f"{wanted} is imported as {kind.text}, and does not look like it by its name", name)
         _read(self._types, data, file)
 

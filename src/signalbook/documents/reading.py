@@ -15,6 +15,7 @@ from signalbook.values import JSON, MAX_DEPTH, JSONError, parse_json
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 SUFFIXES: Final = (".json", ".yaml", ".yml", ".cereg")
+AVRO_IDL: Final = ".avdl"
 NAMED: Final = (".xreg.json", ".xreg.yaml", ".xreg.yml", ".cereg", ".cereg.json", ".cereg.yaml", ".cereg.yml")
 _YAML: Final = ("yaml", ".yml")
 _TRUNCATED: Final = "the document ends before it is complete (truncated, or a closing bracket is missing)"
@@ -94,11 +95,11 @@ def check_size(size: int, *, name: str, max_bytes: int = MAX_BYTES) -> None:
 def files_of(folder: Path) -> list[Path]:
     """The registry documents in ``folder`` and below, by path; hidden files and links to elsewhere left out.
 
-    Where some are named as registry documents are (``NAMED``), the others are none: a repository has JSON and YAML of
-    its own. Raises ``DocumentError`` if there are none.
+    Files of Avro IDL are among them. Where some are named as registry documents are (``NAMED``), the others are none: a
+    repository has JSON and YAML of its own. Raises ``DocumentError`` if there are none.
     """
-    files = files_in(folder, SUFFIXES)
-    files = [path for path in files if path.name.endswith(NAMED)] or files or files_in(folder, (".avdl",))
+    files = files_in(folder, (*SUFFIXES, AVRO_IDL))
+    files = [path for path in files if path.name.endswith(NAMED)] or files
     if not files:
         if not folder.exists():
             raise DocumentError(f"{folder} does not exist")

@@ -19,7 +19,7 @@ from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import aim, collections, entities
 from signalbook.documents.modernise import REPAIRED, modernise
 from signalbook.documents.protofiles import group_of_files, is_proto_folder
-from signalbook.documents.reading import MAX_BYTES, files_of, parse_document, read_bytes
+from signalbook.documents.reading import AVRO_IDL, MAX_BYTES, files_in, files_of, parse_document, read_bytes
 from signalbook.values import JSON, MAX_DEPTH, JSONObject
 from signalbook.xid import Kind
 
@@ -138,7 +138,7 @@ def parse_source(
 
     A document of another standard becomes one of a registry; with ``files`` it may name files beside it.
     """
-    if PurePath(name.partition("?")[0]).suffix.lower() == avroidl.SUFFIX:
+    if PurePath(name.partition("?")[0]).suffix.lower() == AVRO_IDL:
         path = PurePath(name.partition("?")[0])
         return _avro_idl(Path(path.name), data, label or path.name, root=None, max_bytes=0)
     try:
@@ -172,7 +172,7 @@ def source_of(
     """The same out of what was read of the file."""
     # In a folder there may be several of a name.
     label = "" if root is None else path.relative_to(root).as_posix()
-    if path.suffix.lower() == avroidl.SUFFIX:
+    if path.suffix.lower() == AVRO_IDL:
         return _avro_idl(path, data, label or path.name, root=root or path.parent, max_bytes=max_bytes - len(data))
     source = parse_source(data, name=str(path), lenient=lenient, label=label, files=True)
     try:
@@ -207,15 +207,16 @@ def _avro_idl(path: Path, data: bytes, source: str, *, root: Path | None, max_by
 def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYTES) -> list[SourceDocument]:
     """The documents in a folder and below, by path. Files that a document names are none themselves.
 
-    A folder of ``.proto`` files alone is one document, called as the folder is (``protofiles``); of Avro IDL
-    (``.avdl``), in a folder without ``.json`` and ``.yaml`` files, each is one. Raises ``DocumentError`` for the first
-    that cannot be read, and for a folder without any.
+    The ``.proto`` files of a folder without ``.json`` and ``.yaml`` files are one document, called as the folder is
+    (``protofiles``). Raises ``DocumentError`` for the first that cannot be read, and for a folder without any.
     """
     sources: dict[Path, SourceDocument] = {}
     errors: dict[Path, DocumentError] = {}
+    protos: list[SourceDocument] = []
     if is_proto_folder(folder):
-        return [SourceDocument(name=str(folder), document=group_of_files(folder, max_bytes=max_bytes), lenient=lenient)]
-    for file in files_of(folder):
+        group = group_of_files(folder, max_bytes=max_bytes)
+        protos.append(SourceDocument(name=str(folder), document=group, lenient=lenient))
+    for file in files_in(folder, (AVRO_IDL,)) if protos else files_of(folder):
         try:
             sources[file] = read_source(file, root=folder, lenient=lenient, max_bytes=max_bytes)
         except DocumentError as error:
@@ -226,7 +227,9 @@ def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYT
     for file, failed in errors.items():
         if file.resolve() not in attached:
             raise failed
-    return [source for file, source in sources.items() if file.resolve() not in attached]
+    # What Avro IDL imports is a document, too: of its own types.
+    read = (source for file, source in sources.items() if file.resolve() not in attached or file.suffix == AVRO_IDL)
+    return [*protos, *read]
 
 
 def _upwards(xid: str) -> Iterator[str]:
