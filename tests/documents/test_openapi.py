@@ -162,8 +162,14 @@ def test_path_items_content_types_and_names() -> None:
     operation = {"requestBody": {"$ref": "#/components/requestBodies/both"}, "deprecated": True}
     document = hooks(**{"/orders/{id}": operation})
     document["webhooks"]["/orders/{id}"] |= {
-        "put": {"parameters": [{"name": "A", "in": "header", "schema": {"type": "boolean"}}]},
+        "put": {
+            "parameters": [
+                {"name": "A", "in": "header", "schema": {"type": "boolean"}},
+                {"name": "x-OWN", "in": "header"},
+            ]
+        },
         "parameters": [
+            {"name": "X-Own", "in": "header", "required": True},
             {"name": "a", "in": "header", "required": True},
             {"name": "B", "in": "header", "required": True},
         ],
@@ -176,7 +182,7 @@ def test_path_items_content_types_and_names() -> None:
     assert found["orders-id--post"]["meta"] == {"deprecated": {}}
     assert found["orders-id--post"]["datacontenttype"] == "application/json"
     headers = found["orders-id--put"]["protocoloptions"]["headers"]
-    assert headers == [{"name": "B", "required": True}, {"name": "A", "type": "boolean"}]
+    assert headers == [{"name": "B", "required": True}, {"name": "A", "type": "boolean"}, {"name": "x-OWN"}]
     assert any("took application/json, not application/x-www-form-urlencoded [OA-7]" in each for each in losses)
     assert any("its id is orders-id--post, for /orders/{id}-post" in each for each in losses)
     form = messages(hooks(m=body({"type": "object"}, "application/x-www-form-urlencoded")))["m"]
@@ -223,6 +229,12 @@ def test_what_would_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     document = hooks(**{f"m{n}": body({"$ref": f"#/components/schemas/s{n}"}) for n in range(150)})
     with pytest.raises(DocumentError, match="split it"):
         read(document | {"components": {"schemas": schemas}})
+
+
+def test_twenty_thousand_headers() -> None:
+    parameters = [{"name": f"h{n}", "in": "header", "schema": {}} for n in range(20_000)]
+    found = messages(hooks(m={"parameters": parameters}))["m"]
+    assert len(found["protocoloptions"]["headers"]) == 20_000
 
 
 _old = st.recursive(

@@ -161,6 +161,7 @@ class _Webhooks:
         """Headers and query parameters."""
         reader = self._reader
         found = {"header": headers.SchemaMembers(), "query": headers.SchemaMembers()}
+        named: dict[tuple[str, str], str] = {}
         for value, place in reader.items(body, "parameters", path):
             followed = reader.follow(value, place)
             if followed is None:
@@ -179,9 +180,11 @@ class _Webhooks:
                 stated["description"] = parameter["description"]
             members = found[where]
             # Headers have names in any case.
-            for same in [each for each in members.schemas if (where, each.lower()) == ("header", name.lower())]:
-                del members.schemas[same]
-                members.required.discard(same)
+            same = named.setdefault((where, name.lower() if where == "header" else name), name)
+            if same != name:
+                named[where, name.lower()] = name
+            members.schemas.pop(same, None)
+            members.required.discard(same)
             members.schemas[name] = (stated, place)
             members.required |= {name} if parameter.get("required") is True else set()
         return found["header"], found["query"]
