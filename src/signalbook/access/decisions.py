@@ -157,18 +157,21 @@ class ReadingRules(NamedTuple):
 
 
 def _reading(
-    node: _Node, parts: tuple[str, ...] = (), *, allowed: bool = False
+    node: _Node, parts: tuple[str, ...] = (), *, allowed: bool = False, denied: bool = False
 ) -> Iterator[tuple[bool, tuple[str, ...]]]:
-    """Whether a pattern allows to read, and its parts: beneath what is ``allowed`` already, those that deny."""
-    if node.deny & _READ:
+    """Whether a pattern allows to read, and its parts: what is ``allowed``, or ``denied``, above is not said again.
+
+    What is denied may be allowed as well: that shows the Group in which it is.
+    """
+    if node.deny & _READ and not denied:
+        denied = True
         yield False, parts
-        return
     if node.allow & _READ and not allowed:
         allowed = True
         yield True, parts
-    if (node.below_deny if allowed else node.below_deny | node.below_allow) & _READ:
+    if ((0 if allowed else node.below_allow) | (0 if denied else node.below_deny)) & _READ:
         for part, behind in node.items():
-            yield from _reading(behind, (*parts, part), allowed=allowed)
+            yield from _reading(behind, (*parts, part), allowed=allowed, denied=denied)
 
 
 class Decisions:

@@ -147,6 +147,8 @@ def reading(*patterns: str, deny: tuple[str, ...] = ()) -> Access:
         (reading(ORDER), {"/schemagroups/g", ORDER}),
         (reading("/", deny=("/schemagroups",)), {"/messagegroups/m", MADE}),
         (reading("/nothing"), set()),
+        # What is allowed and denied shows the Group in which it is.
+        (reading("/schemagroups/*/schemas", deny=("/schemagroups/*/schemas",)), {"/schemagroups/g", "/schemagroups/h"}),
     ],
 )
 def test_what_is_hidden_is_neither_found_nor_counted(engine: Engine, access: Access, visible: set[str]) -> None:

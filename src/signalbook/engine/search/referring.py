@@ -18,7 +18,7 @@ from signalbook.storage.schema import stored_xid
 from signalbook.storage.words import CURRENT, Condition, Conjunction, Phrase, WordQuery
 from signalbook.xid import Kind
 
-MOST: Final = 1_500
+MOST: Final = 1_000
 """Entities, and schemas with a field, that are looked at. If there are more of both, not all that match are found."""
 _HAS_PINNED: Final = Condition((Phrase((PINS,)),), ("facets",))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from signalbook.access.decisions import ReadingRules
@@ -28,6 +29,11 @@ class Readable:
     exact: bool = True
     nothing: bool = False
 
+    @property
+    def size(self) -> int:
+        """How many conditions these are."""
+        return sum(map(len, (*self.among, *self.hidden)))
+
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
@@ -39,6 +45,7 @@ class _Pattern:
     exact: bool
 
 
+@lru_cache(maxsize=1 << 8)
 def readable(rules: ReadingRules) -> Readable:
     """What these rules let be read: a Group also where a pattern allows something in it, be it there or not."""
     allowed, denied = ([_read(parts) for parts in some] for some in rules)
