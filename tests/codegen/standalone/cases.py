@@ -73,6 +73,7 @@ TABLE: list[tuple[str, Any, list[Any]]] = [
     (NEW, {"exclusiveMinimum": 2, "exclusiveMaximum": 4}, [2, 3, 4]),
     (OLDEST, {"const": 1, "if": False, "contains": False, "propertyNames": False}, [2, [1], {"a": 1}]),
     (NEW, {"pattern": "^\\p{L}+$"}, ["é", "1", "日本"]),
+    (NEW, {"pattern": r"^[\-_]?\d{3}\-\d\@\_\:\"$"}, ['123-4@_:"', '-123-4@_:"', '1234@_:"']),
     (NEW, {"required": ["constructor", "toString"]}, [{}, {"constructor": 1, "toString": 1}]),
     (NEW, True, [1, {}]),
     (NEW, False, [1, {}]),

@@ -45,6 +45,7 @@ SHAPES: dict[str, Any] = {
                      map={"type": "object", "additionalProperties": {"type": "array", "items": {"type": "number"}}},
                      both={"type": ["integer", "string", "null"]}, whole={"type": "integer"}, any=True),
     "extra": {"type": "object", "properties": {"a": _TEXT}, "additionalProperties": {"type": "integer"}},
+    "sets": {"type": "object", "properties": {"a": _TEXT}, "additionalProperties": {"enum": [EVIL]}},
     "nulls": {"type": "object", "required": ["a"], "properties": {"a": {"type": ["string", "null"]},
                                                                   "b": {"type": ["string", "null"]}, "c": _TEXT}},
 }  # fmt: skip

@@ -54,7 +54,7 @@ def _interface(record: DataRecord, name: str, names: Mapping[str, str]) -> Itera
         extra = written(record.extra, names)
         yield f"export type {name} = {name}Members & {{ [name: string]: unknown }};"
         yield ""
-        yield f"/** The declared members of {name}; others are: {extra}. */".replace("*/. */", ". */")
+        yield from comment(f"The declared members of {name}; others are: {extra}.")
         name = f"{name}Members"
     if not record.members:
         yield f"export interface {name} {{}}"

@@ -264,10 +264,15 @@ function escaped(name: string): string {
   return name.replace(/~/g, "~0").replace(/\//g, "~1");
 }
 
+/** Expressions of Unicode know no escaped character that needs no escape, such as `\-` and `\@`. */
+function standard(escape: string): string {
+  return /[-_@#%&~<>=:;,!"'` ]/.test(escape) ? `\\x${escape.charCodeAt(1).toString(16)}` : escape;
+}
+
 function expression(pattern: string): RegExp {
   const known = patterns.get(pattern);
   if (known) return known;
-  const made = new RegExp(pattern, "u");
+  const made = new RegExp(pattern.replace(/\\[^]/g, standard), "u");
   patterns.set(pattern, made);
   return made;
 }
