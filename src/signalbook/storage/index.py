@@ -174,11 +174,11 @@ class IndexReader:
         found = {key for (key,) in self._transaction.rows(self._index.having_now, given)}
         return found | {key for (key,) in self._transaction.rows(self._index.having_past, given)} if past else found
 
-    def has_more(self, query: WordQuery, most: int) -> bool:
-        """Whether more than so many entities match that are shown by default; no entry is read."""
-        given = {"match": self._index.words.match(query), "limit": most + 1}
+    def current_keys(self, query: WordQuery, limit: int) -> list[int]:
+        """Up to so many keys of what matches and is shown by default; no entry is read."""
+        given = {"match": self._index.words.match(query), "limit": limit}
         self._plan()
-        return len(self._transaction.rows(self._index.some, given)) > most
+        return [key for (key,) in self._transaction.rows(self._index.some, given)]
 
     def _plan(self) -> None:
         if self._index.words.plan:

@@ -221,25 +221,26 @@ class _Finder:
         self, every: Conjunction, most: int, *, without: Sequence[int], within: Collection[int] | None = None
     ) -> Iterable[Candidate]:
         """Up to so many that match ``every``, as they are asked for."""
-        if within is not None and self._is_open((*every, *self._narrowed)):
+        if within is not None and self._is_open((*every, *self._narrowed), len(within)):
             # Words say nothing here, and all that there are would be gone through.
             some = self._index.candidates(set(within) - set(without))
-            return islice((each for each in some if each.flags & self._flags == self._want), most)
+            shown = (each for each in some if each.flags & self._flags == self._want)
+            return islice(filter(self._is_readable, shown), most)
         query = self._permitted((*every, *self._narrowed), self._wanted.query.unwanted)
         return self._read(query, most, flags=self._flags, want=self._want, without=without, within=within)
 
     def having(self, field: Condition, most: int) -> list[Candidate] | None:
         """What may be read of all that is shown by default and has a field; None if it is more than ``most``."""
         query = self._permitted((field,))
-        if self._readable.exact and self._index.has_more(query, most):
-            return None
+        if self._readable.exact:
+            keys = self._index.current_keys(query, most + 1)
+            return None if len(keys) > most else self._index.candidates(keys)
         found = list(self._read(query, most + 1, flags=CURRENT, want=CURRENT))
         return None if len(found) > most else found
 
-    def _is_open(self, every: Conjunction) -> bool:
-        """Whether nothing at all is asked of words."""
-        rights = self._readable
-        return rights.exact and not (every or self._wanted.query.unwanted or rights.among or rights.hidden)
+    def _is_open(self, every: Conjunction, number: int) -> bool:
+        """Whether nothing is asked of words, but for what may be read of a number of entities that are checked soon."""
+        return not every and not self._wanted.query.unwanted and (number <= _FEW or self._access.reads_everything)
 
     def _permitted(self, every: Conjunction, unwanted: Conjunction = ()) -> WordQuery:
         rights = self._readable
@@ -301,6 +302,8 @@ _MOST_GROUPS: Final = 1_000
 """Groups of which each is looked at."""
 _MANY: Final = 100
 """Patterns or Groups that a query names."""
+_FEW: Final = 500
+"""Entities that are checked by the rules sooner than the rules are read as words."""
 _CONDITIONS: Final = 200
 """That patterns may be: SQLite reads 1,000 of them in 10 ms, before it looks for anything."""
 
