@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from tests.brokers.program import Broker
 from tests.codegen.conftest import DOCUMENT, GROUP
+from tests.codegen.java import test_package as java
 from tests.codegen.packages import generated, imported
 from tests.codegen.typescript import test_package as typescript
 from tests.pipeline.commands.test_stream import PATIENT
@@ -55,11 +56,19 @@ def in_python(tmp_path: Path, servers: str, topic: str, count: int) -> list[Any]
 
 
 def in_typescript(tmp_path: Path, servers: str) -> Command:
-    folder = typescript.compiled(tmp_path / "typescript", {"shop": DOCUMENT})
+    folder = tmp_path / "typescript"
+    typescript.compiled(folder, {"shop": DOCUMENT})
     program = Path(typescript.__file__).with_name("exchange.mjs")
     clients = typescript.MODULES.parent.parent / "clients"
     return lambda topic, what, argument: [
         "node", str(program), str(folder / "js"), str(clients), servers, topic, what, argument]  # fmt: skip
+
+
+def in_java(tmp_path: Path, servers: str) -> Command:
+    folder = tmp_path / "java"
+    java.compiled(folder, {"shop": DOCUMENT}, str(Path(java.__file__).with_name("Exchange.java")))
+    return lambda topic, what, argument: [
+        "java", "-cp", java.class_path(folder), "Exchange", servers, topic, what, argument]  # fmt: skip
 
 
 def started(command: list[str]) -> list[Any]:
@@ -71,7 +80,7 @@ def started(command: list[str]) -> list[Any]:
 @pytest.mark.usefixtures("spark_session")
 def test_languages_read_each_other_and_the_pipeline_lands_it(kafka: Broker, tmp_path: Path) -> None:
     servers, topic = f"127.0.0.1:{kafka.ports['plain']}", f"exchange-{uuid4().hex[:8]}"
-    languages = {"typescript": in_typescript(tmp_path, servers)}
+    languages = {"typescript": in_typescript(tmp_path, servers), "java": in_java(tmp_path, servers)}
     for name, command in languages.items():
         assert started(command(topic, "produce", name)) == []
     count = 2 * (len(languages) + 1)

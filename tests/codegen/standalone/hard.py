@@ -8,7 +8,7 @@ EVIL = '"""\nimport os */ `${x}` \\u002a/ \u2028 $x %s\nos.system("x")  // \\'
 NAMES = ["class", "Class", "CLASS-", "1", "日本", "__init__", "a b", "a.b", "None", "func", "index", "definition"]
 GROUPS = ["payloads", "runtime", "import", "é", "rules", "type"]
 MEMBERS = [
-    *("a", "class", "None", "string", "func", "type", "a-b", "a.b", "a_b", "_a", "__b", "1", "", " ", "é", "日本"),
+    *("a", "class", "None", "string", "func", "type", "a-b", "a.b", "a_b", "_a", "__b", "1", " ", "é", "日本"),
     *("$ref", "payload", "Payload", "build", "getClass", "hashCode", "nil", "x" * 200, '"', "'", "\\", "`", "\n", "A"),
     *("__proto__", "constructor", "toString", "default", "record", "var", "String", "error"),
 ]
@@ -33,6 +33,7 @@ SHAPES: dict[str, Any] = {
                                                                    "e": {"enum": [EVIL, "a'b", 'a"b', ""]}}},
     "empty": {"type": "object", "additionalProperties": False},
     "nothing": {},
+    "nameless": {"type": "object", "properties": {"": _TEXT}},
     "text": _TEXT,
     "list": {"type": "array", "items": {"type": ["string", "null"]}},
     "tree": {"$ref": "#/$defs/tree", "$defs": {"tree": {"type": "object", "required": ["n"], "properties": {

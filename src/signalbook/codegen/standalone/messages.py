@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -84,8 +84,11 @@ def _schema(table: SchemaTable) -> JSONObject:
     return {"format": table.format, "wire": table.nodes}
 
 
-def standalone(given: GeneratorInput) -> Standalone:
-    """The messages of the input, and those that such code has no form for."""
+def standalone(given: GeneratorInput, check: Callable[[PayloadTypes], None] = lambda _: None) -> Standalone:
+    """The messages of the input, and those that such code has no form for.
+
+    ``check`` raises ``Inexpressible`` for types that the language has no form for.
+    """
     given.progress("reading the types of payloads")
     documents, left_out = payload_types(given)
     schemas: dict[str, SchemaTable] = {}
@@ -95,6 +98,8 @@ def standalone(given: GeneratorInput) -> Standalone:
             continue
         types = documents.get(definition.schema_use.document) if definition.schema_use.schema else None
         try:
+            if types is not None:
+                check(types)
             messages[xid] = _message(definition, types, schemas)
         except (Inexpressible, RecursionError) as error:
             left_out[xid] = str(error) or "its schema is nested too deep"
@@ -144,11 +149,13 @@ def _root(
     if content_type and is_json(content_type) != isinstance(schema, JsonSchema):
         raise Inexpressible(f"its payload is {content_type}, and this target does not write {schema.format} as that")
     if isinstance(schema, JsonSchema):
-        rules = schemas.setdefault(types.name, SchemaRules(schema.document))
+        rules = schemas.get(types.name) or SchemaRules(schema.document)
         assert isinstance(rules, SchemaRules)
+        schemas[types.name] = rules
         return rules.at(schema.uri)
-    nodes = schemas.setdefault(types.name, WireNodes("avro" if isinstance(schema, AvroSchema) else "protobuf"))
+    nodes = schemas.get(types.name) or WireNodes("avro" if isinstance(schema, AvroSchema) else "protobuf")
     assert isinstance(nodes, WireNodes)
+    schemas[types.name] = nodes
     return nodes.of(schema)
 
 

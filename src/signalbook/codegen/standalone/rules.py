@@ -64,6 +64,8 @@ class SchemaRules:
         self._resources: dict[str, JSON] = dict(document.documents)
         self._anchors: dict[tuple[str, str], JSON] = {}
         self._dynamic: Counter[str] = Counter()
+        self._acyclic: set[int] = set()
+        self._checked: set[int] = set()
         for base, root in document.documents.items():
             self._read_names(root, base)
 
@@ -212,9 +214,10 @@ class SchemaRules:
 
     def _check_cycles(self, start: int) -> None:
         """Raise ``Inexpressible`` where checking a value would lead back to the same rule for the same value."""
-        done: set[int] = set()
+        done = self._acyclic
         path: dict[int, Iterator[int]] = {}
-        for first in _reachable(self.rules, start):
+        reachable = _reachable(self.rules, start, self._checked)
+        for first in reachable:
             path[first] = _in_place(self.rules[first])
             while path:
                 index, left = next(reversed(path.items()))
@@ -226,17 +229,22 @@ class SchemaRules:
                     raise Inexpressible("its schema refers to itself for the same value, without end")
                 elif following not in done:
                     path[following] = _in_place(self.rules[following])
+        self._checked.update(reachable)
 
 
-def _reachable(rules: list[JSON], start: int) -> Iterator[int]:
-    seen, waiting = {start}, [start]
+def _reachable(rules: list[JSON], start: int, known: set[int]) -> list[int]:
+    """What can be reached, without what is known already, and what is reached from that."""
+    seen, waiting, found = {start}, [start], []
     while waiting:
         index = waiting.pop()
-        yield index
+        if index in known:
+            continue
+        found.append(index)
         for each in _below(rules[index]):
             if each not in seen:
                 seen.add(each)
                 waiting.append(each)
+    return found
 
 
 def _in_place(rule: Any) -> Iterator[int]:

@@ -1,0 +1,1 @@
+"""Java made of definitions."""

@@ -1,0 +1,143 @@
+"""Records as Java: classes with public fields that Jackson reads and writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from html import escape
+from typing import Final
+
+from signalbook.codegen.base import printable
+from signalbook.codegen.datatypes import (
+    NULL,
+    ClosedSet,
+    DataRecord,
+    DataType,
+    ListType,
+    MapType,
+    PlainType,
+    RecordMember,
+    RecordRef,
+    RecordTable,
+    UnionType,
+    nullable,
+)
+from signalbook.codegen.naming import pascal, unique
+
+_JACKSON: Final = "com.fasterxml.jackson"
+_NODE: Final = f"{_JACKSON}.databind.JsonNode"
+_PLAIN: Final = {
+    "any": _NODE, "null": _NODE, "boolean": "Boolean", "integer": "Long", "number": "Double", "text": "String",
+    "bytes": "byte[]", "decimal": "String", "timestamp": "String", "date": "String", "time": "String",
+}  # fmt: skip
+_CHUNK: Final = 10_000
+"""Characters of one literal: a class file has no longer ones than 65,535 bytes."""
+KEYWORDS: Final = frozenset(
+    {
+        *("_", "abstract", "assert", "boolean", "break", "byte", "case", "catch", "char", "class", "const", "continue"),
+        *("default", "do", "double", "else", "enum", "extends", "false", "final", "finally", "float", "for", "goto"),
+        *("if", "implements", "import", "instanceof", "int", "interface", "long", "native", "new", "null", "package"),
+        *("private", "protected", "public", "return", "short", "static", "strictfp", "super", "switch", "this"),
+        *("synchronized", "throw", "throws", "transient", "true", "try", "void", "volatile", "while", "var", "yield"),
+        *("record", "sealed", "permits", "when"),
+    }
+)
+# Names of java.lang that generated classes write; all others are written in full.
+CLASSES: Final = frozenset({"Boolean", "Double", "Long", "Object", "Override", "String", "SCHEMA", "DEFINITION"})
+
+
+def class_names(table: RecordTable, holder: str) -> dict[str, str]:
+    """The class of each record by its key, inside of the class ``holder``."""
+    return unique(table.records, lambda key: pascal(table.records[key].hint, "Payload"), {*CLASSES, holder})
+
+
+def camel(text: str, fallback: str = "value") -> str:
+    """A name as a field or a parameter has it."""
+    found = pascal(text, fallback)
+    found = found[:1].lower() + found[1:]
+    return f"{found}_" if found in KEYWORDS else found
+
+
+def field_names(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
+    """A field or parameter for each name."""
+    # The roots of names that are written in full: a variable of such a name would stand for it.
+    return unique(names, camel, (*taken, "com", "java", "extraMembers"))
+
+
+def classes(table: RecordTable, names: Mapping[str, str], root: str) -> Iterator[str]:
+    """The lines of all classes of a table; ``root`` is the first part of the package."""
+    for key, record in table.records.items():
+        yield ""
+        yield from (f"  {line}" if line else "" for line in _class(record, names[key], names, root))
+
+
+def _class(record: DataRecord, name: str, names: Mapping[str, str], root: str) -> Iterator[str]:
+    yield from comment(record.description or record.hint)
+    yield f"@{_JACKSON}.annotation.JsonInclude({_JACKSON}.annotation.JsonInclude.Include.NON_NULL)"
+    yield f"public static final class {name} {{"
+    fields = field_names((each.name for each in record.members), (root,))
+    for place, member in enumerate(record.members):
+        if place:
+            yield ""
+        yield from (f"  {line}" for line in _field(member, fields[member.name], names))
+    if record.extra is not None:
+        yield "  /** Members that the schema does not name. */"
+        yield f"  @{_JACKSON}.annotation.JsonAnySetter"
+        yield f"  @{_JACKSON}.annotation.JsonAnyGetter"
+        kind = written(record.extra, names)
+        yield f"  public java.util.Map<String, {kind}> extraMembers = new java.util.LinkedHashMap<>();"
+    yield "}"
+
+
+def _field(member: RecordMember, field: str, names: Mapping[str, str]) -> Iterator[str]:
+    yield from comment(_said(member))
+    yield f"@{_JACKSON}.annotation.JsonProperty({quoted(member.name)})"
+    if member.required and nullable(member.type):
+        yield f"@{_JACKSON}.annotation.JsonInclude({_JACKSON}.annotation.JsonInclude.Include.ALWAYS)"
+    yield f"public {written(member.type, names)} {field};"
+
+
+def _said(member: RecordMember) -> str:
+    needed = "Required" if member.required else "Optional"
+    return f"{member.description.rstrip('.')}. {needed}." if member.description else f"{needed}."
+
+
+def written(kind: DataType, names: Mapping[str, str]) -> str:
+    """A type; what may be of several is a ``JsonNode``."""
+    match kind:
+        case PlainType():
+            return _PLAIN[kind.kind]
+        case ClosedSet():
+            kinds = {type(each) for each in kind.values}
+            return _CLOSED.get(next(iter(kinds)), _NODE) if len(kinds) == 1 else _NODE
+        case ListType():
+            return f"java.util.List<{written(kind.item, names)}>"
+        case MapType():
+            return f"java.util.Map<String, {written(kind.value, names)}>"
+        case RecordRef():
+            return names[kind.key]
+        case UnionType():
+            others = {written(each, names) for each in kind.members if each != NULL}
+            return others.pop() if len(others) == 1 else _NODE
+
+
+_CLOSED: Final[Mapping[type, str]] = {str: "String", int: "Long", bool: "Boolean"}
+
+
+def comment(text: str) -> Iterator[str]:
+    """Text as a comment on one line, whatever is in it: Java reads backslashes in comments, too."""
+    line = escape(" ".join(printable(text).split()), quote=False)
+    for character in "\\@{*":
+        line = line.replace(character, f"&#{ord(character)};")
+    yield f"/** {line} */"
+
+
+def quoted(text: str) -> str:
+    """Text as a literal."""
+    return json.dumps(text)
+
+
+def pieces(text: str) -> Iterator[str]:
+    """A text as the literals of its pieces."""
+    for start in range(0, len(text), _CHUNK):
+        yield quoted(text[start : start + _CHUNK])

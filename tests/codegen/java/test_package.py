@@ -1,0 +1,75 @@
+"""Generated Java: compiled with -Xlint:all -Werror, run; and what Signalbook says of its messages."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.codegen.conftest import DOCUMENT, GROUP, Make
+from tests.codegen.standalone import hard, suite
+from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
+
+from signalbook.codegen.base import GeneratorError
+
+JARS = Path(sys.prefix) / "brokers" / "kafka"
+PACKAGES = {"shop": "com.example.shop", "hard": "hard"}
+
+
+def compiled(folder: Path, documents: dict[str, dict[str, Any]], program: str) -> suite.Names:
+    """A project with what is generated of documents and a program, compiled into its folder ``classes``."""
+    if shutil.which("javac") is None or not JARS.exists():
+        pytest.skip("javac or Jackson are not installed: tools/setup test")
+    found = {name: suite.write("java", folder / name, document, package=PACKAGES[name])
+             for name, document in documents.items()}  # fmt: skip
+    sources = [str(folder / name / file.path) for name, each in found.items() for file in each.files]
+    (folder / "classes").mkdir()
+    # Names of parameters are for the program alone, which calls methods by reflection.
+    options = [
+        "-Xlint:all",
+        "-Werror",
+        "-proc:none",
+        "-parameters",
+        "-encoding",
+        "UTF-8",
+        "-d",
+        str(folder / "classes"),
+    ]
+    command = ["javac", *options, "-cp", class_path(folder), program, *sources]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return {name: suite.names_of(each, lambda path: path.removesuffix(".java").replace("/", "."))
+            for name, each in found.items()}  # fmt: skip
+
+
+def class_path(folder: Path) -> str:
+    """What classes of a project need."""
+    return ":".join([str(folder / "classes"), *map(str, JARS.glob("*.jar"))])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[suite.Run]:
+    """Answers of a program of the generated code."""
+    folder = tmp_path_factory.mktemp("java")
+    program = str(Path(__file__).with_name("Program.java"))
+    names = compiled(folder, {"shop": DOCUMENT, "hard": hard.DOCUMENT}, program)
+    with suite.started(["java", "-cp", class_path(folder), "Program"], folder, names) as answers:
+        yield answers
+
+
+def test_what_is_left_out(tmp_path: Path) -> None:
+    assert sorted(suite.write("java", tmp_path, DOCUMENT).left_out) == [GROUP + name for name in ("broken", "xml")]
+    left_out = suite.write("java", tmp_path, hard.DOCUMENT).left_out
+    assert left_out == {
+        "/messagegroups/hard/messages/nameless": "its schema has a member without a name, which Jackson cannot be told"
+    }
+
+
+@pytest.mark.parametrize("name", ["Shop", "com.class.x", "a..b", "../x", "1.a"])
+def test_package_names(name: str, make: Make) -> None:
+    with pytest.raises(GeneratorError, match=r"package is a name such as com\.example\.shop"):
+        make("java", package=name)

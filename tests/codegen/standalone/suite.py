@@ -1,0 +1,272 @@
+"""What generated code of any language has to do: a test module of a language imports these, and has a fixture ``run``.
+
+``run`` gives tasks to a program of the language and returns its answers. A task names a message by the project and the
+xid; bytes are base64. An answer is ``{"result": …}``, or ``{"error": …, "findings": […]}``.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.codegen.conftest import DOCUMENT, GROUP
+from tests.codegen.python.test_values import avro_cases
+from tests.codegen.standalone import cases, hard
+
+from signalbook.codegen.base import Generated, generate, read_input
+from signalbook.messages import Policy, Rejected
+from signalbook.messages.bindings import http, kafka, nats
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.values import dump_json
+
+Run = Callable[..., list[Any]]
+
+
+def hard_message(name: str) -> list[str]:
+    """A message of the hard definitions."""
+    return ["hard", f"/messagegroups/hard/messages/{name}"]
+
+
+def test_rules_are_those_of_the_schema(run: Run) -> None:
+    wanted = list(cases.tasks(cases.TABLE))
+    found = run(*({"action": "check", **task} for task, _ in wanted))
+    for (task, conforms), answer in zip(wanted, found, strict=True):
+        assert (answer["result"] == []) == conforms, (task, answer)
+
+
+@settings(max_examples=10)
+@given(table=cases.random_table(8))
+def test_rules_of_random_schemas(table: list[Any], run: Run) -> None:
+    wanted = list(cases.tasks(table))
+    found = run(*({"action": "check", **task} for task, _ in wanted))
+    for (task, conforms), answer in zip(wanted, found, strict=True):
+        assert (answer["result"] == []) == conforms, (task, answer)
+
+
+@settings(max_examples=25)
+@given(case=avro_cases(), data=st.data())
+def test_avro_is_written_and_read(case: Any, data: st.DataObject, run: Run) -> None:
+    schema, value = cases.avro(case[0]), data.draw(case[1].filter(lambda each: "e+" not in repr(each)))
+    table, value = cases.wire(schema), json.loads(json.dumps(cases.plain(value), default=str))
+    (written,) = run({"action": "encode", **table, "value": value})
+    if "error" in written:  # a number that JavaScript does not have
+        assert {each["rule"] for each in written["findings"]} == {"type"}
+        assert cases.LARGE.search(json.dumps(value))
+        return
+    decoded = schema.decode(b64decode(written["result"]))
+    assert cases.plain(decoded) == value
+    (read,) = run({"action": "decode", **table, "value": b64encode(schema.encode(decoded)).decode()})
+    assert read["result"] == value
+
+
+def test_avro_of_every_kind(run: Run) -> None:
+    schema = cases.avro(cases.AVRO_RECORD)
+    for value in cases.AVRO_VALUES:
+        table, given = cases.wire(schema), cases.plain(value)
+        (written,) = run({"action": "encode", **table, "value": given})
+        decoded = schema.decode(b64decode(written["result"]))
+        assert {name: each for name, each in decoded.items() if name in value} == value
+        (read,) = run({"action": "decode", **table, "value": b64encode(schema.encode(decoded)).decode()})
+        assert read["result"] == cases.plain(decoded)
+
+
+@pytest.mark.parametrize("value", cases.MESSAGES)
+def test_protobuf_is_written_and_read(value: dict[str, Any], run: Run) -> None:
+    schema = cases.protobuf()
+    table = cases.wire(schema)
+    (written,) = run({"action": "encode", **table, "value": cases.plain(value)})
+    decoded = schema.decode(b64decode(written["result"]))
+    assert schema.encode(decoded) == schema.encode(schema.decode(schema.encode(value)))
+    (read,) = run({"action": "decode", **table, "value": b64encode(schema.encode(value)).decode()})
+    (again,) = run({"action": "encode", **table, "value": read["result"]})
+    assert again == written
+
+
+@pytest.mark.parametrize(("table", "value", "path"), cases.unwritable())
+def test_what_avro_and_protobuf_forbid_is_not_written(table: Any, value: Any, path: str, run: Run) -> None:
+    (answer,) = run({"action": "encode", **table, "value": value})
+    assert [each["path"] for each in answer["findings"]] == [path]
+
+
+@pytest.mark.parametrize(("table", "body"), cases.unreadable())
+def test_broken_bytes_are_findings(table: Any, body: bytes, run: Run) -> None:
+    (answer,) = run({"action": "decode", **table, "value": b64encode(body).decode()})
+    assert len(answer["findings"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "values"),
+    [
+        ("class", {"n": 1, "fare": "-1.50", "at": "01:00:00.5", "tags": {"a": [[1, 2]]}}, {"city": "berlin"}),
+        ("parcel", {"id": "p", "items": [{"n": 1}]}, {}),
+    ],
+)
+def test_messages_of_avro_and_protobuf(name: str, payload: Any, values: dict[str, str], run: Run) -> None:
+    module = ["shop", GROUP + name]
+    (message,) = run({"action": "message", "module": module, "payload": payload, "values": values})
+    built = message["result"]
+    body, options = b64decode(built["body"]), built["options"]
+    received = (kafka.record(options["topic"], body, [("content-type", built["contentType"].encode())])
+                if name == "class" else nats.message(options["subject"], body))  # fmt: skip
+    (outcome,) = contract().process(received)
+    assert outcome.definition.xid == GROUP + name
+    assert cases.plain(outcome.data) == payload
+    (read,) = run({"action": "read", "module": module, "message": built})
+    assert (read["result"]["payload"], read["result"]["context"]) == (payload, values)
+
+
+PLACED = ["shop", GROUP + "order.placed"]
+ORDER = {"kind": "new", "total": 5, "buyer": {"e-mail": "a@b"}}
+
+
+def judged(found: dict[str, Any]) -> Any:
+    """What Signalbook says of a record or a request, by all definitions."""
+    body = None if (text := found.get("value", found.get("body"))) is None else b64decode(text)
+    if "topic" in found:
+        headers = [(name, value.encode()) for name, value in found["headers"].items()]
+        message = kafka.record(found["topic"], body, headers, key=found["key"] and found["key"].encode())
+    else:
+        message = http.request(found["method"], found["path"], list(found["headers"].items()), body)
+    (outcome,) = contract().process(message)
+    return outcome
+
+
+def contract() -> Any:
+    return Snapshot.of_registry("shop", [("shop", DOCUMENT)], ()).compile(Policy())
+
+
+@pytest.mark.parametrize("mode", ["binary", "structured"])
+@pytest.mark.parametrize("action", ["kafka", "http"])
+def test_what_is_built_is_accepted_and_read_back(action: str, mode: str, run: Run) -> None:
+    given = {"mode": mode, **({"topic": "orders", "key": "7"} if action == "kafka" else {})}
+    (answer,) = run({"action": action, "module": PLACED, "payload": ORDER, "values": {"shop": "7 é"}, "given": given})
+    accepted = judged(answer["result"])
+    assert (accepted.definition.xid, accepted.data) == (GROUP + "order.placed", ORDER)
+    assert accepted.event.attributes["source"] == "/shops/7%20%C3%A9"
+    sent = {"record" if action == "kafka" else "request": answer["result"]}
+    (read,) = run({"action": "parse", "module": PLACED, **sent})
+    assert (read["result"]["payload"], read["result"]["context"]) == (ORDER, {"shop": "7 é"})
+    assert read["result"]["attributes"] == accepted.event.attributes
+
+
+@pytest.mark.parametrize(
+    ("payload", "values", "path"),
+    [
+        ({**ORDER, "total": -1}, {"shop": "7"}, "data/total"),
+        ({**ORDER, "kind": "old"}, {"shop": "7"}, "data/kind"),
+        ({"kind": "new"}, {"shop": "7"}, "data/total"),
+        ({**ORDER, "more": 1}, {"shop": "7"}, "data/more"),
+        ({**ORDER, "buyer": {"e-mail": 5}}, {"shop": "7"}, "data/buyer/e-mail"),
+        (ORDER, {"shop": ""}, "{shop}"),
+        (ORDER, {}, "envelopemetadata.source"),
+    ],
+)
+def test_what_the_definition_forbids_is_not_built(payload: Any, values: dict[str, str], path: str, run: Run) -> None:
+    (answer,) = run(
+        {"action": "kafka", "module": PLACED, "payload": payload, "values": values, "given": {"topic": "t"}}
+    )
+    assert path in [finding["path"] for finding in answer["findings"]]
+
+
+HEADERS = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/shops/7", "ce_type": "placed"}
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"ce_type": "other"}, "type"),
+        ({"ce_source": "/else"}, "source"),
+        ({"ce_id": None}, ""),
+        ({"ce_time": "now"}, "time"),
+        ({"content-type": "text/plain"}, "datacontenttype"),
+        ({"ce_UPPER": "x"}, "UPPER"),
+    ],
+)
+def test_what_the_definition_does_not_allow_is_not_read(change: dict[str, Any], path: str, run: Run) -> None:
+    headers = {name: value for name, value in {**HEADERS, **change}.items() if value is not None}
+    record = {"topic": "t", "key": None, "headers": headers, "value": b64encode(json.dumps(ORDER).encode()).decode()}
+    (answer,) = run({"action": "parse", "module": PLACED, "record": record})
+    assert answer["error"] == "UnexpectedMessage"
+    assert path in [finding["path"] for finding in answer["findings"]]
+    assert isinstance(judged(record), Rejected)
+
+
+def test_bytes_without_a_schema(run: Run) -> None:
+    image = {"module": ["shop", GROUP + "image"], "raw": True}
+    body = b64encode(b"\x89PNG").decode()
+    (answer,) = run({"action": "event", "module": ["shop", GROUP + "image"], "payload": None})
+    assert answer["findings"][0]["path"] == "envelope"
+    (answer,) = run({"action": "kafka", **image, "payload": body, "given": {"topic": "t"}})
+    assert answer["findings"][0]["path"] == "protocol"  # it is for NATS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("names", dict.fromkeys(hard.MEMBERS, "x")),
+        ("evil", {hard.EVIL: "x", "e": hard.EVIL}),
+        ("tree", {"n": 1, "kids": [{"n": 2, "next": {"n": 3}}]}),
+        ("union", [1, None]),
+        ("extra", {"a": "x", "b": 1}),
+        ("nulls", {"a": None}),
+        ("wide", {"member4999": 1}),
+    ],
+)
+def test_hard_names_and_shapes(name: str, value: Any, run: Run) -> None:
+    task = {"action": "kafka", "module": hard_message(name), "payload": value, "given": {"topic": "t"}}
+    (answer,) = run(task)
+    (read,) = run({"action": "parse", "module": hard_message(name), "record": answer["result"]})
+    assert read["result"]["payload"] == value
+    (event,) = run({**task, "action": "event"})
+    (read,) = run({"action": "parse", "module": hard_message(name), "event": event["result"]})
+    assert read["result"]["payload"] == value
+
+
+def write(target: str, folder: Path, document: dict[str, Any], **options: str) -> Generated:
+    """What a target makes of a document, written to a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "definitions.json").write_bytes(dump_json(document))
+    found = generate(read_input(target, str(folder / "definitions.json"), (), options))
+    for file in found.files:
+        (folder / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file.path).write_bytes(file.content)
+    return found
+
+
+Names = dict[str, dict[str, str]]
+"""Of each project, what a program knows a message by: its module or class, by xid."""
+
+
+def names_of(found: Generated, name: Callable[[str], str]) -> dict[str, str]:
+    """The names of messages; ``name`` makes one of the path of a file."""
+    return {
+        file.xids[0]: name(file.path)
+        for file in found.files
+        if len(file.xids) == 1 and "/payloads/" not in f"/{file.path}" and not file.path.endswith("/index.ts")
+    }
+
+
+@contextmanager
+def started(command: list[str], folder: Path, names: Names) -> Iterator[Run]:
+    """A program that answers tasks, a line each."""
+    with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        tasks, answers = program.stdin, program.stdout
+
+        def ask(task: dict[str, Any]) -> Any:
+            if "module" in task:
+                project, xid = task["module"]
+                task = {**task, "module": names[project][xid]}
+            print(json.dumps(task), file=tasks, flush=True)
+            return json.loads(answers.readline())
+
+        yield lambda *given: list(map(ask, given))
