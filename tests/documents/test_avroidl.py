@@ -267,3 +267,18 @@ def test_beside_other_documents(folder: Path) -> None:
     assert "acme.shop" in merge(read_folder(folder), name="x").document["schemagroups"]
     (folder / "c.xreg.json").write_text('{"schemagroups": {"h": {}}}')
     assert merge(read_folder(folder), name="x").document["schemagroups"].keys() == {"h"}
+
+
+@pytest.mark.parametrize("name", ["a\\u0000b.avdl", "\\ud800.avdl", "round.avdl"])
+def test_files_that_there_cannot_be(tmp_path: Path, name: str) -> None:
+    (tmp_path / "round.avdl").symlink_to(tmp_path / "round.avdl")
+    (tmp_path / "a.avdl").write_text(f'import idl "{name}"; schema int;')
+    with pytest.raises(DocumentError, match=r"a\.avdl: line 1: .* cannot be read"):
+        read_source(tmp_path / "a.avdl")
+
+
+def test_very_many_files_in_a_row(tmp_path: Path) -> None:
+    for number in range(500):
+        (tmp_path / f"{number}.avdl").write_text(f'import idl "{number + 1}.avdl"; record A {{}}')
+    with pytest.raises(DocumentError, match="more than 50 files import one another"):
+        read_source(tmp_path / "0.avdl")

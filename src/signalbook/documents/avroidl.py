@@ -25,6 +25,8 @@ _MAX_VALUES: Final = 1_000_000
 _MAX_NESTED: Final = MAX_DEPTH - 8
 """Levels of a schema: it is a part of a document that has a few itself."""
 _MAX_FILES: Final = 1000
+_MAX_IMPORTS: Final = 50
+"""Files of which each imports the next."""
 _NAME: Final = r"(?:`[^\W\d]\w*`|[^\W\d]\w*)"
 _TOKEN: Final = re.compile(
     rf"""(?P<skip>\s++|//[^\n\r]*+|/\*(?!\*)(?:.*?)\*/|/\*\*/)|(?P<doc>/\*\*.*?\*/)
@@ -75,6 +77,7 @@ class _Types:
     types: dict[str, JSONObject] = field(default_factory=dict)
     main: list[tuple[str, Any, str]] = field(default_factory=list)
     files: set[Path] = field(default_factory=set)
+    importing: int = 0
     repairs: list[Repair] = field(default_factory=list)
     values: int = 0
 
@@ -457,7 +460,11 @@ class _Parser:
             raise DocumentError(f"{self._place(name)}: {error}") from None
         if (file.suffix.lower() == AVRO_IDL) != (kind.text == "idl"):
             self._fail(f"{wanted} is imported as {kind.text}, and does not look like it by its name", name)
+        self._types.importing += 1
+        if self._types.importing > _MAX_IMPORTS:
+            self._fail(f"more than {_MAX_IMPORTS} files import one another in a row", name)
         _read(self._types, data, file)
+        self._types.importing -= 1
 
     def _properties(self) -> JSONObject:
         found: JSONObject = {}

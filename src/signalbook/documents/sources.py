@@ -60,7 +60,10 @@ def _names_file(name: str, value: JSON) -> bool:
 
 def _within(root: Path, file: Path, where: str) -> Path:
     # Links are followed first: one inside of the folder may lead out of it.
-    resolved = file.resolve()
+    try:
+        resolved = file.resolve()
+    except (RuntimeError, ValueError) as error:  # links in a circle, NUL or half a character in the name
+        raise DocumentError(f"{where!r} cannot be read: {error}") from None
     if not resolved.is_relative_to(root.resolve()):
         raise DocumentError(f"{where}: {file} lies outside {root}, from where nothing is read")
     return resolved
