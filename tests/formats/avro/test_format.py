@@ -202,6 +202,8 @@ def test_a_default_is_what_it_stands_for(type: JSON, default: JSON, value: JSON)
     newer["fields"] = [{"name": "a", "type": "int"}, {"name": "b", "type": type, "default": default}]
     reader = parse(newer).reading(parse(record(("a", "int"))))
     assert reader.decode(b"\x06") == {"a": 3, "b": value}
+    written = parse(newer).encode({"a": 3})
+    assert parse(newer).decode(written) == {"a": 3, "b": value}
 
 
 @pytest.mark.parametrize(("payload", "content_type"), [(b"\x02a", ""), (b'"a"', "application/json"), (b"", "")])

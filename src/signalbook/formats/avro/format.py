@@ -173,7 +173,7 @@ class AvroSchema:
 
     def _encode_binary(self, value: JSON) -> bytes:
         stream = BytesIO()
-        fastavro.schemaless_writer(stream, self.parsed, value)
+        fastavro.schemaless_writer(stream, self._with_defaults, value)
         return stream.getvalue()
 
     def reading(self, writer: Schema) -> Schema:
@@ -234,7 +234,7 @@ class AvroSchema:
 
     @cached_property
     def _with_defaults(self) -> Any:
-        """The same for a reader, whose defaults the decoder takes for values as they stand."""
+        """The same with defaults that the library takes for values as they stand, when it reads and when it writes."""
         complete = _read_defaults(self.names.complete(self.type), self.names.types)
         return fastavro.parse_schema(complete, _ignore_default_error=True)
 
