@@ -55,6 +55,7 @@ def test_repairs(text: str, value: object, repairs: list[str]) -> None:
         ('{"a" 1}', "a colon is expected"),
         ('{"a": "x', "has no end"),
         ('["\\x"]', "a string with a fault"),
+        (f"[1{'0' * 5000}]", "line 1: a number with too many digits"),
         ("[1}", "} stands where ] is expected"),
         ("[[[[[]]]]]", "nested too deep"),
         ("{} {}", "the document ends before this"),

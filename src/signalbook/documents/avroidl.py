@@ -518,9 +518,12 @@ class _Parser:
 
     def _string(self, token: _Token) -> str:
         try:
-            return str(json.loads(f'"{_ESCAPE.sub(_escaped, token.text[1:-1])}"', strict=False))
+            found = str(json.loads(f'"{_ESCAPE.sub(_escaped, token.text[1:-1])}"', strict=False))
         except json.JSONDecodeError as error:
             return self._fail(f"a string with a fault: {error.msg}", token)
+        if any("\ud800" <= character <= "\udfff" for character in found):
+            self._fail("a string with half a character in it", token)
+        return found
 
     def _number(self, token: _Token) -> Any:
         text = token.text.lower()

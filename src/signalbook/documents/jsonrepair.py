@@ -134,8 +134,12 @@ class _Reader:
             raise self.error(
                 "here a value is expected" if self.peek() else "the document ends where a value is expected"
             )
+        try:
+            value: JSON = json.loads(match[0])
+        except ValueError:  # thousands of digits
+            raise self.error("a number with too many digits") from None
         self.at = match.end()
-        return json.loads(match[0])
+        return value
 
     def peek(self) -> str:
         """The next character that counts, ``""`` at the end; the position moves to it."""
