@@ -136,6 +136,8 @@ def test_json_schema_of_3_1_stays_as_it_is() -> None:
     inline = body({"properties": {"a": schema}})
     kept = messages(hooks(m=inline) | {"components": document["components"]})["m"]["dataschema"]
     assert kept == {"properties": {"a": {**schema, "$ref": "#/$defs/a"}}, **shared}
+    depending: Any = {"dependentRequired": {"nullable": ["a"]}, "dependencies": {"discriminator": ["b"]}}
+    assert messages(hooks(m=body(depending)))["m"]["dataschema"] == depending
     stated = messages({**hooks(m=body({})), "jsonSchemaDialect": "http://json-schema.org/draft-07/schema#"})
     assert stated["m"]["dataschemaformat"] == "JsonSchema/draft-07"
 

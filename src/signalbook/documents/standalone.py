@@ -10,7 +10,13 @@ from typing import Final
 from signalbook.documents.references import DocumentReader, below
 from signalbook.values import JSON, JSONObject
 
-_NAMES: Final = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas"})
+# Objects whose members are named by those who write schemas.
+_NAMES: Final = frozenset(
+    {
+        *("properties", "patternProperties", "definitions", "$defs"),
+        *("dependencies", "dependentRequired", "dependentSchemas"),
+    }
+)
 _VALUES: Final = frozenset({"const", "enum", "default", "examples", "example"})
 
 
