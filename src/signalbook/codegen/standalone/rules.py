@@ -25,12 +25,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from signalbook.codegen.base import Inexpressible
+from signalbook.codegen.standalone.patterns import portable
 from signalbook.formats.jsonschema.document import JsonSchemaDocument, absolute, fragment_of, walk
 from signalbook.values import JSON, JSONObject
 
 MOST_RULES: Final = 200_000
 _SAME: Final = (
-    "minLength", "maxLength", "pattern", "required", "minProperties", "maxProperties", "minItems", "maxItems",
+    "minLength", "maxLength", "required", "minProperties", "maxProperties", "minItems", "maxItems",
 )  # fmt: skip
 _CALLED: Final = {"uniqueItems": "unique", "multipleOf": "multiple", "enum": "values"}
 _BOUNDS: Final = (("minimum", "exclusiveMinimum", "min", "above"), ("maximum", "exclusiveMaximum", "max", "below"))
@@ -143,6 +144,8 @@ class SchemaRules:
             return {"all": referred}
         made: JSONObject = {name: node[name] for name in _SAME if name in node}
         made |= {ours: node[name] for name, ours in _CALLED.items() if node.get(name) not in (None, False)}
+        if "pattern" in node:
+            made["pattern"] = portable(node["pattern"])
         if "type" in node:
             made["type"] = node["type"] if isinstance(node["type"], list) else [node["type"]]
         made |= _bounds(node)
@@ -197,7 +200,7 @@ class SchemaRules:
         if "properties" in node:
             made["properties"] = {name: sub(each) for name, each in node["properties"].items()}
         if "patternProperties" in node:
-            made["patterns"] = [[pattern, sub(each)] for pattern, each in node["patternProperties"].items()]
+            made["patterns"] = [[portable(pattern), sub(each)] for pattern, each in node["patternProperties"].items()]
         both = node.get("dependencies", {}) if self._year < _YEAR_REF_BESIDE else {}
         requires = {**{n: v for n, v in both.items() if isinstance(v, list)}, **self._new(node, "dependentRequired")}
         dependents = {**{n: v for n, v in both.items() if not isinstance(v, list)},

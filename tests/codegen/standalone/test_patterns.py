@@ -1,0 +1,50 @@
+"""Which patterns every language reads alike; that they do is tested in each language."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from signalbook.codegen.base import Inexpressible
+from signalbook.codegen.standalone.patterns import portable
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "", "^a$", r"^[A-Z]{2}\d{4,}$", r"^(?:a|b)+?$", r"^(?!x)(?<year>\d{4})-(?=0)",
+        r"[^\]\-a-z_~&]*", r"\u00e9\x41\u{1F600}", "é{2}", "(a|)?",
+        r"^\p{L}+\P{Nd}$", r"a{2}b{2,3}?c*", r"^\d{3}\-\d{4}\@\.$", r"(a)\1", "^/shops/[^/]+$", r"\bword\b",
+        r"^[\w.-]+$", "[a-]", r"[-\d]",
+    ],
+)  # fmt: skip
+def test_patterns_of_all_languages_stay_as_they_are(pattern: str) -> None:
+    assert portable(pattern) == pattern
+
+
+def test_white_space_is_that_of_ecma_262() -> None:
+    patterns = [portable(pattern).replace(r"\u{10ffff}", "\U0010ffff") for pattern in (r"^\s$", r"^[\S_]$")]
+    spaces, others = map(re.compile, patterns)
+    every = {chr(code) for code in range(0x110000)}
+    assert {each for each in every if spaces.match(each)} == every - {each for each in every if others.match(each)}
+    assert all(spaces.match(each) for each in "\t\n\v\f\r \u00a0\ufeff\u2003")
+    assert portable(r"\\s") == r"\\s"
+
+
+def test_a_dot_is_anything_but_a_line_feed() -> None:
+    assert portable(r"^.\.[.]+.*$") == r"^[^\n]\.[.]+[^\n]*$"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?i)abc", "(?i:a)", "(?x) a", "(?s).", "(?P<n>a)", r"\Aa\z", "[[:alpha:]]", "[[a]b]", "a}", "a]", "x{1,2}{3}",
+        "a++", "a*+", r"\x{41}", r"\pL", r"\p{Greek}", r"\p{IsGreek}", "[]a]", "[^]a]", "[a&&b]", "[a--b]", "[a~~b]",
+        r"[\b]", r"\h", r"\v", r"[\w-.]", r"[a-\d]", r"[\p{L}-z]",
+        r"\Z", "^*", "(?=a)*?+", "{2}", "*a", r"\é", "(?>a)", "(?#a)", "a\\", "[a", "|+",
+    ],
+)  # fmt: skip
+def test_others_are_named(pattern: str) -> None:
+    with pytest.raises(Inexpressible, match=re.escape(pattern)):
+        portable(pattern)
