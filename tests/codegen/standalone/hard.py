@@ -50,10 +50,13 @@ SHAPES: dict[str, Any] = {
     "nulls": {"type": "object", "required": ["a"], "properties": {"a": {"type": ["string", "null"]},
                                                                   "b": {"type": ["string", "null"]}, "c": _TEXT}},
 }  # fmt: skip
+PLACEHOLDERS = message(
+    True, envelopemetadata={"source": {"type": "uritemplate", "value": "/{constructor}/{toString}/{__proto__}"}}
+)
 DOCUMENT: dict[str, Any] = {
     "messagegroups": {
         "hard": {"description": EVIL, "messages": {name: message(each, description=EVIL)
-                                                   for name, each in SHAPES.items()}},
+                                                   for name, each in SHAPES.items()} | {"placeholders": PLACEHOLDERS}},
         **{group: {"messages": dict.fromkeys(NAMES, message(_object(a=True)))} for group in GROUPS},
     }
 }  # fmt: skip

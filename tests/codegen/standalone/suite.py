@@ -230,6 +230,17 @@ def test_hard_names_and_shapes(name: str, value: Any, run: Run) -> None:
     assert read["result"]["payload"] == value
 
 
+def test_placeholders_called_like_what_every_object_has(run: Run) -> None:
+    values = {"constructor": "c", "toString": "t", "__proto__": "p"}
+    task = {"action": "kafka", "module": hard_message("placeholders"), "payload": 1, "given": {"topic": "t"}}
+    (answer,) = run({**task, "values": {**values, "proto": "p"}})  # as Java calls the last one
+    assert answer["result"]["headers"]["ce_source"] == "/c/t/p"
+    (read,) = run({"action": "parse", "module": hard_message("placeholders"), "record": answer["result"]})
+    assert read["result"]["context"] == values
+    (answer,) = run({**task, "values": {}})
+    assert answer["findings"]
+
+
 def write(target: str, folder: Path, document: dict[str, Any], **options: str) -> Generated:
     """What a target makes of a document, written to a folder."""
     folder.mkdir(parents=True, exist_ok=True)

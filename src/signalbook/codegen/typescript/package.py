@@ -191,7 +191,9 @@ def _taken(params: list[Param], names: Mapping[str, str]) -> str:
     parts = []
     for each in params:
         name = names[each.name]
-        parts.append(f"{name}: values.{name}" if name == each.name else f"{name}: values[{name}]")
+        # Without brackets it would be the prototype.
+        member = f'["{name}"]' if name == "__proto__" else name
+        parts.append(f"{member}: values.{name}" if name == each.name else f"{name}: values[{name}]")
     return f"{{ {', '.join(parts)} }}" if parts else "{}"
 
 

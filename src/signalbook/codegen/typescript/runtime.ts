@@ -147,11 +147,20 @@ export function build(
   const attributes = definition.event ? eventAttributes(definition, found, contentType) : null;
   if (attributes && findings.length === 0) findings.push(...invalidAttributes(attributes));
   if (findings.length > 0) throw new OutboundError(definition.xid, findings);
-  return { definition, context: known, attributes, options, body, contentType };
+  return { definition, context: { ...known }, attributes, options, body, contentType };
+}
+
+/** An object without the members that all others inherit, such as constructor. */
+function empty<T>(): Record<string, T> {
+  return Object.create(null) as Record<string, T>;
+}
+
+function own<T>(members: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.prototype.hasOwnProperty.call(members, name) ? members[name] : undefined;
 }
 
 function placeholders(given: Inputs, findings: Finding[]): Context {
-  const known: Context = {};
+  const known = empty<string>();
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined) continue;
     if (typeof value === "string" && value !== "") known[name] = value;
@@ -169,7 +178,7 @@ function valueOf(
 ): Attribute | undefined {
   if (property.input) {
     const name = property.path.replace(/^envelopemetadata\./, "");
-    const value = values[name];
+    const value = own(values, name);
     if (value !== undefined && isOfType(property.type, value)) return value;
     const rule = value === undefined ? "required" : "type";
     findings.push({ path: property.path, rule, message: `must be of type ${property.type}` });
@@ -242,7 +251,7 @@ function matched(template: Template, text: string): Context | null {
   const first = template.literals[0] ?? "";
   if (!text.startsWith(first)) return null;
   let place = first.length;
-  const found: Context = {};
+  const found = empty<string>();
   for (const [index, name] of template.names.entries()) {
     const literal = template.literals[index + 1] ?? "";
     const last = index === template.names.length - 1;
@@ -616,7 +625,7 @@ function received(
   options: Record<string, string | string[]>,
   body: Uint8Array | null,
 ): Message {
-  const attributes: Record<string, Attribute> = {};
+  const attributes = empty<Attribute>();
   let contentType = "";
   for (const [name, values] of headers) {
     options[`headers.${name}`] = values;
@@ -625,7 +634,7 @@ function received(
   }
   const binary = CORE.slice(0, 4).every((name) => attributes[name] !== undefined);
   if (binary && contentType) attributes["datacontenttype"] = contentType;
-  return { protocol, contentType, attributes: binary ? attributes : null, options, body };
+  return { protocol, contentType, attributes: binary ? { ...attributes } : null, options, body };
 }
 
 function textOf(value: string | Uint8Array): string {
@@ -646,11 +655,11 @@ export function parse<P>(definition: Definition, schema: PayloadSchema | null, m
   if (definition.event && opened.attributes === null && findings.length === 0) {
     findings.push({ path: "", rule: "not_cloudevent", message: "the message is no CloudEvent" });
   }
-  const context: Context = {};
+  const context = empty<string>();
   if (findings.length === 0) declared(definition, message, opened, context, findings);
   const payload = findings.length === 0 ? read(definition, schema, opened, findings) : undefined;
   if (findings.length > 0) throw new UnexpectedMessage(definition.xid, findings);
-  return { payload: payload as P, context, attributes: opened.attributes, message };
+  return { payload: payload as P, context: { ...context }, attributes: opened.attributes, message };
 }
 
 function open(definition: Definition, message: Message, findings: Finding[]): Opened {
@@ -718,7 +727,9 @@ function declared(
   }
   for (const property of definition.properties) {
     if (property.delivery || (!property.attribute && message.protocol !== definition.protocol)) continue;
-    const value = property.attribute ? opened.attributes?.[property.name] : message.options[property.name];
+    const value = property.attribute
+      ? own(opened.attributes ?? {}, property.name)
+      : own(message.options, property.name);
     const several = value === undefined ? [] : typeof value === "object" ? value : [value];
     const faults = several.map((each) => unfit(property, each, context));
     if (several.length === 0 && property.required) faults.push("is required");
