@@ -80,6 +80,11 @@ def test_a_change_is_tried(client: Client) -> None:
     harmless(page)
 
 
+def test_what_was_entered_stays_in_lines(client: Client) -> None:
+    page = attempt(client, '{\r\n  "type": "object"\r\n}')
+    assert "".join(page.all("textarea")[0].itertext()).strip() == '{\n  "type": "object"\n}'
+
+
 def test_what_holds_and_what_is_refused(client: Client) -> None:
     assert "Nothing breaks" in attempt(client, {"title": "Any order"}).words("main")
     assert "Nothing breaks" not in attempt(client, {"title": "Any order"}, compatibility="forward").words("main")

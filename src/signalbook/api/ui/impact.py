@@ -135,11 +135,13 @@ class ImpactPages:
         if form is None:
             raise request.wrong("only what has a document can be tried")
         text, name, rule = (entered.get(field, "") for field in ("document", "format", "compatibility"))
+        # Browsers end lines with CR LF.
+        text = text.replace("\r\n", "\n")
         if rule and rule not in RULES:
             raise request.wrong(f'"compatibility" is one of {", ".join(RULES)}')
         candidate = CandidateDocument(
             target=xid,
-            content=written_text(text.replace("\r\n", "\n")).encode("utf-8", "replace"),
+            content=written_text(text).encode("utf-8", "replace"),
             format=name.strip()[:_TEXT],
             compatibility=rule or None,
         )
