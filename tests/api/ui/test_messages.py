@@ -172,6 +172,12 @@ def test_a_payload_alone_is_held_to_the_schema(explorer: Client) -> None:
     assert "it is not Base64" in try_it(explorer, "?", kind="payload", base64="yes").words("main")
 
 
+def test_what_was_entered_stays_in_lines(explorer: Client) -> None:
+    put(explorer, MESSAGE, definition())
+    page = try_it(explorer, "{\r\n}")
+    assert "".join(page.all("textarea")[0].itertext()).strip() == "{\n}"
+
+
 def test_the_form_begins_with_the_sample(explorer: Client) -> None:
     put(explorer, MESSAGE, definition())
     page = show(explorer, f"/-/try{MESSAGE}")

@@ -87,7 +87,8 @@ class Attempt:
         """The form in a body. Raises ``bad_request``."""
         given = form_fields(body, request, most=_FIELDS)
         attempt = cls(
-            text=given.get("message", ""),
+            # Browsers end lines with CR LF, whatever was pasted.
+            text=given.get("message", "").replace("\r\n", "\n"),
             kind=given.get("kind", "event"),
             base64="base64" in given,
             contenttype=given.get("contenttype", "")[:200],
@@ -101,8 +102,7 @@ class Attempt:
 
     def message(self) -> Message:
         """It as a message. Raises ``ValueError`` for what is not Base64."""
-        # Browsers end lines with CR LF, whatever was pasted.
-        body = self.text.replace("\r\n", "\n").encode("utf-8", "replace")
+        body = self.text.encode("utf-8", "replace")
         if self.base64:
             try:
                 body = b64decode(b"".join(body.split()), validate=True)
