@@ -174,6 +174,7 @@ def _fleet_event(name: str, source: str, contenttype: str, payload: bytes, rando
     }
 
 
+@cache
 def _schema(name: str) -> JSONObject | str:
     document: JSONObject | str = carrier_definitions()["schemagroups"]["example.fleet"]["schemas"][name]["versions"][
         "1"
