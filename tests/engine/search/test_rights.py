@@ -18,7 +18,7 @@ from signalbook.engine.engine import Engine
 from signalbook.engine.search import finding, text
 from signalbook.engine.search.finding import FACETS, Search, SearchPage
 from signalbook.engine.search.query import parse_query
-from signalbook.engine.search.rights import Readable, readable
+from signalbook.engine.search.rights import ReadingConditions, readable
 from signalbook.engine.write.commands import Command, Method
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
@@ -131,7 +131,7 @@ def test_patterns_that_words_cannot_say_are_looked_at_one_by_one() -> None:
     "rules", [ReadingRules((), ()), ReadingRules(((),), ((),)), ReadingRules(((),), (("*", "*"),))]
 )
 def test_where_all_is_hidden_nothing_is_asked(rules: ReadingRules) -> None:
-    assert readable(rules) == Readable(nothing=True, hidden=readable(rules).hidden)
+    assert readable(rules) == ReadingConditions(nothing=True, hidden=readable(rules).hidden)
 
 
 def test_the_rules_have_the_last_word(engine: Engine) -> None:

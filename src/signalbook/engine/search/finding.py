@@ -12,7 +12,7 @@ from signalbook.access.base import Action
 from signalbook.access.decisions import Access
 from signalbook.engine.search.query import ANYWHERE, OF_MEMBERS, Query, within
 from signalbook.engine.search.referring import referring
-from signalbook.engine.search.rights import Readable, readable
+from signalbook.engine.search.rights import ReadingConditions, readable
 from signalbook.engine.search.snippets import MAX_SNIPPETS, Snippet, snippets
 from signalbook.engine.search.text import ALL, ENVELOPE, FORMAT, GROUP, PROTOCOL, TYPE, facet
 from signalbook.storage.index import Candidate, Documented, IndexReader
@@ -255,7 +255,7 @@ class _Finder:
         # Without a bound: how much is hidden must not show in how much is found.
         return islice(filter(self._is_readable, self._index.matching(query, **more)), most)
 
-    def _rights(self) -> Readable:
+    def _rights(self) -> ReadingConditions:
         """What may be read, as words: by the rules, if these are few, else by the Groups, if these are."""
         rules = self._access.reading_rules(_MANY)
         if rules is not None and (found := readable(rules)).size <= _CONDITIONS:
@@ -263,8 +263,8 @@ class _Finder:
         there = self._index.groups(_MOST_GROUPS + 1)
         groups = [xid for xid in there if self._access.somewhere(Action.READ, stored_xid(xid))]
         if len(there) > _MOST_GROUPS or len(groups) > _MANY:
-            return Readable(exact=False)
-        return Readable(among=((_one_of("group", groups),),), exact=False, nothing=not groups)
+            return ReadingConditions(exact=False)
+        return ReadingConditions(among=((_one_of("group", groups),),), exact=False, nothing=not groups)
 
     def _is_readable(self, candidate: Candidate) -> bool:
         """Whether it may be read: what holds for a whole Group is asked once."""

@@ -18,7 +18,7 @@ _STARS: Final = re.compile(r"\*+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Readable:
+class ReadingConditions:
     """What is readable fits one of the conjunctions in ``among``, if there are any, and none of those in ``hidden``.
 
     Unless that is ``exact``, something that does is hidden all the same. With ``nothing`` everything is.
@@ -46,13 +46,13 @@ class _Pattern:
 
 
 @lru_cache(maxsize=1 << 8)
-def readable(rules: ReadingRules) -> Readable:
+def readable(rules: ReadingRules) -> ReadingConditions:
     """What these rules let be read: a Group also where a pattern allows something in it, be it there or not."""
     allowed, denied = ([_read(parts) for parts in some] for some in rules)
     among = dict.fromkeys(conjunction for pattern in allowed for conjunction in _shown(pattern))
     # What only seems to fit is not left out here.
     hidden = dict.fromkeys(_denied(pattern) for pattern in denied if pattern.exact)
-    return Readable(
+    return ReadingConditions(
         among=() if () in among else tuple(_merged(among)),
         hidden=tuple(_merged(hidden)),
         exact=all(pattern.exact for pattern in (*allowed, *denied)),
