@@ -163,6 +163,21 @@ final class Wire {
     void fixed64(long value) {
       raw(ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN).putLong(value).array());
     }
+
+    /** A float or a double, in which Avro and Protobuf are alike. */
+    void real(String kind, JsonNode value, String path) {
+      require(value.isNumber(), value, kind, path);
+      if (kind.equals("float")) {
+        fixed32(Float.floatToIntBits(value.floatValue()));
+      } else {
+        fixed64(Double.doubleToLongBits(value.doubleValue()));
+      }
+    }
+
+    void text(JsonNode value, String path, boolean signed) {
+      require(value.isTextual(), value, "string", path);
+      sized(value.textValue().getBytes(StandardCharsets.UTF_8), signed);
+    }
   }
 
   private static final class Reader {
@@ -356,18 +371,8 @@ final class Wire {
           boolean plain = logical(node).isEmpty();
           out.zigzag(plain ? whole(value, kind, bits, true, path).longValue() : unlogical(node, value, path));
         }
-        case "float" -> {
-          require(value.isNumber(), value, kind, path);
-          out.fixed32(Float.floatToIntBits(value.floatValue()));
-        }
-        case "double" -> {
-          require(value.isNumber(), value, kind, path);
-          out.fixed64(Double.doubleToLongBits(value.doubleValue()));
-        }
-        case "string" -> {
-          require(value.isTextual(), value, kind, path);
-          out.sized(value.textValue().getBytes(StandardCharsets.UTF_8), true);
-        }
+        case "float", "double" -> out.real(kind, value, path);
+        case "string" -> out.text(value, path, true);
         case "bytes", "fixed" -> binary(node, value, path);
         case "enum" -> {
           int place = 0;
@@ -686,18 +691,8 @@ final class Wire {
           require(value.isBoolean(), value, kind, path);
           out.varint(value.booleanValue() ? 1 : 0);
         }
-        case "float" -> {
-          require(value.isNumber(), value, kind, path);
-          out.fixed32(Float.floatToIntBits(value.floatValue()));
-        }
-        case "double" -> {
-          require(value.isNumber(), value, kind, path);
-          out.fixed64(Double.doubleToLongBits(value.doubleValue()));
-        }
-        case "string" -> {
-          require(value.isTextual(), value, kind, path);
-          out.sized(value.textValue().getBytes(StandardCharsets.UTF_8), false);
-        }
+        case "float", "double" -> out.real(kind, value, path);
+        case "string" -> out.text(value, path, false);
         case "bytes" -> out.sized(fromBase64(value, kind, path), false);
         case "enum" -> out.varint(numbered(node, value, path));
         default -> {

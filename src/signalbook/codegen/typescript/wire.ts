@@ -159,6 +159,18 @@ class Writer {
     set(view);
     this.raw(new Uint8Array(view.buffer));
   }
+
+  /** A float or a double, in which Avro and Protobuf are alike. */
+  real(kind: string, value: Json, path: string): void {
+    if (typeof value !== "number") throw wrong(value, kind, path);
+    if (kind === "float") this.fixed(4, (view) => view.setFloat32(0, value, true));
+    else this.fixed(8, (view) => view.setFloat64(0, value, true));
+  }
+
+  text(value: Json, path: string, signed: boolean): void {
+    if (typeof value !== "string") throw wrong(value, "string", path);
+    this.sized(encoder.encode(value), signed);
+  }
 }
 
 class Reader {
@@ -321,14 +333,10 @@ class AvroWriter {
         return this.out.zigzag(found);
       }
       case "float":
-        if (typeof value !== "number") throw wrong(value, "float", path);
-        return this.out.fixed(4, (view) => view.setFloat32(0, value, true));
       case "double":
-        if (typeof value !== "number") throw wrong(value, "double", path);
-        return this.out.fixed(8, (view) => view.setFloat64(0, value, true));
+        return this.out.real(node.kind, value, path);
       case "string":
-        if (typeof value !== "string") throw wrong(value, "string", path);
-        return this.out.sized(encoder.encode(value), true);
+        return this.out.text(value, path, true);
       case "bytes":
       case "fixed":
         return this.binary(node, value, path);
@@ -615,14 +623,10 @@ class ProtobufWriter {
         if (typeof value !== "boolean") throw wrong(value, "bool", path);
         return this.out.varint(value ? 1n : 0n);
       case "float":
-        if (typeof value !== "number") throw wrong(value, "float", path);
-        return this.out.fixed(4, (view) => view.setFloat32(0, value, true));
       case "double":
-        if (typeof value !== "number") throw wrong(value, "double", path);
-        return this.out.fixed(8, (view) => view.setFloat64(0, value, true));
+        return this.out.real(node.kind, value, path);
       case "string":
-        if (typeof value !== "string") throw wrong(value, "string", path);
-        return this.out.sized(encoder.encode(value), false);
+        return this.out.text(value, path, false);
       case "bytes":
         return this.out.sized(fromBase64(value, "bytes", path), false);
       case "enum":
