@@ -156,7 +156,8 @@ def _read(types: _Types, data: bytes, path: Path) -> None:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DocumentError(f"{path.name}: not UTF-8 text (byte {error.start})") from None
+        place = f"{path.name}: " if len(types.files) > 1 else ""
+        raise DocumentError(f"{place}not UTF-8 text (byte {error.start})") from None
     if path.suffix.lower() == AVRO_IDL:
         _Parser(types, text, path).file()
         return
@@ -576,7 +577,7 @@ class _Parser:
             self._counted = self._at
             if found is None:
                 shown = self._text[self._at : self._at + 20].split("\n")[0]
-                raise DocumentError(f"{self._path.name}: line {self._line}: {shown!r} is nothing of Avro IDL")
+                raise DocumentError(f"{self._line_of(self._line)}: {shown!r} is nothing of Avro IDL")
             self._at = found.end()
             if found.lastgroup == "doc":
                 doc = _plain_doc(found[0])
@@ -585,7 +586,11 @@ class _Parser:
         return _Token(kind="end", text="", line=line_of(self._text, len(self._text.rstrip())))
 
     def _place(self, token: _Token) -> str:
-        return f"{self._path.name}: line {token.line}"
+        return self._line_of(token.line)
+
+    def _line_of(self, line: int) -> str:
+        """A place for messages, which begin with the name of the file that is read: only others are named here."""
+        return f"{self._imported}: line {line}" if self._imported else f"line {line}"
 
     def _report(self, token: _Token, message: str) -> None:
         self._types.repairs.append(Repair(message=message, line=token.line, rule="AV-2", file=self._imported))
