@@ -329,7 +329,7 @@ class Access:
         return None if allow & _READ else self._rules.literals(collection.parts, _READ)
 
     def reading_rules(self, most: int) -> ReadingRules | None:
-        """By which patterns what is readable is told from what is hidden; None if they are more than ``most``."""
+        """The patterns that separate what is readable from what is hidden; None if they are more than ``most``."""
         return self._rules.reading(most) if self._scopes & _READ else ReadingRules((), ())
 
     def names_all(self, collection: Xid) -> bool:

@@ -130,12 +130,12 @@ class RequestLimits:
             return self._callers.of(access.caller or network(address))
         return None
 
-    def stranger(self, address: str) -> Caller | None:
+    def visitor(self, address: str) -> Caller | None:
         """Whoever asks from this address for what is for everybody, such as a login: nobody who has been let in.
 
         What he asks for is not counted as reads of the anonymous there, nor the other way round.
         """
-        return None if self._choice == "off" else self._callers.of(("stranger", network(address)))
+        return None if self._choice == "off" else self._callers.of(("visitor", network(address)))
 
 
 class Caller:

@@ -52,7 +52,7 @@ def _contract(given: GeneratorInput, group: str, definitions: tuple[CompiledDefi
     contract: JSONObject = {
         "apiVersion": _VERSION,
         "kind": "DataContract",
-        # The same in every run: a contract is told from others by it.
+        # The same in every run: a contract is known by it.
         "id": str(uuid5(NAMESPACE_URL, group)),
         "name": str(entity.get("name") or last_part(group)),
         "version": given.option("version") or "1.0.0",

@@ -91,7 +91,7 @@ def is_made(id: str) -> bool:
 
 
 def id_beginning(name: str) -> str:
-    """How the ids of all schemas begin whose subjects' names begin with ``name``, as far as that can be told."""
+    """How the ids of all schemas begin whose subjects' names begin with ``name``, as far as that is known."""
     safe = _SAFE.match(name[:_BEGINNING])
     return safe[0].rstrip(".-") if safe else ""
 

@@ -131,7 +131,7 @@ SOFT_DELETED: Final = Table(
 )
 Index("soft_deleted_by_id", SOFT_DELETED.c.group, SOFT_DELETED.c.schemaid)
 
-# What the Confluent-compatible API is told of the registry, contexts and subjects beside their schemas.
+# What the Confluent-compatible API is given for the registry, contexts and subjects beside their schemas.
 SUBJECT_SETTINGS: Final = Table(
     "subject_settings",
     TABLES,

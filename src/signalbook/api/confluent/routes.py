@@ -1,4 +1,4 @@
-"""The Confluent-compatible API at its mounts: which path does what, how requests are read and errors are told."""
+"""The Confluent-compatible API at its mounts: which path does what, how requests are read and errors are reported."""
 
 from __future__ import annotations
 
@@ -281,10 +281,10 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
             allowed = ", ".join(_allowed(find_route(path.words)[0]))
             return replace(response, headers=(*response.headers, ("Allow", allowed)))
         # What the kernel says of it, with its headers: it logs what is the server's fault.
-        told = problem_response(error, raw_path(scope))
-        headers = tuple(header for header in told.headers if header[0] != "Content-Type")
-        said = json.loads(told.body)
-        status = 422 if told.status == 400 else told.status
+        error_response = problem_response(error, raw_path(scope))
+        headers = tuple(header for header in error_response.headers if header[0] != "Content-Type")
+        said = json.loads(error_response.body)
+        status = 422 if error_response.status == 400 else error_response.status
         response = _error(ConfluentError(status, said.get("detail") or said.get("title") or ""))
         return replace(response, headers=(response.headers[0], *headers))
 

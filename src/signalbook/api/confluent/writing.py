@@ -228,7 +228,7 @@ def known_version(view: View, request: ConfluentRequest) -> Response | None:
 def check_registering(view: View, subjects: Subjects, subject: Subject) -> None:
     """Raise ``Forbidden`` unless whoever asks may add versions to a subject, be it to find one that is there."""
     schema = subjects.new_schema(subject)
-    # Who does not see the versions there are cannot be told the number of the next.
+    # Who does not see the versions there are is not to learn the number of the next.
     if schema is not None and not view.access.readable(schema):
         raise Forbidden(Action.UPDATE, schema)
     if schema is not None and not any(view.access.may(action, schema) for action in (Action.CREATE, Action.UPDATE)):

@@ -141,9 +141,9 @@ class Admission:
             if self._settings.audit != "off":
                 scope["access"] = admitted.at(self.origin(scope))
 
-    def admit_stranger(self, scope: Scope) -> None:
+    def admit_visitor(self, scope: Scope) -> None:
         """Hold whoever asks for what is for everybody to the limits of his address. Raises ``TooManyRequests``."""
-        caller = self._limits.stranger(self.origin(scope).address)
+        caller = self._limits.visitor(self.origin(scope).address)
         if caller is not None:
             scope["caller"] = caller
             caller.admit(write=False)

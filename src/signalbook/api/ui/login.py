@@ -146,7 +146,7 @@ class LoginPages:
         """A handler for everybody, who is held to the limits of his address."""
 
         async def limited(request: HTTPRequest) -> Sendable:
-            self._kernel.admission.admit_stranger(request.scope)
+            self._kernel.admission.admit_visitor(request.scope)
             return await handler(request)
 
         return limited

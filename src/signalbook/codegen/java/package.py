@@ -58,7 +58,7 @@ def _generate(given: GeneratorInput) -> Generated:
 def _check(types: PayloadTypes) -> None:
     """Raise ``Inexpressible`` for what Jackson has no annotation for."""
     if any(not member.name for record in types.table.records.values() for member in record.members):
-        raise Inexpressible("its schema has a member without a name, which Jackson cannot be told")
+        raise Inexpressible("its schema has a member without a name, for which Jackson has no annotation")
 
 
 def _files(given: GeneratorInput, found: Standalone, package: str) -> Iterator[GeneratedFile]:

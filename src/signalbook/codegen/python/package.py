@@ -163,7 +163,7 @@ def _argument(param: Param) -> str:
 
 
 def _shipped(snapshot: Snapshot, definitions: list[CompiledDefinition]) -> Snapshot:
-    """The definitions that the package has with it, and no more than they need, as far as that is easily told."""
+    """The definitions that the package has with it, and no more than they need, as far as that is easily seen."""
     selected = tuple(each.xid for each in definitions)
     messages = {each.xid: _without_base(each) for each in definitions}
     resources = {each.schema_use.resource for each in definitions}

@@ -348,14 +348,14 @@ class FastPath:
     def process(self, batch: EventBatch) -> Iterator[Result]:
         """What lands of a batch, what is rejected, and then what is left over of it."""
         left = self._attribute_checks.doubtful(batch)
-        strangers = self._strangers(batch, left)
+        unmatched = self._unmatched_events(batch, left)
         refused: _Routed = []
         for checks, routed in self._by_checks(batch, left).items():
             matched, contexts = _matched(batch, checks, routed, left)
             yield from landed(batch, matched, contexts, left)
             refused += [(route, events[left[events]]) for route, events in matched]
-        left[strangers] = False
-        yield from self._unmatched(batch, strangers)
+        left[unmatched] = False
+        yield from self._unmatched(batch, unmatched)
         yield from _rejected(batch, refused, left)
         for messages, indices, _ in batch.messages(np.flatnonzero(left)):
             yield LeftOver(messages, indices)
@@ -368,22 +368,22 @@ class FastPath:
         # five thousand.
         return min(max(LEAST_BATCH, len(self._routes) * of_type), LARGEST_BATCH)
 
-    def _strangers(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> Offsets:
+    def _unmatched_events(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> Offsets:
         """Sound events of types that no definition has, if that is all there is to know of them."""
         codes, types = batch.codes("type")
         unknown = np.array([self._unknown is not None and name not in self._known for name in types], np.bool_)
         events = np.flatnonzero(unknown[codes] & ~left)
         return events[_are_json(batch.payloads(events))] if self.mode.json and len(events) else events
 
-    def _unmatched(self, batch: EventBatch, strangers: Offsets) -> Iterator[Result]:
+    def _unmatched(self, batch: EventBatch, unmatched: Offsets) -> Iterator[Result]:
         if not isinstance(self._unknown, Rejected):
-            yield Ignored(len(strangers))
+            yield Ignored(len(unmatched))
             return
         rejected = self._unknown
         verdict = RejectionVerdict(
             reason=rejected.reason, violations=rejected.violations, candidates=rejected.candidates
         )
-        for messages, indices, events in batch.messages(strangers):
+        for messages, indices, events in batch.messages(unmatched):
             yield Rejections(messages, indices, [verdict], np.zeros(len(events), np.int64))
 
     def _by_checks(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> dict[EnvelopeChecks, _Routed]:

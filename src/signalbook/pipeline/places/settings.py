@@ -123,7 +123,7 @@ class Storage:
         return {_NAMES.get(name, name): value for name, value in found.items()}, client
 
     def hadoop(self, root: str) -> dict[str, str]:
-        """What Hadoop's clients are told of the name service at ``root``, if ``namenodes`` says where those are."""
+        """What Hadoop's clients are given of the name service at ``root``, if ``namenodes`` says where those are."""
         service, namenodes = root.partition("://")[2], self.get("namenodes")
         if not namenodes or ":" in service:
             return {}

@@ -35,7 +35,7 @@ class ProtobufEvents:
     cloudevents_json: bool = False
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
-        """The file's events, and what cannot be told apart as one message."""
+        """The file's events, and what cannot be separated as one message."""
         with reading(split) as file:
             yield from _batches(split.path, file, self.tag)
 

@@ -106,7 +106,7 @@ def _schema(session: SparkSession, path: str, files: Sequence[str]) -> StructTyp
 
 
 def _arrow(schema: StructType) -> pa.Schema:
-    """The same as Arrow has it; some versions of Spark want to be told the zone of times."""
+    """The same as Arrow has it; some versions of Spark need the zone of times."""
     zoned = "timezone" in signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if zoned else to_arrow_schema(schema)
 

@@ -1,7 +1,7 @@
 """The metadata of Iceberg tables, parsed once and not copied.
 
 A commit parses the table's metadata twice and copies it twice with all columns, which for hundreds of columns takes
-longer than everything else. Metadata is told apart by the content of its file, which is read each time: what others
+longer than everything else. Metadata is identified by the content of its file, which is read each time: what others
 committed, or a file that is gone, is found as ever.
 """
 

@@ -251,7 +251,7 @@ def read_files(
 
 
 def _reaches(session: SparkSession, output: Place) -> bool:
-    """Whether Spark has what it takes to read there: HDFS it knows, where NameNodes are it is told."""
+    """Whether Spark has what it takes to read there: it knows HDFS, and is given where NameNodes are."""
     scheme = str(output).partition(":")[0]
     try:
         jvm: Any = session._jvm
