@@ -65,7 +65,7 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     assert sorted(suite.write("java", tmp_path, DOCUMENT).left_out) == [GROUP + name for name in ("broken", "xml")]
     left_out = suite.write("java", tmp_path, hard.DOCUMENT).left_out
     assert left_out == {
-        "/messagegroups/hard/messages/nameless": "its schema has a member without a name, which Jackson cannot be told"
+        "/messagegroups/hard/messages/nameless": "its schema has a member without a name, for which Jackson has no annotation"
     }
 
 
