@@ -7,7 +7,7 @@ import re
 import pytest
 
 from signalbook.codegen.base import Inexpressible
-from signalbook.codegen.standalone.patterns import portable
+from signalbook.codegen.standalone.patterns import linear, portable
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,29 @@ def test_a_dot_is_anything_but_a_line_feed() -> None:
 def test_others_are_named(pattern: str) -> None:
     with pytest.raises(Inexpressible, match=re.escape(pattern)):
         portable(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"^(?:a|b)+?$", r"(?<year>\d{4})", "(?:a{10}){100}", "(a{500})|(b{500})", r"\(?=a"]
+)
+def test_patterns_that_take_linear_time(pattern: str) -> None:
+    assert linear(pattern) == portable(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?=a)",
+        "^(?!x)",
+        "(?<=a)b",
+        "(?<!a)b",
+        r"(a)\1",
+        "a{1001}",
+        "a{0,1001}",
+        "(?:a{10}){101}",
+        "(" * 200 + ")" * 200,
+    ],
+)
+def test_patterns_that_do_not(pattern: str) -> None:
+    with pytest.raises(Inexpressible, match=re.escape(pattern[:100])):
+        linear(pattern)

@@ -51,3 +51,14 @@ def test_schemas_of_great_width_and_depth() -> None:
     assert len(rules({"properties": {f"m{n}": {"type": "string", "maxLength": n} for n in range(5000)}})) == 5001
     chain = {f"d{n}": {"properties": {"next": {"$ref": f"#/definitions/d{n + 1}"}}} for n in range(60)}
     assert len(rules({"$ref": "#/definitions/d0", "definitions": {**chain, "d60": True}}, OLD)) == 122
+
+
+def test_a_part_without_a_form_leaves_out_whatever_refers_to_it_and_nothing_else() -> None:
+    parsed = parse({"$defs": {
+        "bad": {"pattern": "(?i)a"}, "one": {"$ref": "#/$defs/bad"}, "two": {"items": {"$ref": "#/$defs/bad"}},
+        "good": {"type": "string"}}})  # fmt: skip
+    found = SchemaRules(parsed.document)
+    for name in ("one", "two"):
+        with pytest.raises(Inexpressible, match="pattern"):
+            found.at(f"{parsed.uri}#/$defs/{name}")
+    assert found.rules[found.at(f"{parsed.uri}#/$defs/good")] == {"type": ["string"]}

@@ -9,6 +9,7 @@ from typing import Final
 from signalbook.codegen.base import GeneratorInput, Inexpressible
 from signalbook.codegen.datatypes import DataType
 from signalbook.codegen.payloadtypes import PayloadTypes, payload_types
+from signalbook.codegen.standalone.patterns import portable
 from signalbook.codegen.standalone.rules import SchemaRules
 from signalbook.codegen.standalone.wire import WireNodes
 from signalbook.formats.avro.format import AvroSchema
@@ -84,10 +85,14 @@ def _schema(table: SchemaTable) -> JSONObject:
     return {"format": table.format, "wire": table.nodes}
 
 
-def standalone(given: GeneratorInput, check: Callable[[PayloadTypes], None] = lambda _: None) -> Standalone:
+def standalone(
+    given: GeneratorInput,
+    check: Callable[[PayloadTypes], None] = lambda _: None,
+    pattern: Callable[[str], str] = portable,
+) -> Standalone:
     """The messages of the input, and those that such code has no form for.
 
-    ``check`` raises ``Inexpressible`` for types that the language has no form for.
+    ``check`` raises ``Inexpressible`` for types that the language has no form for, ``pattern`` for patterns.
     """
     given.progress("reading the types of payloads")
     documents, left_out = payload_types(given)
@@ -100,14 +105,17 @@ def standalone(given: GeneratorInput, check: Callable[[PayloadTypes], None] = la
         try:
             if types is not None:
                 check(types)
-            messages[xid] = _message(definition, types, schemas)
+            messages[xid] = _message(definition, types, schemas, pattern)
         except (Inexpressible, RecursionError) as error:
             left_out[xid] = str(error) or "its schema is nested too deep"
     return Standalone(messages=messages, schemas=schemas, left_out=left_out)
 
 
 def _message(
-    definition: CompiledDefinition, types: PayloadTypes | None, schemas: dict[str, SchemaTable]
+    definition: CompiledDefinition,
+    types: PayloadTypes | None,
+    schemas: dict[str, SchemaTable],
+    pattern: Callable[[str], str],
 ) -> StandaloneMessage:
     """Raises ``Inexpressible``."""
     inputs = tuple(each for each in required_inputs(definition) if each.source == "template" or each.required)
@@ -129,7 +137,7 @@ def _message(
     if isinstance(uri, str) and is_uri(uri):
         table["dataschema"] = uri
     if definition.schema_use.schema is not None:
-        table["root"] = _root(definition, types, schemas, content_type)
+        table["root"] = _root(definition, types, schemas, content_type, pattern)
     return StandaloneMessage(
         definition=definition,
         inputs=inputs,
@@ -140,7 +148,11 @@ def _message(
 
 
 def _root(
-    definition: CompiledDefinition, types: PayloadTypes | None, schemas: dict[str, SchemaTable], content_type: str
+    definition: CompiledDefinition,
+    types: PayloadTypes | None,
+    schemas: dict[str, SchemaTable],
+    content_type: str,
+    pattern: Callable[[str], str],
 ) -> int:
     """The place of the payload's type in the table of its document."""
     schema = definition.schema_use.schema
@@ -149,7 +161,7 @@ def _root(
     if content_type and is_json(content_type) != isinstance(schema, JsonSchema):
         raise Inexpressible(f"its payload is {content_type}, and this target does not write {schema.format} as that")
     if isinstance(schema, JsonSchema):
-        rules = schemas.get(types.name) or SchemaRules(schema.document)
+        rules = schemas.get(types.name) or SchemaRules(schema.document, pattern)
         assert isinstance(rules, SchemaRules)
         schemas[types.name] = rules
         return rules.at(schema.uri)

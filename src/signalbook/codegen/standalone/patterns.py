@@ -39,6 +39,9 @@ _SPACES: Final = {
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 _LONGEST: Final = 100
 _REPEATABLE: Final = frozenset({"class", "dot", "one"})
+_LOOK_AROUND: Final = frozenset({"(?=", "(?!", "(?<=", "(?<!"})
+_MOST_REPEATED: Final = 1000
+_DEEPEST: Final = 200
 
 
 @lru_cache(maxsize=1 << 12)
@@ -54,12 +57,43 @@ def portable(pattern: str) -> str:
             or (kind == "repeated" and not _is_repeatable(before, pattern[place - 1]))
             or (kind == "class" and _NO_RANGE.search(token[0]))
         ):
-            shown = pattern if len(pattern) <= _LONGEST else f"{pattern[:_LONGEST]}…"
-            raise Inexpressible(f"its schema has a pattern that is another, or none, in other languages: {shown}")
+            raise Inexpressible(
+                f"its schema has a pattern that is another, or none, in other languages: {_shown(pattern)}"
+            )
         # Others end a line at more than a line feed.
         made.append(_ANY if kind == "dot" else _with_spaces(token[0], "{}" if kind == "class" else "[{}]"))
         place, before = token.end(), kind
     return "".join(made)
+
+
+def linear(pattern: str) -> str:
+    """``pattern`` for engines that take linear time and never go back (RE2, those of Go and Rust).
+
+    Raises ``Inexpressible`` also for what these do not have: look-around, references to groups, and parts that are
+    repeated more than a thousand times, those inside of others multiplied.
+    """
+    made = portable(pattern)
+    last, groups = 1, [1]  # how often the last part is repeated at most, and of each open group the part with most
+    for token in _TOKEN.finditer(pattern):
+        text = token[0]
+        if text in _LOOK_AROUND or re.fullmatch(r"\\[1-9]", text):
+            raise Inexpressible(f"its schema has a pattern with look-around or a back-reference: {_shown(pattern)}")
+        if token.lastgroup == "open":
+            groups.append(1)
+        elif text == ")" and len(groups) > 1:
+            last = groups.pop()
+        elif token.lastgroup == "repeated":
+            last *= max([1, *map(int, re.findall(r"\d+", text))])
+        else:
+            last = 1
+        groups[-1] = max(groups[-1], last)
+        if groups[-1] > _MOST_REPEATED or len(groups) > _DEEPEST:
+            raise Inexpressible(f"its schema has a pattern with too many repetitions or groups: {_shown(pattern)}")
+    return made
+
+
+def _shown(pattern: str) -> str:
+    return pattern if len(pattern) <= _LONGEST else f"{pattern[:_LONGEST]}…"
 
 
 def _is_repeatable(kind: str, last: str) -> bool:

@@ -54,10 +54,15 @@ Place = tuple[JSON, str]
 
 
 class SchemaRules:
-    """The rules of one document, and of what it refers to; ``rules`` grows as places are asked for."""
+    """The rules of one document, and of what it refers to; ``rules`` grows as places are asked for.
 
-    def __init__(self, document: JsonSchemaDocument) -> None:
+    ``pattern`` makes a pattern that the language's engine reads, and raises ``Inexpressible`` if there is none.
+    """
+
+    def __init__(self, document: JsonSchemaDocument, pattern: Callable[[str], str] = portable) -> None:
         self.rules: list[JSON] = []
+        self._pattern = pattern
+        self._failures: dict[int, Inexpressible] = {}  # of places that have no rule
         self._year = document.dialect.year
         self._known: dict[tuple[int, str], int] = {}
         self._waiting: list[tuple[int, Place]] = []
@@ -93,7 +98,14 @@ class SchemaRules:
         while self._waiting:
             index, (node, scope) = self._waiting.pop()
             assert isinstance(node, dict)
-            self.rules[index] = self._rule(node, scope)
+            try:
+                self.rules[index] = self._rule(node, scope)
+            except Inexpressible as error:
+                self._failures[index] = error
+        # Others of the document may refer to the same place, or have nothing to do with it.
+        for index in _reachable(self.rules, place, set()) if self._failures else ():
+            if index in self._failures:
+                raise self._failures[index]
         self._check_cycles(place)
         return place
 
@@ -145,7 +157,7 @@ class SchemaRules:
         made: JSONObject = {name: node[name] for name in _SAME if name in node}
         made |= {ours: node[name] for name, ours in _CALLED.items() if node.get(name) not in (None, False)}
         if "pattern" in node:
-            made["pattern"] = portable(node["pattern"])
+            made["pattern"] = self._pattern(node["pattern"])
         if "type" in node:
             made["type"] = node["type"] if isinstance(node["type"], list) else [node["type"]]
         made |= _bounds(node)
@@ -200,7 +212,9 @@ class SchemaRules:
         if "properties" in node:
             made["properties"] = {name: sub(each) for name, each in node["properties"].items()}
         if "patternProperties" in node:
-            made["patterns"] = [[portable(pattern), sub(each)] for pattern, each in node["patternProperties"].items()]
+            made["patterns"] = [
+                [self._pattern(pattern), sub(each)] for pattern, each in node["patternProperties"].items()
+            ]
         both = node.get("dependencies", {}) if self._year < _YEAR_REF_BESIDE else {}
         requires = {**{n: v for n, v in both.items() if isinstance(v, list)}, **self._new(node, "dependentRequired")}
         dependents = {**{n: v for n, v in both.items() if not isinstance(v, list)},
