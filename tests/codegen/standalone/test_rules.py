@@ -60,5 +60,5 @@ def test_a_part_without_a_form_leaves_out_whatever_refers_to_it_and_nothing_else
     found = SchemaRules(parsed.document)
     for name in ("one", "two"):
         with pytest.raises(Inexpressible, match="pattern"):
-            found.at(f"{parsed.uri}#/$defs/{name}")
-    assert found.rules[found.at(f"{parsed.uri}#/$defs/good")] == {"type": ["string"]}
+            found.at(f"{parsed.uri}/$defs/{name}")
+    assert found.rules[found.at(f"{parsed.uri}/$defs/good")] == {"type": ["string"]}
