@@ -102,10 +102,18 @@ class Measuring:
             yield self._ratio(name, self._in_turns(work), "iceberg", "parquet", 0.75)
 
     def definitions(self) -> Iterator[Bar]:
-        """Many definitions to few."""
+        """Many definitions to few: those of an earlier batch, and one of them another, so that all are read anew."""
         bench = self.bench
-        found = self._in_turns({"few": bench.pipeline, "many": lambda: bench.pipeline(definitions=MANY)})
+        many = partial(bench.pipeline, definitions=MANY)
+
+        def changed() -> None:
+            bench.change(MANY)
+            many()
+
+        many()
+        found = self._in_turns({"many": many, "few": bench.pipeline, "changed": changed})
         yield self._ratio(f"{MANY:,} definitions : 50", found, "many", "few", 0.9)
+        yield self._ratio(f"{MANY:,} definitions, one of them changed : 50", found, "changed", "few", 0.9)
 
     def rejected(self) -> Iterator[Bar]:
         """Events that all break a rule to events that land."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 import shutil
 import statistics
 import tempfile
@@ -22,7 +23,7 @@ from typing import Any
 
 from benchmarks.pipeline import github, peers, records
 from benchmarks.pipeline.processes import Rounds, peak_memory
-from benchmarks.pipeline.traffic import catalogue, write_events
+from benchmarks.pipeline.traffic import catalogue, event_type, write_events
 from pyspark.sql import SparkSession
 
 from signalbook.pipeline import Job, run
@@ -91,6 +92,12 @@ class Bench:
         )
         report = run(job)
         assert (report.landed if landing else report.tally.dead_lettered) == report.tally.read > 0, report
+
+    def change(self, definitions: int) -> None:
+        """Have one of so many definitions say something else than in the batch before."""
+        path, first = self.definitions[definitions], event_type(0)
+        text = re.sub(f'"title": "{first}[^"]*"', f'"title": "{first} of {self.batches}"', path.read_text(), count=1)
+        path.write_text(text)
 
     def spark_own(self) -> None:
         """``from_json``, native rules, ``partitionBy``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -319,8 +319,9 @@ def inspect(document: bytes, format: str) -> list[Finding]:
 def _load_closed(document: bytes, format: str) -> JsonSchemaDocument | None:
     root, dialect, warnings = _read(document, format)
     if _is_plain(document):
-        _check_weight(regexes.heavy([root]) if b"attern" in document else [])
-        return _build(root, dialect, {}, warnings, certain=_is_certain(document, root, dialect))
+        patterns = _patterns(document, root)
+        _check_weight(regexes.heavy(patterns))
+        return _build(root, dialect, {}, warnings, certain=_is_certain(document, root, dialect, patterns))
     if any(True for _ in _external(root)):
         return None
     return _weighed(root, dialect, {}, warnings)
@@ -342,14 +343,21 @@ def _is_plain(document: bytes) -> bool:
     return sum(map(document.count, (b"{", b"true", b"false"))) <= MAX_WEIGHT
 
 
-def _is_certain(document: bytes, root: JSON, dialect: SchemaDialect) -> bool:
+def _patterns(document: bytes, root: JSON) -> set[str]:
+    """The patterns of a plain document: as it has no escapes, its text tells them sooner than its parts do."""
+    if b"patternProperties" in document:
+        return regexes.patterns([root])
+    return {pattern.decode() for pattern in _PATTERN.findall(document)}
+
+
+def _is_certain(document: bytes, root: JSON, dialect: SchemaDialect, patterns: Iterable[str]) -> bool:
     """Whether a plain document that its meta-schema accepts compiles beyond doubt: what is left to fail are patterns,
     and URIs that parts of it give themselves.
     """
     named = isinstance(root, dict) and ("id" in root or document.count(_KEYWORDS) > ("$schema" in root))
     if named or b"patternProperties" in document or (dialect.draft == jsonschema_rs.Draft4 and b'"id"' in document):
         return False
-    return all(_is_pattern(dialect, pattern.decode()) for pattern in _PATTERN.findall(document))
+    return all(_is_pattern(dialect, pattern) for pattern in patterns)
 
 
 @lru_cache(maxsize=1024)
@@ -365,7 +373,7 @@ def _weighed(
     root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON], warnings: tuple[Finding, ...]
 ) -> JsonSchemaDocument:
     base = base_uri(root)
-    _check_weight(overweight({base: root, **others}, base) or regexes.heavy((root, *others.values())))
+    _check_weight(overweight({base: root, **others}, base) or regexes.heavy(regexes.patterns((root, *others.values()))))
     return _build(root, dialect, others, warnings)
 
 

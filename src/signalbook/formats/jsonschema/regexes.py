@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import jsonschema_rs
@@ -48,10 +49,10 @@ OPTIONS: Final = _options(max(_SIZES))
 _BY_SIZE: Final = [(_options(size), weight) for size, weight in _SIZES.items()]
 
 
-def heavy(documents: Iterable[JSON]) -> list[Finding]:
-    """A finding if the patterns of schema documents take too long to compile."""
+def heavy(patterns: Collection[str]) -> list[Finding]:
+    """A finding if patterns take too long to compile."""
     weight = 0
-    for pattern in sorted({pattern for document in documents for pattern in _patterns(document)}):
+    for pattern in sorted(patterns):
         left = MAX_WEIGHT - weight
         own = _written(pattern)
         own += _weight(pattern) if own <= left else 0
@@ -65,8 +66,7 @@ def heavy(documents: Iterable[JSON]) -> list[Finding]:
 
 def are_slow(documents: Collection[JSON]) -> bool:
     """Whether holding a name or listed value of documents against one of their patterns may take over a second."""
-    patterns = {pattern for document in documents for pattern in _patterns(document)}
-    most = max(map(_weight, patterns), default=0)
+    most = max(map(_weight, patterns(documents)), default=0)
     return most > 0 and any(len(text) * most > _MOST for document in documents for text in _texts(document))
 
 
@@ -76,9 +76,10 @@ def is_valid(validator: jsonschema_rs.Validator, value: JSON) -> bool:
     return validator.is_valid(value)
 
 
-def _patterns(document: JSON) -> set[str]:
+def patterns(documents: Iterable[JSON]) -> set[str]:
+    """All patterns in schema documents, those that are only data in them included."""
     found: set[str] = set()
-    for node in _containers(document):
+    for node in chain.from_iterable(map(_containers, documents)):
         if isinstance(node, dict):
             if isinstance(node.get("pattern"), str):
                 found.add(node["pattern"])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -297,16 +297,16 @@ class Snapshot:
 
     @classmethod
     def _of_file(cls, path: Path, groups: Sequence[str], versions: Sequence[str]) -> Snapshot:
-        """That of one document: of the same bytes the same as in the batch before of this process."""
+        """That of one document: of the same bytes the same as in an earlier batch of this process."""
         content = read_bytes(path)
         key = str(path), digest(content), tuple(groups), tuple(versions)
-        if key in _loaded:
-            return _loaded[key]
+        known = _loaded.get(key)
+        if known is not None:
+            return known
         source = source_of(path, content)
         found = cls.of_registry(str(path), [_named(source)], groups, versions)
-        _loaded.clear()  # one, as of contracts
         if not source.files:  # of which these bytes say nothing
-            _loaded[key] = found
+            _loaded.keep(key, found, len(content))
         return found
 
     def with_subjects(self, registry: str, strategy: Strategy) -> Snapshot:
@@ -466,14 +466,14 @@ class Snapshot:
 
         A schema that is not there stops nobody else's messages: its own wait among the dead letters (domain.md K-45).
         A policy for a group or definition that is not among them is refused too: it would be without effect.
-        The same snapshot under the same policy is not checked again in the next batch of the process.
+        The same snapshot under the same policy is not checked again in a later batch of the process.
         """
         key = self.fingerprint, policy
-        if key not in _checked:
-            result = self._check(policy)
-            _checked.clear()  # one, as of contracts
-            _checked[key] = result
-        outlines, left_out, doubts = _checked[key]
+        known = _checked.get(key)
+        if known is None:
+            known = self._check(policy)
+            _checked.keep(key, known, sum(map(len, self._text.values())))
+        outlines, left_out, doubts = known
         found = replace(self, outlines=outlines, left_out=left_out, doubts=(*self.doubts, *doubts))
         # What takes long to find out of thousands of definitions is the same of both.
         vars(found).update({name: getattr(self, name) for name in ("_text", "fingerprint")})
@@ -502,9 +502,43 @@ class Snapshot:
         return outlines, left_out, (*said, *doubts)
 
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Latest(Generic[_Key, _Value]):
+    """What was made or asked for last, as far as it is of ``most`` bytes together: the very last in any case.
+
+    Jobs that take turns in a process, each with definitions of its own, find theirs again.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._found: dict[_Key, tuple[_Value, int]] = {}
+
+    def get(self, key: _Key) -> _Value | None:
+        """What was kept under ``key``, if it still is."""
+        found = self._found.pop(key, None)
+        if found is None:
+            return None
+        self._found[key] = found  # the latest is at the end
+        return found[0]
+
+    def keep(self, key: _Key, value: _Value, size: int) -> None:
+        """Keep ``value``, of so many bytes, and of the others the latest that there is room for."""
+        self._found[key] = value, size
+        left = self._most
+        for each, (_, own) in reversed(list(self._found.items())):
+            left -= own
+            if left < 0 and each != key:
+                self._found.pop(each, None)
+
+
+# Bytes of definitions: in memory they are several times that.
+_KEPT: Final = 32 * 1024 * 1024
 _Checked: TypeAlias = tuple[tuple[Outline, ...], Mapping[str, LeftOut], tuple[str, ...]]
-_checked: Final[dict[tuple[str, Policy], _Checked]] = {}
-_loaded: Final[dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], Snapshot]] = {}
+_checked: Final = Latest[tuple[str, Policy], _Checked](_KEPT)
+_loaded: Final = Latest[tuple[str, str, tuple[str, ...], tuple[str, ...]], Snapshot](_KEPT)
 _compiled: Final[dict[tuple[str, Policy], Contract]] = {}
 
 
