@@ -295,3 +295,31 @@ def _rule(rule: JSONObject) -> str:
     where = f" on {', '.join(rule['on'])}" if "on" in rule else ""
     description = f" ({rule['description']})" if rule.get("description") else ""
     return plain(f"rule {rule['rule']}: {', '.join(rule['who'])} {what}{where}{description}")
+
+
+def login(
+    server: Annotated[str, Argument(metavar="URL", help="The registry.")],
+    issuer: Annotated[str, Option("--issuer", metavar="URL", help="The issuer, if not the registry's.")] = "",
+    client_id: Annotated[str, Option("--client-id", metavar="ID", help="The client, if not the registry's.")] = "",
+    scope: Annotated[str, Option("--scope", metavar="TEXT", help="The scope to ask for, if not the registry's.")] = "",
+) -> None:
+    """Log in to the registry at URL with a browser, on this machine or another one.
+
+    The tokens are kept in a file that only you can read, are used by all commands for that registry, and renewed.
+    """
+    from signalbook.client.login import log_in
+
+    def show(by: str, audience: str, where: str, code: str) -> None:
+        say(f"{plain(by)} will give a token for {plain(audience or server)}.")
+        say(f"Open {plain(where)} in a browser and confirm the code {plain(code)}")
+
+    found = log_in(server, show, issuer=issuer, client=client_id, scope=scope)
+    say(f"Logged in to {plain(server)} by {plain(found)}.")
+
+
+def logout(server: Annotated[str, Argument(metavar="URL", help="The registry.")]) -> None:
+    """Forget the login for the registry at URL."""
+    from signalbook.client.login import log_out
+
+    if not log_out(server):
+        raise SignalbookError(f"there is no login for {server}")

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import gc
-import inspect
 import os
 import sys
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from typer import Argument, Option
+from typer import Option
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from signalbook import __version__, settings
-from signalbook.cli import (
-    access,
-    audit,
-    backup,
-    check,
-    conform,
-    doctor,
-    export,
-    generate,
-    get,
-    impact,
-    importing,
-    message,
-    migrate,
-    pipeline,
-    register,
-    replicate,
-    search,
-    site,
-    subscriptions,
-    tokens,
-)
-from signalbook.cli.console import CommandGroup, fail, plain, say
+from signalbook import __version__
+from signalbook.cli.console import CommandGroup, fail
 from signalbook.cli.credentials import TokenOption
 from signalbook.errors import SignalbookError
 from signalbook.plugins import install
@@ -46,8 +25,74 @@ _MISUSED: Final = 2
 # Typer exports but one of its usage errors; the others share this base.
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
+_COMMANDS: Final = {
+    "serve": "serve:run",
+    "import": "importing:run",
+    "register": "register:run",
+    "export": "export:run",
+    "get": "get:run",
+    "generate": "generate:run",
+    "site": "site:run",
+    "search": "search:run",
+    "impact": "impact:run",
+    "replicate": "replicate:run",
+    "backup": "backup:back_up",
+    "restore": "backup:restore",
+    "doctor": "doctor:run",
+    "migrate": "migrate:run",
+    "audit": "audit:run",
+    "subscribe": "subscriptions:subscribe",
+    "subscriptions": "subscriptions:app",
+    "token": "tokens:app",
+    "access": "access:app",
+    "whoami": "access:whoami",
+    "check": "check:run",
+    "message": "message:app",
+    "conform": "conform:run",
+    "pipeline": "pipeline:app",
+    "login": "access:login",
+    "logout": "access:logout",
+    "demo": "app:demo",
+}
+"""Where each command is, in the order in which help shows them: a module here, and its function or group."""
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by their names, each imported when it is asked for: all together take longer than most of them."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, _, attribute = _COMMANDS[name].partition(":")
+        found = getattr(import_module(f"signalbook.cli.{module}"), attribute)
+        if not isinstance(found, CommandGroup):
+            group = CommandGroup(add_completion=False)
+            group.command(name)(found)
+            return get_command(group)
+        command = get_command(found)
+        command.name = name
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _Signalbook(TyperGroup):
+    """``signalbook`` itself, with the commands above."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Commands()  # type: ignore[assignment] # Typer adds none to it
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """The names, without the commands."""
+        return list(_COMMANDS)
+
+
 app: Final = CommandGroup(
     name="signalbook",
+    cls=_Signalbook,
     help="One registry for message definitions, payload schemas and endpoints, and a Spark pipeline that holds live "
     "event streams to it.",
     pretty_exceptions_enable=False,
@@ -77,106 +122,6 @@ def _common(
     """Options before the command."""
 
 
-def serve(**given: Any) -> None:
-    """Run the registry server.
-
-    Every option is also a variable in the environment (--base-url: SIGNALBOOK_BASE_URL) and a line in signalbook.toml
-    (base_url = "...").
-    """
-    # Nothing that is imported becomes garbage: to look through all of it again and again takes a quarter of the start.
-    gc.disable()
-    from signalbook.server import run
-
-    config: Path | None = given.pop("config", None)
-    run(settings.load(given, environ=os.environ, config=config))
-
-
-def _serve_parameters() -> list[inspect.Parameter]:
-    table = [
-        _parameter(row.name, settings.option_for(row.name), type(row.default), _setting_help(row.name, row.default))
-        for row in fields(settings.Settings)
-    ]
-    text = f"Configuration file. Default: {settings.CONFIG_FILE}, if it is there."
-    return [*table, _parameter("config", "--config", Path, text)]
-
-
-def _setting_help(name: str, default: Any) -> str:
-    text = settings.help_for(name)
-    if isinstance(default, tuple):
-        listed = f" Default: {','.join(default)}." if default else ""
-        return f"{text}{listed} May be given again."
-    return text if default == "" else f"{text} Default: {default}."
-
-
-def _parameter(name: str, flag: str, type: type, text: str) -> inspect.Parameter:
-    option = Option(flag, help=text)
-    kind = list[str] if type is tuple else type
-    annotation = Annotated[kind | None, option]  # type: ignore[valid-type] # made at run time, out of the table
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-# What the command line reads instead of ``**given``.
-serve.__signature__ = inspect.Signature(_serve_parameters())  # type: ignore[attr-defined]
-serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _serve_parameters()}
-
-
-app.command("serve")(serve)
-app.command("import")(importing.run)
-app.command("register")(register.run)
-app.command("export")(export.run)
-app.command("get")(get.run)
-app.command("generate")(generate.run)
-app.command("site")(site.run)
-app.command("search")(search.run)
-app.command("impact")(impact.run)
-app.command("replicate")(replicate.run)
-app.command("backup")(backup.back_up)
-app.command("restore")(backup.restore)
-app.command("doctor")(doctor.run)
-app.command("migrate")(migrate.run)
-app.command("audit")(audit.run)
-app.command("subscribe")(subscriptions.subscribe)
-app.add_typer(subscriptions.app, name="subscriptions")
-app.add_typer(tokens.app, name="token")
-app.add_typer(access.app, name="access")
-app.command("whoami")(access.whoami)
-app.command("check")(check.run)
-app.add_typer(message.app, name="message")
-app.command("conform")(conform.run)
-app.add_typer(pipeline.app, name="pipeline")
-
-
-@app.command("login")
-def login(
-    server: Annotated[str, Argument(metavar="URL", help="The registry.")],
-    issuer: Annotated[str, Option("--issuer", metavar="URL", help="The issuer, if not the registry's.")] = "",
-    client_id: Annotated[str, Option("--client-id", metavar="ID", help="The client, if not the registry's.")] = "",
-    scope: Annotated[str, Option("--scope", metavar="TEXT", help="The scope to ask for, if not the registry's.")] = "",
-) -> None:
-    """Log in to the registry at URL with a browser, on this machine or another one.
-
-    The tokens are kept in a file that only you can read, are used by all commands for that registry, and renewed.
-    """
-    from signalbook.client.login import log_in
-
-    def show(by: str, audience: str, where: str, code: str) -> None:
-        say(f"{plain(by)} will give a token for {plain(audience or server)}.")
-        say(f"Open {plain(where)} in a browser and confirm the code {plain(code)}")
-
-    found = log_in(server, show, issuer=issuer, client=client_id, scope=scope)
-    say(f"Logged in to {plain(server)} by {plain(found)}.")
-
-
-@app.command("logout")
-def logout(server: Annotated[str, Argument(metavar="URL", help="The registry.")]) -> None:
-    """Forget the login for the registry at URL."""
-    from signalbook.client.login import log_out
-
-    if not log_out(server):
-        raise SignalbookError(f"there is no login for {server}")
-
-
-@app.command("demo")
 def demo(
     folder: Annotated[Path, Option("--folder", metavar="DIR", help="Where everything goes.")] = Path("signalbook-demo"),
     count: Annotated[int, Option("--count", min=1000, help="Deliveries to replay.")] = 200_000,

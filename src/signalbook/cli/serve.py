@@ -1,0 +1,57 @@
+"""``signalbook serve``: its options are the table of settings."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
+
+from signalbook import settings
+
+
+def run(**given: Any) -> None:
+    """Run the registry server.
+
+    Every option is also a variable in the environment (--base-url: SIGNALBOOK_BASE_URL) and a line in signalbook.toml
+    (base_url = "...").
+    """
+    # Nothing that is imported becomes garbage: to look through all of it again and again takes a quarter of the start.
+    gc.disable()
+    from signalbook import server
+
+    config: Path | None = given.pop("config", None)
+    server.run(settings.load(given, environ=os.environ, config=config))
+
+
+def _serve_parameters() -> list[inspect.Parameter]:
+    table = [
+        _parameter(row.name, settings.option_for(row.name), type(row.default), _setting_help(row.name, row.default))
+        for row in fields(settings.Settings)
+    ]
+    text = f"Configuration file. Default: {settings.CONFIG_FILE}, if it is there."
+    return [*table, _parameter("config", "--config", Path, text)]
+
+
+def _setting_help(name: str, default: Any) -> str:
+    text = settings.help_for(name)
+    if isinstance(default, tuple):
+        listed = f" Default: {','.join(default)}." if default else ""
+        return f"{text}{listed} May be given again."
+    return text if default == "" else f"{text} Default: {default}."
+
+
+def _parameter(name: str, flag: str, type: type, text: str) -> inspect.Parameter:
+    option = Option(flag, help=text)
+    kind = list[str] if type is tuple else type
+    annotation = Annotated[kind | None, option]  # type: ignore[valid-type] # made at run time, out of the table
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+# What the command line reads instead of ``**given``.
+run.__signature__ = inspect.Signature(_serve_parameters())  # type: ignore[attr-defined]
+run.__annotations__ = {parameter.name: parameter.annotation for parameter in _serve_parameters()}
