@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -112,12 +113,19 @@ class Document:
         return list(self.root.iter(tag))
 
     def words(self, tag: str = "body") -> str:
-        """What there is to read in the first element of a name, spaces apart from each other."""
-        return " ".join(" ".join(self.all(tag)[0].itertext()).split())
+        """What there is to read in the first element of a name, spaces apart from each other, but for explanations."""
+        return " ".join(" ".join(_read(self.all(tag)[0])).split())
 
     def links(self) -> dict[str, str]:
         """Where links lead, by their texts; of several with one text the first."""
         return {"".join(each.itertext()).strip(): each.get("href", "") for each in reversed(self.all("a"))}
+
+
+def _read(element: Element) -> Iterator[str]:
+    yield element.text or ""
+    for child in element:
+        yield from () if child.get("class") == "meaning" else _read(child)
+        yield child.tail or ""
 
 
 def parse(text: str) -> Element:

@@ -40,6 +40,7 @@ from signalbook.api.kernel.routing import Endpoint, EntityAPI, Handler, Kernel, 
 from signalbook.api.kernel.streaming import unkept
 from signalbook.api.ui.assets import PATH as STATIC
 from signalbook.api.ui.assets import assets
+from signalbook.api.ui.explanations import ATTRIBUTES, REASONS, RULES, WORDS
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.settings import Settings
@@ -183,6 +184,7 @@ class Pages:
             "policy": self.policy,
             "undated": self.undated or None,
             "integrity": {name: asset.integrity for name, asset in assets().items()},
+            "explanations": {"reasons": REASONS, "rules": RULES, "words": WORDS, "attributes": ATTRIBUTES},
         }
         return made
 

@@ -80,7 +80,7 @@ class DefinitionLine:
     landed: str
     rejected: str
     share: str
-    reasons: str
+    reasons: tuple[tuple[str, str], ...]
     well: bool
 
 
@@ -342,7 +342,7 @@ def _definitions(reports: Sequence[BatchReport]) -> list[DefinitionLine]:
             landed=number(landed[xid]),
             rejected=number(rejected[xid]),
             share=_share(rejected[xid], landed[xid] + rejected[xid]),
-            reasons=", ".join(f"{reason[:60]} {number(count)}" for reason, count in reasons[xid].most_common(3)),
+            reasons=tuple((reason[:_TEXT], number(count)) for reason, count in reasons[xid].most_common(3)),
             well=rejected[xid] == 0,
         )
         for xid in order
