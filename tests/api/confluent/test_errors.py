@@ -154,7 +154,7 @@ def test_a_store_that_fails(store_url: str, serve: Serve) -> None:
 
 def test_a_store_that_others_hold(store_url: str, serve: Serve) -> None:
     """50002; what is known can be read, and registered again."""
-    store, other = open_store(store_url, timeout=0.2), open_store(store_url)
+    store, other = open_store(store_url, timeout=1), open_store(store_url)
     api = Api(serve(store, model="default"))
     made = api.register("s")
     with other.write():

@@ -86,7 +86,8 @@ def _without_others(schema: JSON) -> JSON:
 
 def text_of(version: SchemaVersion, subjects: Subjects) -> SchemaText:
     """A version, to be compared."""
-    resolve = subjects.resolver(stored_references(version.attributes), version.subject.context)
+    references = stored_references(version.attributes)
+    resolve = subjects.resolver(references, version.subject.context) if references else None
     return SchemaText(document=version.text.encode("utf-8"), format=version.format, resolve=resolve)
 
 

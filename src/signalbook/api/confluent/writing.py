@@ -81,7 +81,8 @@ class RegistrationCandidate:
     attributes: JSONObject
     content: str
     known: SchemaVersion | None
-    resolve: Resolve
+    resolve: Resolve | None
+    """Without references None: formats keep what they read of documents that need no other."""
 
     @property
     def text(self) -> SchemaText:
@@ -126,7 +127,7 @@ def candidate(
         attributes=attributes,
         content=content,
         known=subjects.with_content(subject, content, body.document, deleted=deleted),
-        resolve=resolve,
+        resolve=resolve if body.references else None,
     )
 
 
