@@ -261,7 +261,7 @@ def names_of(found: Generated, name: Callable[[str], str]) -> dict[str, str]:
     return {
         file.xids[0]: name(file.path)
         for file in found.files
-        if len(file.xids) == 1 and "/payloads/" not in f"/{file.path}" and not file.path.endswith("/index.ts")
+        if len(file.xids) == 1 and "/payloads/" not in f"/{file.path.lower()}" and not file.path.endswith("/index.ts")
     }
 
 
