@@ -13,6 +13,7 @@ from signalbook.brokers.amqp.messages import (
     DescribedValue,
     Symbol,
     Ulong,
+    body_bytes,
     encode,
     sections,
     split_body,
@@ -91,3 +92,23 @@ def test_what_is_around_a_body_is_kept_as_it_was() -> None:
 def test_what_is_no_section_around_a_body(data: bytes) -> None:
     with pytest.raises(AMQPError):
         sections(data)
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (None, b""),
+        (b"", b""),
+        (b"\0", b"\0"),
+        ("text", b"text"),
+        ([1], encode([1])),
+        ({"a": True}, encode({"a": True})),
+    ],
+)
+def test_every_body_is_bytes(body: Any, wanted: bytes) -> None:
+    assert body_bytes(body) == wanted
+
+
+def test_a_body_of_no_type_of_amqp() -> None:
+    with pytest.raises(AMQPError):
+        body_bytes(object())

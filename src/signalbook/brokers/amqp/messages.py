@@ -390,6 +390,16 @@ def sections(around: bytes) -> dict[str, dict[Any, Any]]:
     return found
 
 
+def body_bytes(body: Any) -> bytes:
+    """A body as bytes: of data sections those, of a text its encoding, of other values that of AMQP.
+
+    Raises ``AMQPError`` for what has none.
+    """
+    if body is None or isinstance(body, bytes):
+        return body or b""
+    return body.encode() if isinstance(body, str) else encode(body)
+
+
 def trimmed(fields: list[Any]) -> list[Any]:
     """A list without the nulls at its end, which mean the same."""
     while fields and fields[-1] is None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from signalbook.brokers.amqp.connection import AMQPDelivery, AMQPReceiver
-from signalbook.brokers.amqp.messages import AMQPError, DescribedValue, Timestamp, encode, sections, split_body
+from signalbook.brokers.amqp.messages import AMQPError, DescribedValue, Timestamp, body_bytes, sections, split_body
 from signalbook.brokers.connection import BrokerTimeout
 from signalbook.messages import Message
 from signalbook.messages.bindings.amqp import message
@@ -119,7 +119,7 @@ def _spooled(content: bytes) -> SpooledMessage:
     now = time.time_ns() // 1000
     try:
         around, body = split_body(content)
-        value = _bytes(body)
+        value = body_bytes(body)
         found = _message(around, value)
         named = arrays.encoded_headers(arrays.message_headers(found))
     except AMQPError:
@@ -130,13 +130,6 @@ def _spooled(content: bytes) -> SpooledMessage:
 def _message(around: bytes, value: bytes, received_at: datetime | None = None, reference: str = "") -> Message:
     known = {name: _plain(fields) for name, fields in sections(around).items()}
     return message(value, known, received_at=received_at, reference=reference)
-
-
-def _bytes(body: Any) -> bytes:
-    """A body as bytes: of data sections those, of a text its encoding, of other values that of AMQP."""
-    if body is None or isinstance(body, bytes):
-        return body or b""
-    return body.encode() if isinstance(body, str) else encode(body)
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,183 @@
+"""Generated messages to and from AMQP 1.0, by the senders and receivers of Qpid Proton that a program has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Protocol
+
+from signalbook.brokers.amqp.messages import body_bytes
+from signalbook.codegen.runtime import MessageHandlers, OnUnexpected
+from signalbook.messages import Message, Outbound, bind
+from signalbook.messages.bindings.amqp import message as amqp_message
+from signalbook.values import JSON
+
+# Our names as attributes of ``proton.Message``.
+_PROPERTIES: Final = {
+    "message-id": "id",
+    "user-id": "user_id",
+    "to": "address",
+    "subject": "subject",
+    "reply-to": "reply_to",
+    "correlation-id": "correlation_id",
+    "content-type": "content_type",
+    "content-encoding": "content_encoding",
+    "absolute-expiry-time": "expiry_time",
+    "creation-time": "creation_time",
+    "group-id": "group_id",
+    "group-sequence": "group_sequence",
+    "reply-to-group-id": "reply_to_group_id",
+}
+_HEADER: Final = {
+    "durable": "durable",
+    "priority": "priority",
+    "ttl": "ttl",
+    "first-acquirer": "first_acquirer",
+    "delivery-count": "delivery_count",
+}
+_MAPS: Final = {
+    "application-properties": "properties",
+    "message-annotations": "annotations",
+    "delivery-annotations": "instructions",
+}
+_IDS: Final = ("message-id", "correlation-id")
+"""The fields of which Proton has no default: their 0 and their empty text were sent."""
+_SYMBOLS: Final = ("content-type", "content-encoding")
+_SECONDS: Final = ("absolute-expiry-time", "creation-time")
+_KINDS: Final[tuple[type[Any], ...]] = (bool, int, float, str, bytes)
+_PRIORITY: Final = 4
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ProtonSender(Protocol):
+    """What is needed of ``proton.Sender``, or of ``proton.utils.BlockingSender``."""
+
+    def send(self, msg: Any, *args: Any, **kwargs: Any) -> Any:
+        """Send a message."""
+
+
+class TypedAmqpSender:
+    """Sends messages that were built, to the address of the link.
+
+    ``endpoint`` says what their definitions leave open.
+    """
+
+    def __init__(self, sender: ProtonSender, endpoint: Mapping[str, JSON] | None = None) -> None:
+        self._sender = sender
+        self._endpoint = endpoint or {"protocol": "AMQP/1.0"}
+
+    def send(self, outbound: Outbound, context: Mapping[str, str] | None = None) -> Any:
+        """The delivery, as the sender answers it. Raises ``OutboundError``, and what Proton raises.
+
+        ``context`` is for placeholders of the endpoint that the message does not have.
+        """
+        return self._sender.send(_made(bind(outbound, self._endpoint, context)))
+
+
+class TypedAmqpReceiver:
+    """Calls handlers with each ``proton.Message`` that it is called with.
+
+    What is of no definition goes to ``on_unexpected``; without that it is raised.
+    """
+
+    def __init__(self, handlers: MessageHandlers, on_unexpected: OnUnexpected | None = None) -> None:
+        self._handlers = handlers
+        self._on_unexpected = on_unexpected
+
+    def __call__(self, found: Any) -> None:
+        """Take a message. Raises ``UnexpectedMessage``, and what handlers raise."""
+        self._handlers.receive(received(found), self._on_unexpected)
+
+
+def received(found: Any) -> Message:
+    """A ``proton.Message`` as ``parse`` takes it.
+
+    Proton does not tell a field that was not sent from one that has its default: such are absent.
+    """
+    header = {ours: getattr(found, theirs) for ours, theirs in _HEADER.items()}
+    if header["priority"] == _PRIORITY:
+        del header["priority"]
+    if header["ttl"]:
+        header["ttl"] = round(header["ttl"] * 1000)  # milliseconds (part 3, 3.2.1)
+    properties = {ours: _property(ours, getattr(found, theirs)) for ours, theirs in _PROPERTIES.items()}
+    sections = {"header": header, "properties": properties}
+    present: dict[str, Any] = {
+        name: {key: value for key, value in fields.items() if value or (value is not None and key in _IDS)}
+        for name, fields in sections.items()
+    }
+    for ours, theirs in _MAPS.items():
+        present[ours] = {str(key): _plain(value) for key, value in (getattr(found, theirs) or {}).items()}
+    return amqp_message(body_bytes(_plain(found.body)), {name: fields for name, fields in present.items() if fields})
+
+
+def _made(message: Message) -> Any:
+    # The client is the program's: only who sends needs it.
+    import proton
+
+    made: Any = proton.Message(body=message.body or b"", inferred=True)
+    for section, names in (("header", _HEADER), ("properties", _PROPERTIES)):
+        for ours, theirs in names.items():
+            value = message.sections.get(section, {}).get(ours)
+            if value is not None:
+                setattr(made, theirs, _field(ours, value))
+    for ours, theirs in _MAPS.items():
+        fields = {_key(ours, name, proton): _typed(value, proton) for name, value in _fields(message, ours)}
+        if fields:
+            setattr(made, theirs, fields)
+    return made
+
+
+def _fields(message: Message, section: str) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in message.sections.get(section, {}).items() if value is not None]
+
+
+def _key(section: str, name: str, proton: Any) -> Any:
+    # Annotations are by symbols, application properties by strings (part 3, 3.2.10 and 3.2.5).
+    return name if section == "application-properties" else proton.symbol(name)
+
+
+def _field(name: str, value: Any) -> Any:
+    """A field of the header or the properties as Proton takes it: times in seconds, who sends in bytes."""
+    if isinstance(value, datetime):
+        return (value - _EPOCH) / timedelta(seconds=1)
+    if name == "ttl":
+        return value / 1000
+    return value.encode() if name == "user-id" and isinstance(value, str) else value
+
+
+def _typed(value: Any, proton: Any) -> Any:
+    return (
+        proton.timestamp(round((value - _EPOCH) / timedelta(milliseconds=1))) if isinstance(value, datetime) else value
+    )
+
+
+def _property(name: str, value: Any) -> Any:
+    if name in _SECONDS:
+        return _time(round(value * 1000)) if value else None
+    if name in _SYMBOLS and value == "None":  # which Proton makes of one that is absent
+        return None
+    return _plain(value)
+
+
+def _time(milliseconds: int) -> datetime | int:
+    """The time so long after 1970; the number where Python has no such time."""
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return milliseconds
+
+
+def _plain(value: Any) -> Any:
+    """A value as Python has it, without the classes that Proton has for widths and kinds."""
+    if isinstance(value, memoryview):
+        return value.tobytes()
+    if type(value).__name__ == "timestamp":
+        return _time(int(value))
+    if type(value).__name__ == "Described":
+        return _plain(value.value)
+    if isinstance(value, dict):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    kind = next((each for each in _KINDS if isinstance(value, each)), None)
+    return value if kind is None else kind(value)
