@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from tests.brokers.program import Broker
 from tests.codegen.conftest import DOCUMENT, GROUP
+from tests.codegen.go import test_package as go
 from tests.codegen.java import test_package as java
 from tests.codegen.packages import generated, imported
 from tests.codegen.typescript import test_package as typescript
@@ -71,6 +72,11 @@ def in_java(tmp_path: Path, servers: str) -> Command:
         "java", "-cp", java.class_path(folder), "Exchange", servers, topic, what, argument]  # fmt: skip
 
 
+def in_go(tmp_path: Path, servers: str) -> Command:
+    program = go.exchange(tmp_path / "go")
+    return lambda topic, what, argument: [program, servers, topic, what, argument]
+
+
 def started(command: list[str]) -> list[Any]:
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -81,7 +87,8 @@ def started(command: list[str]) -> list[Any]:
 @pytest.mark.usefixtures("spark_session")
 def test_languages_read_each_other_and_the_pipeline_lands_it(kafka: Broker, tmp_path: Path) -> None:
     servers, topic = f"127.0.0.1:{kafka.ports['plain']}", f"exchange-{uuid4().hex[:8]}"
-    languages = {"typescript": in_typescript(tmp_path, servers), "java": in_java(tmp_path, servers)}
+    languages = {"typescript": in_typescript(tmp_path, servers), "java": in_java(tmp_path, servers),
+                 "go": in_go(tmp_path, servers)}  # fmt: skip
     for name, command in languages.items():
         assert started(command(topic, "produce", name)) == []
     count = 2 * (len(languages) + 1)

@@ -52,7 +52,9 @@ def _group_file(group: str) -> str:
     return escape(name if kind == "messagegroups" else f"{kind}.{name}")
 
 
-def unique(things: Iterable[str], name: Callable[[str], str], taken: Iterable[str] = ()) -> dict[str, str]:
+def unique(
+    things: Iterable[str], name: Callable[[str], str], taken: Iterable[str] = (), before_number: str = "_"
+) -> dict[str, str]:
     """A name for each thing, in the order of ``things``: those that collide get a number, whatever their case."""
     used = {each.lower() for each in taken}
     found: dict[str, str] = {}
@@ -61,7 +63,7 @@ def unique(things: Iterable[str], name: Callable[[str], str], taken: Iterable[st
         number = 1
         while made.lower() in used:
             number += 1
-            made = f"{stem}_{number}"
+            made = f"{stem}{before_number}{number}"
         used.add(made.lower())
         found[thing] = made
     return found

@@ -1,0 +1,1 @@
+"""Go made of definitions."""

@@ -1,0 +1,352 @@
+"""Records as Go: structs with tags, written as gofmt writes them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from textwrap import wrap
+from typing import Final
+
+from signalbook.codegen.base import printable
+from signalbook.codegen.datatypes import (
+    ANY,
+    NULL,
+    ClosedSet,
+    DataRecord,
+    DataType,
+    ListType,
+    MapType,
+    PlainType,
+    RecordMember,
+    RecordRef,
+    RecordTable,
+    UnionType,
+    nullable,
+    union,
+)
+from signalbook.codegen.naming import unique, words
+
+WIDTH: Final = 120
+_PLAIN: Final = {
+    "any": "any", "null": "any", "boolean": "bool", "integer": "int64", "number": "float64", "text": "string",
+    "bytes": "[]byte", "decimal": "string", "timestamp": "string", "date": "string", "time": "string",
+}  # fmt: skip
+KEYWORDS: Final = frozenset(
+    {
+        *("break", "case", "chan", "const", "continue", "default", "defer", "else", "fallthrough", "for", "func", "go"),
+        *("goto", "if", "import", "interface", "map", "package", "range", "return", "select", "struct", "switch"),
+        *("type", "var"),
+    }
+)
+# As golint has them, and those who read Go expect them.
+_INITIALISMS: Final = frozenset(
+    {
+        *(
+            "ACL",
+            "API",
+            "ASCII",
+            "CPU",
+            "CSS",
+            "DNS",
+            "EOF",
+            "GUID",
+            "HTML",
+            "HTTP",
+            "HTTPS",
+            "ID",
+            "IP",
+            "JSON",
+            "RAM",
+        ),
+        *("RPC", "SHA", "SLA", "SMTP", "SQL", "SSH", "TCP", "TLS", "TTL", "UDP", "UI", "UID", "URI", "URL", "UTF8"),
+        *("UUID", "VM", "XML", "XSRF", "XSS"),
+    }
+)
+_EXTRA: Final = "ExtraMembers"
+# Names that encoding/json takes from a tag.
+_JSON_NAME: Final = re.compile(r"(?!-$)(?:[!#$%&()*+\-./:;<=>?@\[\]^_{|}~ ]|[^\W_])+")
+_SIMPLE: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "\\": r"\\"}
+_LARGEST: Final = 2**63
+
+
+def exported(text: str, fallback: str = "Value") -> str:
+    """A name that other packages see, such as ``OrderID`` of ``order_id``."""
+    made = "".join(
+        each.upper() if each.upper() in _INITIALISMS else each[:1].upper() + each[1:] for each in words(text)
+    )
+    made = made or fallback
+    return f"N{made}" if made[:1].isdigit() else made
+
+
+def unexported(text: str, fallback: str = "value") -> str:
+    """A name as a parameter has it, such as ``orderID``."""
+    parts = words(text)
+    made = "".join([*(part.lower() for part in parts[:1]), exported(" ".join(parts[1:]), "")]) if parts else fallback
+    made = f"n{made}" if made[0].isdigit() else made
+    return f"{made}_" if made in KEYWORDS else made
+
+
+Sets = Mapping[ClosedSet, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeNames:
+    """What is called how of one document.
+
+    ``records`` has the types of records by their keys, ``sets`` those of closed sets of texts by record and member, and
+    ``constants`` the values of such a type by their texts.
+    """
+
+    schema: str
+    records: Mapping[str, str]
+    sets: Mapping[tuple[str, str], Sets] = field(default_factory=dict)
+    constants: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def within(self, package: str) -> TypeNames:
+        """As another package writes them."""
+        return TypeNames(f"{package}.{self.schema}", {key: f"{package}.{name}" for key, name in self.records.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class _SetPlace:
+    """A closed set of texts in a member."""
+
+    document: str
+    record: str
+    member: str
+    kind: ClosedSet
+
+
+def type_names(documents: Mapping[str, RecordTable]) -> dict[str, TypeNames]:
+    """The names in the package that has the types of all documents.
+
+    A type that is called alike in several documents has the name of its document before its own.
+    """
+    records = _record_names(documents)
+    schemas = unique(documents, lambda name: f"{exported(name)}Schema", records.values(), "")
+    places = _set_places(documents)
+    kinds = unique(
+        places,
+        lambda name: records[_joined(places[name].document, places[name].record)] + exported(places[name].member),
+        (*records.values(), *schemas.values()),
+        "",
+    )
+    texts = {_joined(kinds[name], str(text)): str(text) for name, each in places.items() for text in each.kind.values}
+    constants = unique(
+        texts,
+        lambda name: name.partition("\0")[0] + exported(texts[name], "Value" if texts[name] else "Empty"),
+        (*records.values(), *schemas.values(), *kinds.values()),
+        "",
+    )
+    sets: dict[str, dict[tuple[str, str], dict[ClosedSet, str]]] = {document: {} for document in documents}
+    values: dict[str, dict[str, dict[str, str]]] = {document: {} for document in documents}
+    for name, each in places.items():
+        sets[each.document].setdefault((each.record, each.member), {})[each.kind] = kinds[name]
+        values[each.document][kinds[name]] = {
+            str(text): constants[_joined(kinds[name], str(text))] for text in each.kind.values
+        }
+    return {
+        document: TypeNames(
+            schemas[document],
+            {key: records[_joined(document, key)] for key in table.records},
+            sets[document],
+            values[document],
+        )
+        for document, table in documents.items()
+    }
+
+
+def _joined(*parts: str) -> str:
+    return "\0".join(parts)
+
+
+def _record_names(documents: Mapping[str, RecordTable]) -> dict[str, str]:
+    hints = {
+        _joined(document, key): (document, exported(record.hint, "Payload"))
+        for document, table in documents.items()
+        for key, record in table.records.items()
+    }
+    users = Counter(hint for _, hint in {(document, hint.lower()) for document, hint in hints.values()})
+
+    def name(thing: str) -> str:
+        document, hint = hints[thing]
+        prefix = exported(document, "Payload")
+        if users[hint.lower()] == 1:
+            return hint
+        return prefix if prefix.lower().startswith(hint.lower()) else prefix + hint
+
+    return unique(hints, name, (), "")
+
+
+def _set_places(documents: Mapping[str, RecordTable]) -> dict[str, _SetPlace]:
+    return {
+        _joined(document, key, member.name, str(place)): _SetPlace(document, key, member.name, each)
+        for document, table in documents.items()
+        for key, record in table.records.items()
+        for member in record.members
+        for place, each in enumerate(dict.fromkeys(_text_sets(member.type)))
+    }
+
+
+def _text_sets(kind: DataType) -> Iterator[ClosedSet]:
+    match kind:
+        case ClosedSet() if _is_of(kind, str):
+            yield kind
+        case ListType():
+            yield from _text_sets(kind.item)
+        case MapType():
+            yield from _text_sets(kind.value)
+        case UnionType():
+            others = [each for each in kind.members if each != NULL]
+            yield from _text_sets(others[0]) if len(others) == 1 else ()
+
+
+def _is_of(kind: ClosedSet, of: type) -> bool:
+    return all(type(each) is of for each in kind.values)
+
+
+def types(table: RecordTable, names: TypeNames, has_null: bool) -> Iterator[str]:
+    """The lines of all types of a table. Without ``has_null`` null is absent, as in Protobuf."""
+    for key, record in table.records.items():
+        yield ""
+        yield from _structure(key, record, names, has_null)
+        for member in record.members:
+            for kind in names.sets.get((key, member.name), {}).values():
+                yield ""
+                yield from _closed_set(kind, names.constants[kind], f"{member.name} of {names.records[key]}")
+
+
+def _structure(key: str, record: DataRecord, names: TypeNames, has_null: bool) -> Iterator[str]:
+    name = names.records[key]
+    yield from comment(
+        f"{name}: {record.description}" if record.description else f"{name} is a type of its schema: {record.hint}."
+    )
+    if not record.members and record.extra is None:
+        yield f"type {name} struct{{}}"
+        return
+    yield f"type {name} struct {{"
+    fields = unique((each.name for each in record.members), exported, (_EXTRA,), "")
+    block: list[tuple[str, ...]] = []
+    for member in record.members:
+        if member.description:
+            yield from aligned(block)
+            block = []
+            yield from comment(f"{fields[member.name]}: {member.description}", "\t")
+        block.append((fields[member.name], *_field(member, names, names.sets.get((key, member.name), {}), has_null)))
+    yield from aligned(block)
+    if record.extra is not None:
+        yield from comment(f"{_EXTRA} are those that the schema does not name.", "\t")
+        yield f'\t{_EXTRA} map[string]{_item(record.extra, names, {})} `json:"-" members:"others"`'
+    yield "}"
+
+
+def _closed_set(name: str, constants: Mapping[str, str], where: str) -> Iterator[str]:
+    yield from comment(f"{name} is {where}: one of a closed set of texts.")
+    yield f"type {name} string"
+    yield ""
+    yield from comment(f"The values of {name}.")
+    yield "const ("
+    yield from aligned([(constant, name, f"= {quoted(text)}") for text, constant in constants.items()])
+    yield ")"
+
+
+def _field(member: RecordMember, names: TypeNames, sets: Sets, has_null: bool) -> tuple[str, str]:
+    """The type of a field and its tag.
+
+    What may be absent or null is a pointer, what may be both an ``Optional``; a list or a map that is absent is nil.
+    """
+    can_be_null = nullable(member.type) and (has_null or member.required)
+    base = _written(without_null(member.type), names, sets)
+    several = base.startswith(("[]", "map["))
+    if not member.required and can_be_null:
+        return f"signalbook.Optional[{base}]", _tag(member.name, "omitzero")
+    if not member.required:
+        pointed = base if several or base == "any" else f"*{base}"
+        return pointed, _tag(member.name, "omitzero" if several else "omitempty")
+    if can_be_null and several:
+        return f"signalbook.Optional[{base}]", _tag(member.name, "")
+    # Records are pointers, too: those that contain themselves have an end so, and those that were not given are told.
+    pointer = base != "any" and (can_be_null or isinstance(without_null(member.type), RecordRef))
+    return f"*{base}" if pointer else base, _tag(member.name, "")
+
+
+def _tag(name: str, option: str) -> str:
+    if _JSON_NAME.fullmatch(name):
+        return f'`json:"{name}{option and f",{option}"}"`'
+    tag = f'json:"-" member:{quoted(name)}' + (option and ' optional:"true"')
+    return f"`{tag}`" if "`" not in tag else quoted(tag)
+
+
+def without_null(kind: DataType) -> DataType:
+    """The type of what is not null."""
+    if kind == NULL:
+        return ANY
+    return union(each for each in kind.members if each != NULL) if isinstance(kind, UnionType) else kind
+
+
+def written(kind: DataType, names: TypeNames) -> str:
+    """The type of a payload."""
+    return _item(kind, names, {})
+
+
+def _item(kind: DataType, names: TypeNames, sets: Sets) -> str:
+    """The type of what is always there."""
+    base = _written(without_null(kind), names, sets)
+    if base == "any" or not nullable(kind):
+        return base
+    return f"signalbook.Optional[{base}]" if base.startswith(("[]", "map[")) else f"*{base}"
+
+
+def _written(kind: DataType, names: TypeNames, sets: Sets) -> str:
+    """A type without null; what may be of several is ``any``."""
+    match kind:
+        case PlainType():
+            return _PLAIN[kind.kind]
+        case ClosedSet():
+            return _closed(kind, sets)
+        case ListType():
+            return f"[]{_item(kind.item, names, sets)}"
+        case MapType():
+            return f"map[string]{_item(kind.value, names, sets)}"
+        case RecordRef():
+            return names.records[kind.key]
+        case UnionType():
+            found = {_written(each, names, {}) for each in kind.members}
+            return found.pop() if len(found) == 1 else "any"
+
+
+def _closed(kind: ClosedSet, sets: Sets) -> str:
+    if _is_of(kind, str):
+        return sets.get(kind, "string")
+    if _is_of(kind, int) and all(-_LARGEST <= int(each) < _LARGEST for each in kind.values):
+        return "int64"
+    return "bool" if _is_of(kind, bool) else "any"
+
+
+def comment(text: str, indent: str = "") -> Iterator[str]:
+    """Text as comments, whatever is in it; its first word is no mark that gofmt knows."""
+    yield from (f"{indent}// {line}" for line in wrap(printable(text), WIDTH - 8, break_on_hyphens=False))
+
+
+def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Lines of a block, its columns one below the other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "\t" + " ".join([*(each.ljust(width) for each, width in zip(row[:-1], widths, strict=False)), row[-1]])
+
+
+def quoted(text: str) -> str:
+    """Text as a literal with escapes."""
+    return '"' + "".join(_SIMPLE.get(each) or (each if each.isprintable() else _escaped(each)) for each in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+
+
+def raw(text: str) -> str:
+    """Text as a literal as it is, if it may be in one."""
+    return quoted(text) if "`" in text or "\ufeff" in text or "\r" in text else f"`{text}`"

@@ -1,0 +1,3 @@
+module example.com/messages
+
+go 1.21
