@@ -4,7 +4,7 @@ using System.IO;
 using System.Linq;
 using System.Reflection;
 using System.Text;
-using Acme.Shop;
+using Shop;
 
 /// <summary>Runs generated classes: one task a line as JSON, one answer a line. Values that are bytes are base64.</summary>
 internal static class Program

@@ -155,16 +155,26 @@ namespace Messages
 
             internal override JsonValue Write(IList<T> value, ValuePath path, int depth)
             {
+                if (value == null)
+                {
+                    return null;
+                }
+
                 CheckDepth(path, depth);
-                return value == null ? null : JsonValue.OfItems(
+                return JsonValue.OfItems(
                     value.Select((each, place) => _item.Write(each, path.Below(place), depth + 1) ?? JsonValue.Null).ToArray());
             }
 
             internal override IList<T> Read(JsonValue value, ValuePath path, int depth)
             {
+                if (value.Kind == JsonKind.Null)
+                {
+                    return null;
+                }
+
                 CheckDepth(path, depth);
-                return value.Kind == JsonKind.Null ? null : Expected(value, JsonKind.Array, "array", path).Items
-                    .Select((each, place) => _item.Read(each, path.Below(place), depth + 1)).ToList();
+                var items = Expected(value, JsonKind.Array, "array", path).Items;
+                return items.Select((each, place) => _item.Read(each, path.Below(place), depth + 1)).ToList();
             }
         }
 
@@ -184,6 +194,7 @@ namespace Messages
                     return null;
                 }
 
+                CheckDepth(path, depth);
                 var writer = new PayloadWriter(path, depth);
                 foreach (var each in value)
                 {
@@ -218,12 +229,12 @@ namespace Messages
 
             internal override JsonValue Write(T value, ValuePath path, int depth)
             {
-                CheckDepth(path, depth);
                 if (value == null)
                 {
                     return null;
                 }
 
+                CheckDepth(path, depth);
                 var writer = new PayloadWriter(path, depth);
                 value.Write(writer);
                 return writer.Value;
@@ -231,12 +242,12 @@ namespace Messages
 
             internal override T Read(JsonValue value, ValuePath path, int depth)
             {
-                CheckDepth(path, depth);
                 if (value.Kind == JsonKind.Null)
                 {
                     return null;
                 }
 
+                CheckDepth(path, depth);
                 var made = new T();
                 made.Read(new PayloadReader(Expected(value, JsonKind.Object, "object", path).Members, path, depth));
                 return made;

@@ -111,7 +111,14 @@ namespace Messages
                 AddData(members);
             }
 
-            return JsonValue.OfMembers(members).ToBytes();
+            try
+            {
+                return JsonValue.OfMembers(members).ToBytes();
+            }
+            catch (JsonFormatException error)
+            {
+                throw Failed("data", "json", "has no form in an event: " + error.Message);
+            }
         }
 
         private void AddData(JsonMembers members)
