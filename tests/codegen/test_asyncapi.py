@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.codegen.conftest import DOCUMENT, GROUP, Make
+from tests.codegen.conftest import DOCUMENT, EVENT, GROUP, Make
 
 from signalbook.codegen.base import GeneratorInput, generate, read_input
 from signalbook.documents import read_source
+from signalbook.messages.definitions.definition import declared_options
 
 MODULES = Path(sys.prefix) / "brokers" / "asyncapi"
 PARSE = """
@@ -56,6 +57,48 @@ def test_attributes_are_headers(make: Make) -> None:
     headers = made["components"]["messages"]["order_placed"]["headers"]
     assert headers["required"] == ["ce-specversion", "ce-id", "ce-source", "ce-type"]
     assert headers["properties"]["ce-type"] == {"type": "string", "const": "placed"}
+
+
+HEADERS: dict[str, Any] = {
+    "kafka": {"protocol": "KAFKA", "protocoloptions": {"topic": "t", "key": "{city}/x", "headers": {
+        "kind": {"value": "a"}, "city": {"type": "uritemplate", "value": "{city}", "required": True},
+        "since": {"type": "timestamp"}, "n": {"type": "integer", "value": 3}}}},
+    "http": {**EVENT, "protocol": "HTTP", "protocoloptions": {"method": "PUT", "path": "/x", "headers": [
+        {"name": "X-Kind", "value": "a", "required": True}]}},
+    "nats": {"protocol": "NATS", "protocoloptions": {"subject": "s", "headers": [{"name": "Kind", "value": "a"}]}},
+    "mqtt": {"protocol": "MQTT/5.0", "protocoloptions": {"topic_name": "t", "qos": 1, "retain": True,
+        "user_properties": [{"name": "Kind", "value": "a"}]}},
+    "amqp": {"protocol": "AMQP/1.0", "protocoloptions": {
+        "properties": {"to": {"type": "uritemplate", "value": "q/{n}"}},
+        "application-properties": {"level": {"type": "integer", "value": 5}, "ok": {"type": "boolean"}}}},
+}  # fmt: skip
+
+
+def test_headers_of_protocols(read: Callable[..., GeneratorInput], tmp_path: Path) -> None:
+    """They are there, with keys, methods and qualities of service, and come back as they were."""
+    endpoints = {
+        name: {"usage": ["producer"], "protocol": each["protocol"], "messagegroups": [f"/messagegroups/{name}"]}
+        for name, each in HEADERS.items()
+    }
+    groups = {name: {"messages": {name: each}} for name, each in HEADERS.items()}
+    given = read("asyncapi", {"messagegroups": groups, "endpoints": endpoints})
+    path = tmp_path / "asyncapi.yaml"
+    path.write_bytes(generate(given).files[0].content)
+    assert parsed(path.read_bytes())["faults"] == []
+    made = yaml.safe_load(path.read_bytes())
+    messages = made["components"]["messages"]
+    assert messages["http"]["headers"]["required"] == ["ce-specversion", "ce-id", "ce-source", "ce-type", "X-Kind"]
+    assert messages["kafka"]["headers"]["properties"]["n"] == {"type": "integer", "const": 3}
+    assert made["operations"]["send-http"]["bindings"] == {"http": {"method": "PUT"}}
+    back = read_input("asyncapi", str(path), (), {})
+    for name in HEADERS:
+        before, after = (
+            next(each.definition for xid, each in found.messages.items() if xid.endswith(f"/messages/{name}"))
+            for found in (given, back)
+        )
+        protocol = HEADERS[name]["protocol"]
+        wanted = declared_options(protocol, before["protocoloptions"])
+        assert declared_options(protocol, after["protocoloptions"]) == wanted
 
 
 def test_references_to_other_documents_are_left_out(make: Make) -> None:

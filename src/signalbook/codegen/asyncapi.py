@@ -17,8 +17,9 @@ from signalbook.codegen.naming import last_part, unique
 from signalbook.codegen.yamlfiles import yaml_file
 from signalbook.formats.base import family
 from signalbook.messages import CompiledDefinition, SchemaDocument
-from signalbook.messages.definitions.definition import declared_attributes
+from signalbook.messages.definitions.definition import declared_attributes, declared_options
 from signalbook.messages.definitions.normalise import canonical_protocol
+from signalbook.messages.definitions.properties import Property
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 from signalbook.xid import group_of
 
@@ -38,7 +39,7 @@ _ADDRESSES: Final = {
     "MQTT/3.1.1": ("topic_name", "topic"),
     "MQTT/5.0": ("topic_name", "topic"),
     "NATS": ("subject", "subject"),
-    "AMQP/1.0": ("to", "node"),
+    "AMQP/1.0": ("", "node"),
 }
 # What stands before the names of attributes where an event is in binary mode; of no protocol, as in HTTP.
 _PREFIXES: Final = {"": "ce-", "HTTP": "ce-", "KAFKA": "ce_", "NATS": "ce-", "AMQP/1.0": "cloudEvents:", "MQTT/5.0": ""}
@@ -51,9 +52,20 @@ _FORMATS: Final = {
 }
 _ACTIONS: Final = {"producer": "send", "consumer": "receive", "subscriber": "receive"}
 _PLACEHOLDER: Final = re.compile(r"\{[+#./;?&]?([^{}]*)\}")
+# Where what a protocol has as headers stands among the properties of its messages.
+_SECTIONS: Final = {
+    "HTTP": "headers.",
+    "KAFKA": "headers.",
+    "MQTT/5.0": "user_properties.",
+    "NATS": "headers.",
+    "AMQP/1.0": "application-properties.",
+}
+_JSON_TYPES: Final = {"boolean": "boolean", "integer": "integer", "ulong": "integer", "number": "number"}
 _STRING_FORMATS: Final = {"timestamp": "date-time", "uri": "uri", "urireference": "uri-reference"}
+# What bindings of operations say that a registry has in messages.
+_OF_OPERATIONS: Final = {"HTTP": ("method",), "MQTT/3.1.1": ("qos", "retain"), "MQTT/5.0": ("qos", "retain")}
 _BINDINGS: Final = {
-    "HTTP": "http", "KAFKA": "kafka", "MQTT/3.1.1": "mqtt", "MQTT/5.0": "mqtt5", "NATS": "nats", "AMQP/1.0": "amqp1",
+    "HTTP": "http", "KAFKA": "kafka", "MQTT/3.1.1": "mqtt", "MQTT/5.0": "mqtt", "NATS": "nats", "AMQP/1.0": "amqp1",
 }  # fmt: skip
 
 
@@ -173,6 +185,9 @@ class _Document:
         return list(found.values())
 
     def _address(self, xid: str, protocol: str) -> str | None:
+        if protocol == "AMQP/1.0":
+            to = (each.value for each in _properties(self._given.messages[xid]) if each.name == "properties.to")
+            return next((each for each in to if isinstance(each, str)), None)
         return _option(self._given.messages[xid].definition, _ADDRESSES.get(protocol, ("", ""))[0])
 
     def _protocol(self, xid: str) -> str:
@@ -203,10 +218,21 @@ class _Document:
             actions = [_ACTIONS[each] for each in usage or () if each in _ACTIONS]
             for action in dict.fromkeys(actions):
                 messages = [{"$ref": f"#/channels/{name}/messages/{self._names[xid]}"} for xid in channel.xids]
-                yield (
-                    f"{action}-{name}",
-                    {"action": action, "channel": {"$ref": f"#/channels/{name}"}, "messages": messages},
-                )
+                made: JSONObject = {"action": action, "channel": {"$ref": f"#/channels/{name}"}, "messages": messages}
+                bindings = self._operation_bindings(channel)
+                yield f"{action}-{name}", made | ({"bindings": bindings} if bindings else {})
+
+    def _operation_bindings(self, channel: _Channel) -> JSONObject:
+        """What all messages of a channel say alike."""
+        found: JSONObject = {}
+        for name in _OF_OPERATIONS.get(channel.protocol, ()):
+            said = [
+                next((each.value for each in _properties(self._given.messages[xid]) if each.name == name), None)
+                for xid in channel.xids
+            ]
+            if said[0] is not None and all(each == said[0] for each in said):
+                found[name] = said[0]
+        return {_BINDINGS[channel.protocol]: found} if found else {}
 
 
 def _servers(endpoint: JSONObject) -> Iterator[JSONObject]:
@@ -247,37 +273,58 @@ def _message(definition: CompiledDefinition, payload: JSONObject | None, protoco
         made |= {name: str(text)} if text else {}
     if definition.payload_type:
         made["contentType"] = definition.payload_type
-    prefix = _PREFIXES.get(protocol)
-    if definition.is_event and prefix is not None:
-        made["headers"] = _headers(definition, prefix)
+    headers = _headers(definition, protocol)
+    if headers["properties"]:
+        made["headers"] = headers
     if payload is not None:
         made["payload"] = payload
     if definition.protocol in _BINDINGS:
-        made["bindings"] = {_BINDINGS[definition.protocol]: {}}
+        key = [_header(each) for each in _properties(definition) if each.name == "key"]
+        made["bindings"] = {_BINDINGS[definition.protocol]: {"key": key[0]} if key else {}}
     made["x-xid"] = definition.xid
     return made
 
 
-def _headers(definition: CompiledDefinition, prefix: str) -> JSONObject:
-    """The attributes of an event in binary mode."""
-    properties: JSONObject = {f"{prefix}specversion": {"type": "string", "const": "1.0"}}
-    required = [f"{prefix}specversion"]
-    declared = {each.name: each for each in declared_attributes(definition.definition)}
-    for name in dict.fromkeys(("id", "source", "type", *declared)):
-        each = declared.get(name)
-        if name == "datacontenttype":
-            continue
-        made: JSONObject = {"type": "string"}
-        if each is not None and each.constant is not None:
-            made["const"] = str(each.constant)
-        if each is not None and each.template() is not None:
-            made |= {"description": f"as {each.value}", "x-uritemplate": str(each.value)}
-        if each is not None and each.type in _STRING_FORMATS:
-            made["format"] = _STRING_FORMATS[each.type]
-        properties[f"{prefix}{name}"] = made
-        if each is None or each.required:
-            required.append(f"{prefix}{name}")
-    return {"type": "object", "required": required, "properties": properties}
+def _headers(definition: CompiledDefinition, protocol: str) -> JSONObject:
+    """The attributes of an event in binary mode, and the headers that the definition has for its protocol."""
+    found: list[tuple[str, JSONObject, bool]] = []
+    prefix = _PREFIXES.get(protocol)
+    if definition.is_event and prefix is not None:
+        found.append((f"{prefix}specversion", {"type": "string", "const": "1.0"}, True))
+        declared = {each.name: each for each in declared_attributes(definition.definition)}
+        for name in dict.fromkeys(("id", "source", "type", *declared)):
+            each = declared.get(name)
+            if name != "datacontenttype":
+                made = {"type": "string"} if each is None else _header(each) | {"type": "string"}
+                found.append((f"{prefix}{name}", made, each is None or each.required))
+    section = _SECTIONS.get(definition.protocol)
+    for each in _properties(definition) if section is not None else ():
+        if each.name.startswith(section or "") and each.comparison == "value":
+            name = each.path.removeprefix(f"protocoloptions.{section}")  # as it is written there
+            found.append((name, _header(each), each.required))
+    return {
+        "type": "object",
+        "required": [name for name, _, required in found if required],
+        "properties": {name: made for name, made, _ in found},
+    }
+
+
+def _properties(definition: CompiledDefinition) -> list[Property]:
+    """What the definition says of its protocol."""
+    return declared_options(definition.protocol, definition.definition.get("protocoloptions"))
+
+
+def _header(declared: Property) -> JSONObject:
+    """A property as a schema."""
+    made: JSONObject = {"type": _JSON_TYPES.get(declared.type, "string")}
+    if declared.type in _STRING_FORMATS:
+        made["format"] = _STRING_FORMATS[declared.type]
+    if declared.template() is not None:
+        return {**made, "description": f"as {declared.value}", "x-uritemplate": str(declared.value)}
+    if declared.value is not None:
+        text = declared.type in _JSON_TYPES and isinstance(declared.value, str)
+        made["const"] = parse_json(str(declared.value)) if text else declared.value
+    return made
 
 
 def _schema(document: SchemaDocument, format: str, place: str) -> JSONObject:

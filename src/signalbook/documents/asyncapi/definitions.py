@@ -174,7 +174,9 @@ class _Conversion:
             found |= {_TOPICS[protocol]: address} if protocol in _TOPICS else to
         bindings = self._reader.bindings(message.body, message.path)
         if protocol == "KAFKA" and "key" in bindings.get("kafka", {}):
-            key = headers.constant(bindings["kafka"]["key"])
+            stated = bindings["kafka"]["key"]
+            template = stated.get("x-uritemplate") if isinstance(stated, dict) else None
+            key = template if isinstance(template, str) else headers.constant(stated)
             if isinstance(key, str):
                 found["key"] = key
             else:
