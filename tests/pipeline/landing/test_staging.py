@@ -61,6 +61,29 @@ def test_only_the_fullest_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert groups == [1, 1, 1]  # A alone made room, and B had time for the rest of its rows
 
 
+def test_integers_that_come_again_are_a_dictionary(tmp_path: Path) -> None:
+    count = 4000
+    columns = {
+        "few": pa.array([number % 100 for number in range(count)], pa.int32()),
+        "many": list(range(count)),
+        "one": [7] * count,
+        "none": pa.nulls(count, pa.int64()),
+        "half": [None if number % 2 else number % 100 for number in range(count)],
+        "nested": [{"few": number % 9, "many": number, "text": "a"} for number in range(count)],
+        "listed": [[number % 9, number % 7] for number in range(count)],
+        "mapped": pa.array([[("a", number % 9)] for number in range(count)], pa.map_(pa.string(), pa.int64())),
+        "float": [number % 9 / 2 for number in range(count)],
+        "text": ["a" * (number % 9) for number in range(count)],
+    }
+    wide = pa.RecordBatch.from_pydict(columns)
+    found = land(tmp_path, *[(A, wide.slice(first, 1000)) for first in range(0, count, 1000)], (B, wide.slice(0, 900)))
+    assert [found[A][0].to_pylist(), found[B][0].to_pylist()] == [wide.to_pylist(), wide.slice(0, 900).to_pylist()]
+    first, second = (pq.ParquetFile(path).metadata.row_group(0) for path in sorted(tmp_path.iterdir()))
+    chunks = [[each.column(number) for number in range(each.num_columns)] for each in (first, second)]
+    repeated = [[chunk.path_in_schema for chunk in each if chunk.has_dictionary_page] for each in chunks]
+    assert repeated == [["few", "nested.few", "listed.list.element", "mapped.key_value.value"], []]
+
+
 @pytest.mark.parametrize(("count", "codec"), [(100, "SNAPPY"), (2000, "ZSTD")])
 def test_thin_columns_are_not_worth_a_workspace(tmp_path: Path, count: int, codec: str) -> None:
     nested = pa.RecordBatch.from_pydict({"n": list(range(count)), "s": [{"a": i, "b": [i]} for i in range(count)]})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from itertools import count
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from signalbook.pipeline import columns
@@ -45,6 +46,11 @@ _RELIEF: Final = 1 / 8
 _THIN: Final = 8 * 1024
 _SMALL: Final[Mapping[str, Any]] = {"compression": "snappy"}
 _USUAL: Final[Mapping[str, Any]] = {"compression": "zstd", "compression_level": 1}
+# Values from which it is worth a look whether an integer comes again, and how often it has to, on average: fewer are
+# written sooner as they are.
+_MANY: Final = 1000
+_AGAIN: Final = 8
+_INTEGERS: Final = (pa.int64(), pa.int32())
 # Of a huge value what compresses to no less than this share is not compressed, by its first bytes.
 _WORTHWHILE: Final = 1 / 2
 _SAMPLE: Final = 1024 * 1024
@@ -55,9 +61,8 @@ def open_file(output: Output, schema: pa.Schema, settings: Mapping[str, Any] = _
 
     For its readers no column is a dictionary by type.
     """
-    writer = pq.ParquetWriter(
-        output.sink, schema, store_schema=False, use_dictionary=list(columns.REPETITIVE), **settings
-    )
+    settings = {"use_dictionary": list(columns.REPETITIVE), **settings}
+    writer = pq.ParquetWriter(output.sink, schema, store_schema=False, **settings)
     writer.add_key_value_metadata({_SCHEMA: b64encode(columns.written(schema).serialize())})
     return writer
 
@@ -88,7 +93,45 @@ def _settings(rows: pa.Table) -> Mapping[str, Any]:
     """How a file is written whose first rows these are."""
     if _is_huge(rows):
         return _huge(rows)
-    return _SMALL if rows.nbytes < _THIN * sum(map(_leaves, rows.schema.types)) else _USUAL
+    kinds = [_leaves(kind) for kind in rows.schema.types]
+    if rows.nbytes < _THIN * sum(len(leaves) for leaves in kinds):
+        return _SMALL
+    numbers = [number for number, leaves in enumerate(kinds) if any(leaf in _INTEGERS for leaf in leaves)]
+    return {**_USUAL, "use_dictionary": [*columns.REPETITIVE, *_repeated(rows, numbers)]}
+
+
+def _repeated(rows: pa.Table, numbers: Iterable[int]) -> Iterator[str]:
+    """The paths, as Parquet has them, of integers in these columns of which few are different, by their range.
+
+    A dictionary is written in half the time that it takes to compress eight bytes for each, and all readers know it,
+    which cannot be said of delta encodings: some of Iceberg refuse them. The longest chunk stands for all.
+    """
+    for number in numbers:
+        longest = max(rows.column(number).chunks, key=len)
+        yield from (path for path, values in _integers(rows.field(number).name, longest) if _come_again(values))
+
+
+def _integers(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """The columns of a file with integers that an array becomes, by their paths."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for number in range(kind.num_fields):
+            yield from _integers(f"{path}.{kind.field(number).name}", array.field(number))
+    elif pa.types.is_map(kind):
+        yield from _integers(f"{path}.key_value.value", array.items)
+    elif pa.types.is_list(kind):
+        yield from _integers(f"{path}.list.element", array.values)
+    elif kind in _INTEGERS:
+        yield path, array
+
+
+def _come_again(integers: pa.Array) -> bool:
+    count = len(integers) - integers.null_count
+    if count < _MANY:
+        return False
+    ends = pc.min_max(integers).as_py()
+    # one and the same value compresses to next to nothing
+    return bool(0 < ends["max"] - ends["min"] <= count // _AGAIN)
 
 
 def _is_huge(rows: pa.Table | pa.RecordBatch) -> bool:
@@ -109,9 +152,10 @@ def _huge(rows: pa.Table) -> dict[str, Any]:
     return {**codec, "write_statistics": bounded, "data_page_version": "2.0"}
 
 
-def _leaves(type: pa.DataType) -> int:
-    """How many columns of a file a column of rows becomes."""
-    return sum(_leaves(type.field(number).type) for number in range(type.num_fields)) or 1
+def _leaves(type: pa.DataType) -> list[pa.DataType]:
+    """The types of the columns of a file that a column of rows becomes."""
+    fields = type.num_fields
+    return [leaf for number in range(fields) for leaf in _leaves(type.field(number).type)] if fields else [type]
 
 
 @dataclass(slots=True, kw_only=True)
