@@ -7,16 +7,20 @@ import re
 import shutil
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.codegen.conftest import DOCUMENT, GROUP, Make
-from tests.codegen.standalone import hard, suite
+from tests.codegen.standalone import cases, hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
-from signalbook.codegen.base import Generated, GeneratorError
+from signalbook.codegen.base import Generated, GeneratorError, generate, read_input
 
 MODULE = "example.com/shop"
 LEAST = 21
@@ -125,6 +129,111 @@ def test_it_is_as_gofmt_writes_it_and_vet_has_nothing_to_say(project: tuple[Path
     assert subprocess.run([str(Path(compiler()).resolve().with_name("gofmt")), "-l", *names], cwd=folder,
                           capture_output=True, text=True, check=True).stdout == ""  # fmt: skip
     assert go(folder, "vet", "./...") == ""
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": None, "b": None}, {"a": "x", "b": "y", "c": "z"}, {"a": None, "b": "", "c": ""}]
+)
+def test_absent_and_null_come_back_as_they_were(value: Any, run: suite.Run) -> None:
+    module = suite.hard_message("nulls")
+    (answer,) = run({"action": "kafka", "module": module, "payload": value, "given": {"topic": "t"}})
+    (read,) = run({"action": "parse", "module": module, "record": answer["result"]})
+    assert read["result"]["payload"] == value
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (b"", "data"),
+        (b"[" * 20_000, "data"),
+        (b'{"n": 1} 2', "data"),
+        (b'{"n": "\\ud800"}', "data"),
+        (b'{"n": "\xff"}', "data"),
+        (b'{"n": 9223372036854775808}', "data/n"),
+        (b'{"n": 1e999}', "data/n"),
+        (b'{"n": 1e-1000000000}', "data/n"),
+        (b'{"N": 1}', "data/n"),
+        (b'{"n": 1, "next": ' * 600 + b"null" + b"}" * 600, "data/next"),
+    ],
+)
+def test_hostile_texts_are_findings(body: bytes, path: str, run: suite.Run) -> None:
+    headers = {**suite.HEADERS, "ce_type": "tree", "ce_source": "/hard"}
+    record = {"topic": "t", "key": None, "headers": headers, "value": b64encode(body).decode()}
+    (answer,) = run({"action": "parse", "module": suite.hard_message("tree"), "record": record})
+    assert path in [finding["path"] for finding in answer["findings"]]
+
+
+def test_few_bytes_do_not_become_millions_of_values(run: suite.Run) -> None:
+    # No registry lets such a schema in.
+    nodes = [{"kind": "array", "of": 1}, {"kind": "array", "of": 2}, {"kind": "null"}]
+    table = {"format": "avro", "wire": nodes, "root": 0}
+    million = b"\x80\x89\x7a\x00"  # nulls, which take no bytes
+    body = b"\xd0\x0f" + million * 1000 + b"\x00"
+    (answer,) = run({"action": "decode", **table, "value": b64encode(body).decode()})
+    assert [finding["rule"] for finding in answer["findings"]] == ["decode"]
+
+
+@settings(max_examples=50)
+@given(body=st.binary(max_size=60))
+def test_any_bytes_are_a_value_or_a_finding(body: bytes, run: suite.Run) -> None:
+    for table in (cases.wire(cases.avro(cases.AVRO_RECORD)), cases.wire(cases.protobuf())):
+        (answer,) = run({"action": "decode", **table, "value": b64encode(body).decode()})
+        assert answer.keys() == {"result"} or len(answer["findings"]) == 1
+
+
+REFUSED = """package main
+
+import (
+	"example.com/shop/hard"
+	"example.com/shop/payloads"
+	"example.com/shop/shoporders"
+)
+
+func main() {
+	kind := "new"
+	order := payloads.OrderPlaced2{Kind: "new", Total: 1}
+	_, _ = shoporders.BuildOrderPlaced2(order, "7")
+	_ = payloads.OrderPlaced2{Kind: kind} // refused
+	_ = payloads.OrderPlaced2{Total: "1"} // refused
+	_ = payloads.OrderPlaced2{More: 1} // refused
+	_, _ = shoporders.BuildOrderPlaced2(order) // refused
+	_, _ = shoporders.BuildOrderPlaced2(payloads.Tree{}, "7") // refused
+	_, _ = hard.BuildTree(payloads.Tree{N: 1.5}) // refused
+}
+"""
+
+
+def test_what_the_compiler_refuses(project: tuple[Path, Generated]) -> None:
+    folder = project[0] / "cmd" / "refused"
+    folder.mkdir()
+    (folder / "main.go").write_text(REFUSED)
+    command = [compiler(), "build", "-gcflags=-e", "-o", "/dev/null", "./cmd/refused"]
+    ran = subprocess.run(command, cwd=project[0], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    shutil.rmtree(folder)
+    wanted = {number for number, line in enumerate(REFUSED.split("\n"), 1) if line.endswith("// refused")}
+    assert {int(number) for number in re.findall(r"main\.go:(\d+):", ran.stderr)} == wanted
+
+
+def test_the_example_of_the_documentation(tmp_path: Path) -> None:
+    root = Path(__file__).parents[3]
+    found = generate(read_input("go", str(root / "examples" / "orders"), (), {"module": MODULE}))
+    for file in found.files:
+        (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file.path).write_bytes(file.content)
+    text = (root / "docs" / "generate.md").read_text(encoding="utf-8")
+    example = re.findall(r"```go\n(.*?)```", text, re.DOTALL)[0]
+    packages = "".join(f'"{MODULE}/{name}"\n' for name in ("payloads", "shoporders", "signalbook"))
+    program = f'package main\nimport (\n"fmt"\n{packages})\nfunc example() error {{\n{example}return nil\n}}\n'
+    (tmp_path / "main.go").write_text(program + "func main() { if err := example(); err != nil { panic(err) } }\n")
+    assert go(tmp_path, "run", ".") == "A-1 7\n"
+
+
+def test_patterns_that_its_engine_does_not_have(make: Make) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?!x)"}}}
+    document = {"messagegroups": {"g": {"messages": {"bad": hard.message(schema), "good": hard.message(True)}}}}
+    found = make("go", document)
+    assert "look-around" in found.left_out["/messagegroups/g/messages/bad"]
+    assert "g/good_message.go" in [file.path for file in found.files]
 
 
 def test_what_is_left_out(project: tuple[Path, Generated]) -> None:

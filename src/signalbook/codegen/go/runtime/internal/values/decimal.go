@@ -88,22 +88,28 @@ func (d Decimal) compareSize(other Decimal) int {
 
 // IsMultiple tells whether it is a whole number times of, which is not zero.
 func (d Decimal) IsMultiple(of Decimal) bool {
-	if d.digits == "" {
-		return true
+	if d.digits == "" || d.exponent < of.exponent {
+		return d.digits == "" // what ends in a digit behind those of the other one is no multiple of it
 	}
-	if d.compareSize(of) < 0 {
-		return false
+	by := whole(of.digits)
+	rest, size := new(big.Int), whole("1"+strings.Repeat("0", chunk))
+	for place := 0; place < len(d.digits); place += chunk {
+		part := d.digits[place:min(place+chunk, len(d.digits))]
+		if len(part) < chunk {
+			size = whole("1" + strings.Repeat("0", len(part)))
+		}
+		rest.Mul(rest, size).Add(rest, whole(part)).Rem(rest, by)
 	}
-	least := min(d.exponent, of.exponent)
-	if d.exponent-least > farExponent>>20 || of.exponent-least > farExponent>>20 {
-		return false // a number of a million digits, which is in no schema and beyond a double
-	}
-	return new(big.Int).Rem(d.scaled(least), of.scaled(least)).Sign() == 0
+	// Zeros are not written out: there may be a billion of them.
+	zeros := new(big.Int).Exp(big.NewInt(10), big.NewInt(d.exponent-of.exponent), by)
+	return rest.Mul(rest, zeros).Rem(rest, by).Sign() == 0
 }
 
-// scaled returns the digits with zeros behind them, so that the exponent is the given one, which is no larger.
-func (d Decimal) scaled(exponent int64) *big.Int {
-	number, _ := new(big.Int).SetString(d.digits+strings.Repeat("0", int(d.exponent-exponent)), 10)
+// chunk is how many digits are looked at in one step, so that the work grows with their number alone.
+const chunk = 18
+
+func whole(digits string) *big.Int {
+	number, _ := new(big.Int).SetString(digits, 10)
 	return number
 }
 
@@ -118,7 +124,7 @@ func (d Decimal) Integer() (*big.Int, bool) {
 	if d.exponent < 0 || d.exponent+int64(len(d.digits)) > longestInteger {
 		return nil, false
 	}
-	number := d.scaled(0)
+	number := whole(d.digits + strings.Repeat("0", int(d.exponent)))
 	if d.negative {
 		number.Neg(number)
 	}
