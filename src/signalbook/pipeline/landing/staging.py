@@ -89,12 +89,14 @@ def read_rows(place: Where, what: str) -> Iterator[tuple[int, pa.RecordBatch]]:
         raise PipelineError(f"cannot read {what} {place}: {error}") from error
 
 
-def _settings(rows: pa.Table) -> Mapping[str, Any]:
-    """How a file is written whose first rows these are."""
+def _settings(rows: pa.Table, size: int) -> Mapping[str, Any]:
+    """How a file is written whose first rows these are, of about so many bytes."""
     if _is_huge(rows):
         return _huge(rows)
+    if size < _THIN * rows.num_columns:  # as in small batches of wide tables, whose columns take long to count
+        return _SMALL
     kinds = [_leaves(kind) for kind in rows.schema.types]
-    if rows.nbytes < _THIN * sum(len(leaves) for leaves in kinds):
+    if size < _THIN * sum(len(leaves) for leaves in kinds):
         return _SMALL
     numbers = [number for number, leaves in enumerate(kinds) if any(leaf in _INTEGERS for leaf in leaves)]
     return {**_USUAL, "use_dictionary": [*columns.REPETITIVE, *_repeated(rows, numbers)]}
@@ -273,7 +275,7 @@ class StagedFiles:
                 self._close(next(iter(self._open.values())))
             table.file = f"{self._prefix}-{next(self._numbers):05d}.parquet"
             table.output = (self._folder / table.file).output()
-            table.writer = open_file(table.output, rows.schema, _settings(rows))
+            table.writer = open_file(table.output, rows.schema, _settings(rows, table.held_bytes))
             self._open[table.name] = table
         return table.writer
 
