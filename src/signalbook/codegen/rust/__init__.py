@@ -1,0 +1,1 @@
+"""Rust made of definitions."""

@@ -1,0 +1,399 @@
+"""Records as Rust: structs and enums, written as rustfmt writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from signalbook.codegen.base import printable
+from signalbook.codegen.datatypes import (
+    ANY,
+    NULL,
+    ClosedSet,
+    DataRecord,
+    DataType,
+    ListType,
+    MapType,
+    PlainType,
+    RecordMember,
+    RecordRef,
+    RecordTable,
+    UnionType,
+)
+from signalbook.codegen.naming import pascal, unique, words
+
+WIDTH: Final = 100
+_CALL_WIDTH: Final = 60
+_MOST_ARGUMENTS: Final = 7
+"""More are too many for Clippy."""
+_PLAIN: Final = {
+    "any": "Value", "null": "()", "boolean": "bool", "integer": "i64", "number": "f64", "text": "String",
+    "bytes": "Vec<u8>", "decimal": "String", "timestamp": "String", "date": "String", "time": "String",
+}  # fmt: skip
+KEYWORDS: Final = frozenset(
+    {
+        *("abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn"),
+        *("else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro"),
+        *("match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct"),
+        *("super", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while"),
+        "yield",
+    }
+)
+_NOT_RAW: Final = frozenset({"crate", "mod", "self", "super"})
+"""Keywords that are no names even so, and that of a file which Cargo has another use for."""
+# What types of payloads are made of, and what no other type may be called.
+_TAKEN: Final = frozenset(
+    {
+        *("BTreeMap", "Box", "Clone", "Copy", "Debug", "Default", "Eq", "Err", "Finding", "Hash", "None", "Ok"),
+        *("Option", "PartialEq", "Path", "Payload", "PayloadSchema", "Result", "Self", "Some", "String", "Value"),
+        *("Vec", "bool", "f64", "i64", "str"),
+    }
+)
+Lines = Iterator[str]
+Presence = Literal["required", "optional"]
+
+
+def snake(text: str, fallback: str) -> str:
+    """A name as a module, a field or a parameter has it; ``identifier`` makes one of those that are keywords."""
+    found = "_".join(word.lower() for word in words(text)) or fallback
+    return f"n_{found}" if found[0].isdigit() else found
+
+
+def identifier(name: str) -> str:
+    """A name where Rust has keywords."""
+    if name in _NOT_RAW:
+        return f"{name}_"
+    return f"r#{name}" if name in KEYWORDS else name
+
+
+def camel(text: str, fallback: str) -> str:
+    """A name as a type or a variant has it."""
+    return pascal(text, fallback).rstrip("_")
+
+
+def field_names(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
+    """A field or parameter for each name."""
+    found = unique(names, lambda name: snake(name, "value"), taken)
+    return {name: identifier(field) for name, field in found.items()}
+
+
+def _unique_types(things: Iterable[str], name: Mapping[str, str], taken: Collection[str]) -> dict[str, str]:
+    """As ``unique``, for types, which have no underscores in their names."""
+    used = {each.lower() for each in taken}
+    found: dict[str, str] = {}
+    for thing in things:
+        made, number = name[thing], 1
+        while made.lower() in used:
+            number += 1
+            made = f"{name[thing]}{number}"
+        used.add(made.lower())
+        found[thing] = made
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentNames:
+    """What the types of one document are called.
+
+    ``records`` are structs by key, ``sets`` enums by the name of their member and their values. ``boxed`` are the
+    records that a record contains, maybe by way of others, and is contained in: pairs of keys.
+    """
+
+    format: str
+    records: Mapping[str, str]
+    sets: Mapping[tuple[str, tuple[str, ...]], str]
+    boxed: frozenset[tuple[str, str]]
+
+
+def document_names(format: str, table: RecordTable, roots: Mapping[str, DataType]) -> DocumentNames:
+    """The names of all types of a document; ``roots`` are payloads by xid."""
+    hints = {key: camel(record.hint, "Payload") for key, record in table.records.items()}
+    records = _unique_types(table.records, hints, _TAKEN)
+    found: dict[tuple[str, tuple[str, ...]], None] = {}
+    for record in table.records.values():
+        for member in record.members:
+            found |= dict.fromkeys((member.name, each) for each in _sets(member.type))
+        if record.extra is not None:
+            found |= dict.fromkeys(("member", each) for each in _sets(record.extra))
+    for kind in roots.values():
+        found |= dict.fromkeys(("payload value", each) for each in _sets(kind))
+    by_place = {str(place): each for place, each in enumerate(found)}
+    names = _unique_types(
+        by_place, {place: camel(each[0], "Value") for place, each in by_place.items()}, {*_TAKEN, *records.values()}
+    )
+    sets = {each: names[place] for place, each in by_place.items()}
+    return DocumentNames(format=format, records=records, sets=sets, boxed=_boxed(table))
+
+
+def _texts(kind: ClosedSet) -> tuple[str, ...] | None:
+    """The values of a set of texts; None for one of other values."""
+    texts = tuple(dict.fromkeys(each for each in kind.values if isinstance(each, str)))
+    return texts if texts and all(isinstance(each, str) for each in kind.values) else None
+
+
+def _sets(kind: DataType) -> Iterator[tuple[str, ...]]:
+    """The closed sets that a type has an enum for."""
+    match kind:
+        case ClosedSet():
+            texts = _texts(kind)
+            if texts is not None:
+                yield texts
+        case ListType():
+            yield from _sets(kind.item)
+        case MapType():
+            yield from _sets(kind.value)
+        case UnionType():
+            only = _only(kind)
+            if only is not None:
+                yield from _sets(only)
+
+
+def _only(kind: UnionType) -> DataType | None:
+    """The one type beside null; None if there are several."""
+    others = [each for each in kind.members if each != NULL]
+    return others[0] if len(others) == 1 else None
+
+
+def _contained(kind: DataType) -> str | None:
+    """The key of the record that a value of the type has inside of it, not in a list or a map."""
+    if isinstance(kind, UnionType):
+        only = _only(kind)
+        return None if only is None else _contained(only)
+    return kind.key if isinstance(kind, RecordRef) else None
+
+
+def _boxed(table: RecordTable) -> frozenset[tuple[str, str]]:
+    edges = {
+        key: list(dict.fromkeys(found for each in record.members if (found := _contained(each.type)) is not None))
+        for key, record in table.records.items()
+    }
+    component = _components(edges)
+    return frozenset(
+        (key, other) for key, others in edges.items() for other in others if component[key] == component[other]
+    )
+
+
+def _components(edges: Mapping[str, list[str]]) -> dict[str, int]:
+    """The strongly connected component of each node (Tarjan), without recursion."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    component: dict[str, int] = {}
+    stack: list[str] = []
+    for start in edges:
+        waiting = [] if start in order else [(start, iter(edges[start]))]
+        while waiting:
+            node, left = waiting[-1]
+            if node not in order:
+                order[node] = low[node] = len(order)
+                stack.append(node)
+            following = next(left, None)
+            if following is None:
+                waiting.pop()
+                if waiting:
+                    low[waiting[-1][0]] = min(low[waiting[-1][0]], low[node])
+                if low[node] == order[node]:
+                    while stack and component.get(node) is None:
+                        component[stack.pop()] = order[node]
+            elif following not in order:
+                waiting.append((following, iter(edges[following])))
+            elif following not in component:
+                low[node] = min(low[node], order[following])
+    return component
+
+
+def written(kind: DataType, names: DocumentNames, hint: str, inside: str = "", scope: str = "") -> str:
+    """A type; what may be of several is a ``Value``.
+
+    ``hint`` is the name of the member, ``inside`` the key of its record, ``scope`` goes before names of the document.
+    """
+
+    def of(part: DataType, inside: str = "") -> str:
+        return written(part, names, hint, inside, scope)
+
+    match kind:
+        case PlainType():
+            return _PLAIN[kind.kind]
+        case ClosedSet():
+            texts = _texts(kind)
+            if texts is not None:
+                return scope + names.sets[hint, texts]
+            kinds = {type(each) for each in kind.values}
+            return {frozenset({int}): "i64", frozenset({bool}): "bool"}.get(frozenset(kinds), "Value")
+        case ListType():
+            return f"Vec<{of(kind.item)}>"
+        case MapType():
+            return f"BTreeMap<String, {of(kind.value)}>"
+        case RecordRef():
+            name = scope + names.records[kind.key]
+            return f"Box<{name}>" if (inside, kind.key) in names.boxed else name
+        case UnionType():
+            only = _only(kind)
+            if only is None or only == ANY:
+                return "Value"
+            return f"Option<{of(only, inside)}>"
+
+
+def types(table: RecordTable, names: DocumentNames) -> Lines:
+    """The lines of all types of a document."""
+    for key, record in table.records.items():
+        yield ""
+        yield from _struct(record, key, names)
+    for (member, texts), name in names.sets.items():
+        yield ""
+        yield from _enum(member, texts, name)
+
+
+def _struct(record: DataRecord, key: str, names: DocumentNames) -> Lines:
+    name = names.records[key]
+    fields = field_names((each.name for each in record.members), ("extra_members",))
+    declared = {each.name: _declared(each, key, names) for each in record.members}
+    required = [each.name for each in record.members if not declared[each.name][1].startswith("Option<")]
+    yield from comment(record.description or record.hint)
+    default = "" if required else "Default, "
+    yield f"#[derive(Clone, Debug, {default}PartialEq)]"
+    if not record.members and record.extra is None:
+        yield f"pub struct {name} {{}}"
+    else:
+        yield f"pub struct {name} {{"
+        for member in record.members:
+            if member.description:
+                yield from comment(member.description, "    ")
+            yield from _field(f"    pub {fields[member.name]}:", declared[member.name][1])
+        if record.extra is not None:
+            yield "    /// Members that the schema does not name."
+            yield from _field("    pub extra_members:", f"BTreeMap<String, {written(record.extra, names, 'member')}>")
+        yield "}"
+    if 0 < len(required) <= _MOST_ARGUMENTS and len(required) < len(record.members):
+        yield ""
+        yield from _constructor(record, name, required, fields, {each: declared[each][1] for each in declared})
+    yield ""
+    yield from _members(record, name, fields, {each: declared[each][0] for each in declared})
+
+
+def _declared(member: RecordMember, key: str, names: DocumentNames) -> tuple[Presence, str]:
+    """Whether a member is always there, and its type, by which null and absent come back as they were.
+
+    In Avro nothing is absent, and in Protobuf nothing is null.
+    """
+    text = written(member.type, names, member.name, key)
+    if names.format == "avro" and text.startswith("Option<"):
+        return "required", text
+    if names.format == "protobuf":
+        text = text.removeprefix("Option<").removesuffix(">") if text.startswith("Option<") else text
+    return ("required", text) if member.required else ("optional", f"Option<{text}>")
+
+
+def _field(head: str, kind: str) -> Lines:
+    if len(f"{head} {kind},") <= WIDTH:
+        yield f"{head} {kind},"
+        return
+    yield head
+    yield f"        {kind},"
+
+
+def _constructor(
+    record: DataRecord, name: str, required: list[str], fields: Mapping[str, str], kinds: Mapping[str, str]
+) -> Lines:
+    yield f"impl {name} {{"
+    yield "    /// With all that is required, and nothing else."
+    yield "    #[must_use]"
+    parameters = [f"{fields[each]}: {kinds[each]}" for each in required]
+    yield from signature("    pub fn new", parameters, "Self")
+    yield "        Self {"
+    for member in record.members:
+        field = fields[member.name]
+        yield f"            {field}," if member.name in required else f"            {field}: None,"
+    if record.extra is not None:
+        yield "            extra_members: BTreeMap::new(),"
+    yield "        }"
+    yield "    }"
+    yield "}"
+
+
+def signature(head: str, parameters: list[str], result: str) -> Lines:
+    """The first lines of a function."""
+    text = f"{head}({', '.join(parameters)}) -> {result} {{"
+    if len(text) <= WIDTH:
+        yield text
+        return
+    indent = " " * (len(head) - len(head.lstrip()))
+    yield f"{head}("
+    yield from (f"{indent}    {each}," for each in parameters)
+    yield f"{indent}) -> {result} {{"
+
+
+def call(head: str, arguments: list[str], tail: str) -> Lines:
+    """A call in one line, or its arguments in lines of their own."""
+    text = ", ".join(arguments)
+    if len(text) <= _CALL_WIDTH and len(f"{head}({text}){tail}") <= WIDTH:
+        yield f"{head}({text}){tail}"
+        return
+    indent = " " * (len(head) - len(head.lstrip()))
+    yield f"{head}("
+    yield from (f"{indent}    {each}," for each in arguments)
+    yield f"{indent}){tail}"
+
+
+def _members(record: DataRecord, name: str, fields: Mapping[str, str], presence: Mapping[str, Presence]) -> Lines:
+    """What the members are called in JSON. A formatter leaves such a macro as it is."""
+    if not record.members and record.extra is None:
+        yield f"record! {{ {name} {{}} }}"
+        return
+    yield "record! {"
+    yield f"    {name} {{"
+    for member in record.members:
+        yield f"        {presence[member.name]} {fields[member.name]} = {quoted(member.name)},"
+    if record.extra is not None:
+        yield "        ..extra_members"
+    yield "    }"
+    yield "}"
+
+
+def _enum(member: str, texts: tuple[str, ...], name: str) -> Lines:
+    variants = _unique_types(texts, {each: camel(each, "Value" if each else "Empty") for each in texts}, ("Self",))
+    yield from comment(f"A closed set of texts: {member}.")
+    yield "#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]"
+    yield f"pub enum {name} {{"
+    yield from (f"    {variants[each]}," for each in texts)
+    yield "}"
+    yield ""
+    yield "closed_set! {"
+    yield f"    {name} {{"
+    yield from (f"        {variants[each]} = {quoted(each)}," for each in texts)
+    yield "    }"
+    yield "}"
+
+
+def imports(lines: Iterable[str]) -> Lines:
+    """What code takes from elsewhere."""
+    code = "\n".join(line for line in lines if not line.lstrip().startswith("//"))
+    if re.search(r"\bBTreeMap\b", code):
+        yield "use std::collections::BTreeMap;"
+        yield ""
+    if re.search(r"(?<!::)\bValue\b", code):
+        yield "use serde_json::Value;"
+        yield ""
+
+
+_MARKUP: Final = str.maketrans({each: f"\\{each}" for each in "\\`*_[]<>~"})
+
+
+def comment(text: str, indent: str = "", mark: str = "///") -> Lines:
+    """Text as a comment of documentation on one line, whatever is in it: it is no Markdown."""
+    line = " ".join(printable(text).split()).translate(_MARKUP)
+    if line:
+        yield f"{indent}{mark} {line}"
+
+
+def quoted(text: str) -> str:
+    """Text as a literal."""
+    made = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(each if each.isprintable() else f"\\u{{{ord(each):x}}}" for each in made) + '"'
+
+
+def raw(text: str) -> str:
+    """Text of many quotes as a literal."""
+    marks = "#" * (1 + max((len(each) for each in re.findall(r'"(#*)', text)), default=0))
+    return f'r{marks}"{text}"{marks}'

@@ -1,0 +1,1 @@
+//! Nothing: the tests need what this depends on.
