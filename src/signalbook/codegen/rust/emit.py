@@ -26,6 +26,7 @@ from signalbook.codegen.naming import pascal, unique, words
 
 WIDTH: Final = 100
 _CALL_WIDTH: Final = 60
+_LITERAL_WIDTH: Final = 18
 _MOST_ARGUMENTS: Final = 7
 """More are too many for Clippy."""
 _PLAIN: Final = {
@@ -301,13 +302,15 @@ def _constructor(
     yield "    #[must_use]"
     parameters = [f"{fields[each]}: {kinds[each]}" for each in required]
     yield from signature("    pub fn new", parameters, "Self")
-    yield "        Self {"
-    for member in record.members:
-        field = fields[member.name]
-        yield f"            {field}," if member.name in required else f"            {field}: None,"
+    values = [fields[each.name] + ("" if each.name in required else ": None") for each in record.members]
     if record.extra is not None:
-        yield "            extra_members: BTreeMap::new(),"
-    yield "        }"
+        values.append("extra_members: BTreeMap::new()")
+    if len(", ".join(values)) <= _LITERAL_WIDTH:
+        yield f"        Self {{ {', '.join(values)} }}"
+    else:
+        yield "        Self {"
+        yield from (f"            {each}," for each in values)
+        yield "        }"
     yield "    }"
     yield "}"
 
