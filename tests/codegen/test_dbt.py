@@ -18,7 +18,10 @@ def test_sources(make: Make) -> None:
         "class_",
     )
     columns = column_by_name(source, "order.placed")
-    assert columns["kind"]["data_tests"] == ["not_null", {"accepted_values": {"values": ["again", "new"]}}]
+    assert columns["kind"]["data_tests"] == [
+        "not_null",
+        {"accepted_values": {"arguments": {"values": ["again", "new"]}}},
+    ]
     assert columns["total"]["data_type"] == "DOUBLE"
     assert "data_tests" not in columns["buyer"]
     assert columns["ce_id"]["data_tests"] == ["not_null"]

@@ -51,7 +51,7 @@ def _column(column: TableColumn) -> JSONObject:
         found["description"] = _plain(column.description)
     tests: list[str | JSONObject] = ["not_null"] if column.required else []
     if column.values:
-        tests.append({"accepted_values": {"values": list(column.values)}})
+        tests.append({"accepted_values": {"arguments": {"values": list(column.values)}}})  # as of dbt 1.10.5
     return {**found, "data_tests": tests} if tests else found
 
 
