@@ -214,6 +214,14 @@ def test_what_the_compiler_refuses(project: tuple[Path, Generated]) -> None:
     assert {int(number) for number in re.findall(r"main\.go:(\d+):", ran.stderr)} == wanted
 
 
+def test_values_of_its_own(project: tuple[Path, Generated]) -> None:
+    """By tests in Go, beside the generated packages."""
+    folder = project[0] / "cmd" / "values"
+    folder.mkdir()
+    shutil.copy(Path(__file__).with_name("values_test.go"), folder)
+    assert "ok" in go(project[0], "test", "-vet=off", "./cmd/values")
+
+
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     found = generate(read_input("go", str(root / "examples" / "orders"), (), {"module": MODULE}))
