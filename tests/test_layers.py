@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {
     "errors",
     "largejson",
+    "excerpts",
     "metrics",
     "tracing",
     "logs",
@@ -35,6 +36,7 @@ DEPENDENCIES: dict[str, set[str]] = {
     "tracing": {"errors", "plugins"},
     "values": set(),
     "largejson": {"values"},
+    "excerpts": set(),
     "xid": set(),
     "uris": set(),
     "errors": {"values"},

@@ -227,7 +227,7 @@ def test_a_site_is_searched_on_a_disk(browser: Browser, folder: str) -> None:
 
 def test_a_site_reads_without_scripts(browser: Browser, folder: str) -> None:
     with opened(browser, f"{folder}/index.html", scripts=False) as page:
-        page.get_by_role("link", name="schemagroups").click()
+        page.get_by_role("link", name="1 schemagroup").click()
         page.get_by_role("link", name="shop", exact=True).click()
         page.get_by_role("link", name="order", exact=True).click()
         page.get_by_role("link", name="versions", exact=True).click()
@@ -326,8 +326,9 @@ def test_who_has_a_token_alone_logs_in_and_sees_changes_as_they_happen(browser: 
         page.get_by_role("button", name="Log in").click()
         page.wait_for_url(f"{closed.url}/-/changes")
         expect(page.locator("#live")).to_be_visible(timeout=_PATIENT)
-        closed.send("PUT", "/messagegroups/new", {})
-        expect(page.locator("ol.changes a").first).to_have_text("/messagegroups/new", timeout=_PATIENT)
+        closed.send("PUT", "/messagegroups/new", {"name": "A new one"})
+        expect(page.locator("ol.changes a").first).to_have_text("A new one", timeout=_PATIENT)
+        expect(page.locator("ol[data-live] li").first).to_contain_text("/messagegroups/new")
         page.get_by_role("link", name="You are ann").click()
         accessible(page)
         page.get_by_role("button", name="Log out everywhere").click()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.api.ui.charts import HEIGHT, WIDTH, Column, number, stacked
+from signalbook.api.ui.charts import HEIGHT, WIDTH, Column, counted, number, stacked
 
 KINDS = (("landed", "landed"), ("dead", "dead letters"))
 VALUES = st.tuples(*(st.integers(0, 2**62).map(float) for _ in KINDS))
@@ -36,3 +37,16 @@ def test_bars_stand_on_each_other_in_proportion() -> None:
 
 def test_numbers_are_for_people() -> None:
     assert [number(each) for each in (0, 12345, 0.5, 99.96, 1e6)] == ["0", "12,345", "0.5", "100.0", "1,000,000"]
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "said"),
+    [
+        (1, ("byte",), "1 byte"),
+        (0, ("byte",), "0 bytes"),
+        (1200, ("batch", "batches"), "1,200 batches"),
+        (1, ("more is", "more are"), "1 more is"),
+    ],
+)
+def test_one_is_no_plural(count: int, words: tuple[str, ...], said: str) -> None:
+    assert counted(count, *words) == said

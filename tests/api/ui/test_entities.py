@@ -117,7 +117,7 @@ def test_the_registry_tells_what_it_has_and_what_changed(explorer: Client) -> No
     words = show(explorer, "").words("main")
     assert "The workshop" in words
     assert "0 endpoints" in words
-    assert "1 messagegroups" in words
+    assert "1 messagegroup " in words
     assert "deleted /endpoints/orders" in words
     assert "/endpoints/orders" not in show(explorer, "").links()
 

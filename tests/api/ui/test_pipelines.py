@@ -152,7 +152,7 @@ def test_large_reports_make_small_pages(explorer: Client) -> None:
     page = show(explorer, "/-/pipelines/orders")
     assert page.status == 200
     assert len(page.text.encode()) < 200_000
-    assert "4951 more are not shown" in page.words("main")
+    assert "4,951 more are not shown" in page.words("main")
 
 
 def test_only_who_may_see_reports_does(store: Store, serve: Serve) -> None:

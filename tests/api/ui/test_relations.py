@@ -54,6 +54,15 @@ def test_steps_are_asked_for(explorer: Client) -> None:
     assert "One step more" not in show(explorer, f"/-/relations{ORDER}?steps=999").links()
 
 
+def test_the_graph_of_a_group_and_those_of_its_members_lead_to_each_other(explorer: Client) -> None:
+    group = show(explorer, "/-/relations/schemagroups/shop")
+    assert boxes(group)[f"schema {ORDER}"] == f"/ui/-/relations{ORDER}"
+    member = show(explorer, f"/-/relations{ORDER}")
+    assert member.links()["/schemagroups/shop"] == "/ui/-/relations/schemagroups/shop"
+    assert "It is in /schemagroups/shop" in member.words("main")
+    assert "It is in" not in show(explorer, f"/-/relations{PLACED}").words("main"), "its group is in the graph"
+
+
 def test_the_page_of_an_entity_leads_there(explorer: Client) -> None:
     assert show(explorer, PLACED).links()["Relations"] == f"/ui/-/relations{PLACED}"
     assert "Relations" not in show(explorer, f"{PLACED}/meta").links()

@@ -44,6 +44,16 @@ def test_places_in_arrays_are_one_path() -> None:
     }
 
 
+def test_the_example_shows_the_place_of_the_fault() -> None:
+    found = Violations()
+    event = b'{"type": "t", "id": "' + b"x" * 300 + b'", "data": {"a": 7}}'
+    see(found, finding("/a"), finding("", "required"), finding("", "no_match"), original=event)
+    shown = {each.rule: each.example.excerpt for each in found.top()}
+    assert '"data": {"a": 7}}' in shown["type"]
+    assert '"data": {"a": 7}}' in shown["required"]
+    assert '{"type": "t"' in shown["no_match"]
+
+
 @pytest.mark.parametrize("text", ["x" * 10_000, "\ud800", "\x1b[31m", "\n" * 300])
 def test_hostile_text_is_cut_and_can_be_written(text: str) -> None:
     found = Violations()

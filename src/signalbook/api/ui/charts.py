@@ -83,6 +83,11 @@ def stacked(title: str, kinds: Sequence[tuple[str, str]], columns: Sequence[Colu
     )
 
 
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """So many of what is called ``singular``: "1 message", "1,200 messages"."""
+    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
+
+
 def number(value: float) -> str:
     """A number as people read it: 12,345 or 0.5."""
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"

@@ -8,6 +8,7 @@ from typing import Final
 
 from signalbook.access.base import Action
 from signalbook.api.ui.attributes import AttributeValues, Member, Shown, moment
+from signalbook.api.ui.charts import counted
 from signalbook.api.ui.comparison import link
 from signalbook.api.ui.documents import ShownDocument, shown_document
 from signalbook.api.ui.listing import ENDPOINTS, MOST_SORTED, Label, Listing, creates, first_members, labels
@@ -224,7 +225,7 @@ def _through(view: View, values: AttributeValues, xid: Xid, shown: JSONObject) -
             kind="message group",
             text=title_of(group, str(row.attributes.get("name") or ""))[:_TITLE],
             href=str(group),
-            words=f"{count} message{'s' * (count != 1)}",
+            words=counted(count, "message"),
         )
 
 

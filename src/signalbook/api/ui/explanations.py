@@ -119,6 +119,8 @@ RULES: Final[Mapping[str, str]] = {
     "empty": "There is nothing where something has to be.",
     # What else is wrong with a message.
     "ambiguous": REASONS["ambiguous"],
+    "no_match": REASONS["no_match"],
+    "not_cloudevent": REASONS["not_cloudevent"],
     "batch": "A batch of events is not one that can be split into its events.",
     "broken_definition": "The definition cannot be used, so its messages wait until it is mended.",
     "cloudevents": "An attribute breaks the rules of CloudEvents.",

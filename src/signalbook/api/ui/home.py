@@ -23,6 +23,7 @@ class GroupTypeCount:
     """A Group type: how many Groups there are, and what they have."""
 
     plural: str
+    singular: str
     description: str
     count: int
     resources: tuple[str, ...]
@@ -32,9 +33,11 @@ class GroupTypeCount:
 class ChangeLine:
     """One change: when, what was done, to what, and by whom, which is empty for who may not read the audit.
 
-    ``name`` is what the entity is called, if it has a name; ``href`` is empty where nothing is left.
+    ``position`` is that in the feed. ``name`` is what the entity is called, if it has a name; ``href`` is empty where
+    nothing is left.
     """
 
+    position: int
     when: Shown
     verb: str
     entity: str
@@ -80,6 +83,7 @@ def _kinds(view: View, shown: dict[str, object]) -> Iterator[GroupTypeCount]:
         count = shown.get(f"{plural}count", 0)
         yield GroupTypeCount(
             plural=plural,
+            singular=kind.singular,
             description=str(kind.document.get("description", "")),
             count=count if isinstance(count, int) else 0,
             resources=tuple(kind.resources),
@@ -96,6 +100,7 @@ def change_lines(view: View, records: Sequence[Record]) -> tuple[ChangeLine, ...
     who = view.authors(records)
     return tuple(
         ChangeLine(
+            position=record.position,
             when=moment(record.time.strftime("%Y-%m-%dT%H:%M:%SZ")),
             verb=str(record.change["action"]),
             entity=str(record.change["entity"]),

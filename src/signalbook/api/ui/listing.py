@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from signalbook.access.base import Action
 from signalbook.api.kernel.paging import PageCursor
 from signalbook.api.ui.attributes import Shown, moment
+from signalbook.api.ui.charts import counted
 from signalbook.api.ui.comparison import VersionChoice, choice, link
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
 from signalbook.engine.config.capabilities import is_mutable
@@ -274,7 +275,7 @@ def _count(xid: Xid, number: int, found: JSONObject) -> str:
     through = found.get("messagegroups")
     if number or xid.group_type != ENDPOINTS or not isinstance(through, list) or not through:
         return str(number)
-    return f"of {len(through)} group{'s' * (len(through) > 1)}"
+    return f"of {counted(len(through), 'group')}"
 
 
 def _marks(xid: Xid, found: JSONObject, meta: JSONObject) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ from signalbook.api.kernel.routing import Endpoint, EntityAPI, Handler, Kernel, 
 from signalbook.api.kernel.streaming import unkept
 from signalbook.api.ui.assets import PATH as STATIC
 from signalbook.api.ui.assets import assets
+from signalbook.api.ui.charts import counted
 from signalbook.api.ui.explanations import ATTRIBUTES, REASONS, RULES, WORDS
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
@@ -183,6 +184,7 @@ class Pages:
             "site": self.site,
             "policy": self.policy,
             "undated": self.undated or None,
+            "counted": counted,
             "integrity": {name: asset.integrity for name, asset in assets().items()},
             "explanations": {"reasons": REASONS, "rules": RULES, "words": WORDS, "attributes": ATTRIBUTES},
         }

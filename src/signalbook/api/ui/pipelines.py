@@ -316,7 +316,7 @@ def _charts(batches: Sequence[tuple[StoredReport, BatchReport]]) -> tuple[Chart,
     charts = [stacked("Messages of each batch", _ENDS, columns("landed", "dead_lettered", "dropped"))]
     if any(report.dead_lettered or report.dropped for report in reports):
         charts.append(stacked("What did not land", _ENDS[1:], columns("dead_lettered", "dropped")))
-    if any(report.lag is not None for report in reports):
+    if any(map(_lag, reports)):
         charts.append(stacked("Lag behind the newest event", (("lag", "behind"),), lags, " s"))
     return tuple(charts)
 
@@ -342,7 +342,7 @@ def _definitions(reports: Sequence[BatchReport]) -> list[DefinitionLine]:
             landed=number(landed[xid]),
             rejected=number(rejected[xid]),
             share=_share(rejected[xid], landed[xid] + rejected[xid]),
-            reasons=tuple((reason[:_TEXT], number(count)) for reason, count in reasons[xid].most_common(3)),
+            reasons=tuple((reason[:60], number(count)) for reason, count in reasons[xid].most_common(3)),
             well=rejected[xid] == 0,
         )
         for xid in order

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.api.kernel.requests import whole_number
+from signalbook.api.ui.charts import counted
 from signalbook.api.ui.graphs import GraphNode, LayeredGraph, layered
 from signalbook.api.ui.pages import Page, UIRequest, crumbs, shown_text
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
@@ -55,10 +56,14 @@ class RelatedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationsContent:
-    """The whole page. ``notes`` say what is left out; ``fewer`` and ``more`` lead to the page with other ``steps``."""
+    """The whole page. ``group`` is the Group that the entity is in, where the graph does not show it.
+
+    ``notes`` say what is left out; ``fewer`` and ``more`` lead to the page with other ``steps``.
+    """
 
     xid: str
     kind: str
+    group: str
     graph: LayeredGraph
     lines: tuple[RelatedLine, ...]
     alone: bool
@@ -105,11 +110,12 @@ def _content(model: Model, found: Relations, steps: int) -> RelationsContent:
     entities = _fitting(found)
     by_id = {each.id: each for each in entities}
     relations = [each for each in found.relations if each.source in by_id and each.target in by_id]
-    here = f"{RELATIONS}{found.xid}"
+    here, owner = f"{RELATIONS}{found.xid}", str(found.xid.resource.owner)
     links = [(each.source, each.target, each.kind) for each in relations]
     return RelationsContent(
         xid=str(found.xid),
         kind=_kind(model, found.entities[0]),
+        group="" if owner in by_id or found.xid.kind is Kind.GROUP else owner,
         graph=layered([_node(model, each) for each in entities], links),
         lines=tuple(_line(model, each, relations, by_id) for each in sorted(entities, key=lambda each: each.steps)),
         alone=len(found.entities) == 1,
@@ -185,16 +191,16 @@ def _line(
 def _place(steps: int) -> str:
     if steps == 0:
         return "this one"
-    number = f"{abs(steps)} {'step' if abs(steps) == 1 else 'steps'}"
+    number = counted(abs(steps), "step")
     return f"{number} before it" if steps < 0 else f"{number} behind it"
 
 
 def _notes(found: Relations, cut: int) -> list[str]:
     notes = [_left_out(each) for each in found.left_out]
-    notes += [f"{cut} more have no room on this page."] * (cut > 0)
+    notes += [f"{counted(cut, 'more has', 'more have')} no room on this page."] * (cut > 0)
     return notes
 
 
 def _left_out(part: UnshownEntities) -> str:
     least = "at least " if part.more else ""
-    return f"{_place(part.steps).capitalize()}: {least}{part.entities:,} more are not shown."
+    return f"{_place(part.steps).capitalize()}: {least}{counted(part.entities, 'more is', 'more are')} not shown."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -23,6 +24,7 @@ from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs
 from signalbook.api.ui.samples import BASE64, EVENT, sampled
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
 from signalbook.errors import RegistryError
+from signalbook.excerpts import LONGEST, excerpt
 from signalbook.formats import PayloadError
 from signalbook.messages import Accepted, DefinitionError, Message, Outcome, Rejected
 from signalbook.messages.cloudevents import JSON_FORMAT
@@ -42,6 +44,16 @@ _KINDS: Final = {"event": "a CloudEvent in JSON", "payload": "the payload alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TriedViolation:
+    """What is wrong, and of a longer message the piece that it is in."""
+
+    path: str
+    rule: str
+    message: str
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeContent:
     """What becomes of one message: ``verdict`` in a word, and why; ``definition`` is the page of the one it fits."""
 
@@ -49,7 +61,7 @@ class OutcomeContent:
     good: bool
     definition: str
     reason: str
-    violations: tuple[Finding, ...]
+    violations: tuple[TriedViolation, ...]
     candidates: tuple[str, ...]
     context: tuple[tuple[str, str], ...]
     data: str
@@ -220,7 +232,7 @@ def _payload(definitions: RegistryDefinitions, xid: Xid, message: Message) -> Ou
     try:
         data = use.schema.decode(message.body or b"", message.content_type or compiled.payload_type)
     except PayloadError as error:
-        return _nothing("rejected", error.reason, error.findings)
+        return _nothing("rejected", error.reason, error.findings, body=message.body or b"")
     return _good(str(xid), (), _data(data))
 
 
@@ -230,7 +242,7 @@ def _outcome(outcome: Outcome) -> OutcomeContent:
         data = "" if outcome.data is msgspec.UNSET else _data(outcome.data)
         return _good(outcome.definition.xid, context, data, outcome.warnings)
     if isinstance(outcome, Rejected):
-        return _nothing("rejected", outcome.reason, outcome.violations, outcome.candidates)
+        return _nothing("rejected", outcome.reason, outcome.violations, outcome.candidates, outcome.message.body or b"")
     return _nothing("matches nothing", "no_match", ())
 
 
@@ -242,7 +254,7 @@ def _good(
         good=True,
         definition=xid,
         reason="",
-        violations=warnings[:_MOST_FINDINGS],
+        violations=_violations(warnings, b""),
         candidates=(),
         context=context,
         data=data,
@@ -250,17 +262,30 @@ def _good(
 
 
 def _nothing(
-    verdict: str, reason: str, violations: tuple[Finding, ...], candidates: tuple[str, ...] = ()
+    verdict: str, reason: str, violations: tuple[Finding, ...], candidates: tuple[str, ...] = (), body: bytes = b""
 ) -> OutcomeContent:
     return OutcomeContent(
         verdict=verdict,
         good=False,
         definition="",
         reason=str(reason),
-        violations=violations[:_MOST_FINDINGS],
+        violations=_violations(violations, body),
         candidates=candidates[:_MOST_OUTCOMES],
         context=(),
         data="",
+    )
+
+
+def _violations(findings: Sequence[Finding], body: bytes) -> tuple[TriedViolation, ...]:
+    pieces = len(body) > LONGEST
+    return tuple(
+        TriedViolation(
+            path=each.path,
+            rule=each.rule,
+            message=each.message,
+            excerpt=excerpt(body, each.path) if pieces and each.path else "",
+        )
+        for each in findings[:_MOST_FINDINGS]
     )
 
 

@@ -313,7 +313,7 @@ class Processing:
         # Charged to a definition only where there is one candidate: else each of several would look broken.
         self.tally.violations.see(
             charged(verdict.candidates),
-            verdict.violations,
+            (*_unmatched(verdict.reason), *verdict.violations),
             source=location.path,
             position=NOWHERE if location.position is None else location.position,
             original=original,
@@ -332,6 +332,13 @@ class Processing:
     def _land_dead_letters(self) -> None:
         if self._dead_letters.bytes:
             self._staged.add(DEAD_LETTERS, self._dead_letters.take())
+
+
+def _unmatched(reason: str) -> tuple[Finding, ...]:
+    """Of a message that no definition matches nothing need be wrong: it is counted, with an example, by its reason."""
+    if reason not in (Reason.NO_MATCH, Reason.NOT_CLOUDEVENT):
+        return ()
+    return (Finding(path="", rule=str(reason), message="no definition matches it"),)
 
 
 def _counted(numbers: Offsets) -> tuple[list[int], list[int], list[int]]:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from signalbook.excerpts import excerpt
 from signalbook.pipeline.errors import PipelineError
 from signalbook.values import Finding, JSONObject, format_timestamp
 
@@ -25,13 +26,14 @@ OTHERS: Final = ""
 HELD: Final = 4 * MOST
 """Kinds of violations in memory."""
 _LONGEST: Final = 200
-_EXCERPT: Final = 120
+_PLACES: Final = {"no_match": "type", "not_cloudevent": "specversion"}
+"""Where to look in a message that breaks a rule as a whole; in others at the payload."""
 _INDEX: Final = re.compile(r"(?<=/)\d+(?=/|$)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedExample:
-    """One message that was rejected: where it was read, what was said of it, and how its bytes begin."""
+    """One message that was rejected: where it was read, what was said of it, and its bytes around what is wrong."""
 
     source: str
     position: int
@@ -83,8 +85,8 @@ class Violations:
 
         So many ``messages`` break the same; ``source``, ``position`` and ``original`` are those of the first.
 
-        Nothing is taken from the message but the ``message`` of a finding, 120 bytes of ``original`` and the paths, all
-        cut to size.
+        Nothing is taken from the message but the ``message`` of a finding, 120 bytes of ``original`` around its place
+        and the paths, all cut to size.
         """
         # Reversed, so that of several findings of a kind the first one stays as its example.
         kinds = {violation_kind(finding.path, finding.rule): finding for finding in reversed(findings)}
@@ -97,7 +99,7 @@ class Violations:
                 source=_text(source),
                 position=position,
                 message=_text(finding.message),
-                excerpt=_text(original[:_EXCERPT].decode(errors="replace")),
+                excerpt=_text(excerpt(original, finding.path or _PLACES.get(rule, "data"))),
             )
             self._hold(
                 key,

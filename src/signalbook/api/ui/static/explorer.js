@@ -47,42 +47,36 @@ document.addEventListener("change", async (event) => {
   }
 });
 
-// Changes as they happen, above those that the page came with.
-const when = (text) => {
-  const time = document.createElement("time");
-  time.dateTime = text;
-  time.textContent = text.slice(0, 16).replace("T", " ");
-  return time;
-};
-
-const part = (tag, style, text) => {
-  const made = document.createElement(tag);
-  made.className = style;
-  made.textContent = text;
-  return made;
-};
-
-const change = (event, ui) => {
-  const [entity, action] = event.type.split(".").slice(-2);
-  const line = document.createElement("li");
-  const link = part(action === "deleted" ? "span" : "a", "", event.subject);
-  if (action !== "deleted") link.href = ui + encodeURI(event.subject);
-  line.append(when(event.time), " ", part("span", `verb ${action}`, action), " ", link, " ", part("span", "type", entity));
-  return line;
-};
-
+// Changes as they happen, above those that the page came with: the stream says that there are some, and the page as it
+// is now has their lines, as the server makes them.
 const watch = (list) => {
-  const { live, of, ui } = list.dataset;
+  const { live, of } = list.dataset;
+  let newest = Number(list.dataset.after);
+  let waiting = false;
+  const show = async () => {
+    waiting = false;
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const lines = [...page.querySelectorAll("li[data-at]")].filter((line) => Number(line.dataset.at) > newest);
+    if (!lines.length) return;
+    newest = Number(lines[0].dataset.at);
+    for (const time of lines.flatMap((line) => [...line.querySelectorAll(":scope > time")])) {
+      time.textContent = time.dateTime.slice(0, 16).replace("T", " ");
+    }
+    document.getElementById("nothing")?.remove();
+    list.hidden = false;
+    list.prepend(...lines);
+    while (list.children.length > 500) list.lastElementChild.remove();
+  };
   const stream = new EventSource(live);
   stream.onopen = () => { document.getElementById("live").hidden = false; };
   stream.onmessage = (message) => {
-    if (!message.data) return;
-    const event = JSON.parse(message.data);
-    if (of && event.subject !== of && !event.subject.startsWith(`${of}/`)) return;
-    document.getElementById("nothing")?.remove();
-    list.hidden = false;
-    list.prepend(change(event, ui));
-    while (list.children.length > 500) list.lastElementChild.remove();
+    if (!message.data || waiting) return;
+    const { subject } = JSON.parse(message.data);
+    if (of && subject !== of && !subject.startsWith(`${of}/`)) return;
+    waiting = true;
+    setTimeout(() => show().catch(() => {}), 250);
   };
   window.addEventListener("pagehide", () => stream.close());
 };

@@ -1,0 +1,87 @@
+"""A piece of a message around what is wrong with it, for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from json import loads
+from typing import Final
+
+LONGEST: Final = 120
+"""Bytes of an excerpt."""
+_BEFORE: Final = 24
+"""Bytes that are shown before the place."""
+_BEHIND: Final = 40
+"""Bytes from the place on that are shown in any case."""
+_READ: Final = 1 << 14
+"""Bytes that are looked through: an excerpt is for people, and must not cost more than the verdict did."""
+_CUT: Final = "…"
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
+_OPEN: Final = frozenset(b"[{")
+_CLOSE: Final = frozenset(b"]}")
+_ARRAY, _COMMA = b"[,"
+_CONTINUATION: Final = range(0x80, 0xC0)
+
+
+def excerpt(original: bytes, path: str) -> str:
+    """At most ``LONGEST`` bytes around the place that ``path`` names; from the beginning on, where none is found.
+
+    ``path`` is a JSON Pointer into the payload of a message in JSON, or the dotted name of an attribute, as findings
+    have it. Of a place that is not there, the deepest one that is counts.
+    """
+    start = max((_place(original, steps) for steps in _ways(path)), default=(0, 0))[1]
+    start = 0 if start + _BEHIND <= LONGEST else start - _BEFORE
+    while 0 < start < len(original) and original[start] in _CONTINUATION:
+        start += 1
+    end = start + LONGEST
+    shown = original[start:end].decode(errors="replace")
+    return f"{_CUT if start else ''}{shown}{_CUT if end < len(original) else ''}"
+
+
+def _ways(path: str) -> Iterator[tuple[str, ...]]:
+    """The steps that a path may mean: of the payload alone, or of the payload in an event."""
+    if path.startswith("/"):
+        steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/"))
+        yield steps
+        yield ("data", *steps)
+    elif path:
+        yield (path,)
+        yield tuple(path.split("."))
+
+
+def _place(text: bytes, steps: Sequence[str]) -> tuple[int, int]:
+    """How many ``steps`` lead somewhere in a text in JSON, and at which byte the last of them does."""
+    found, at, depth = 0, 0, 0
+    array, number, fresh = False, 0, False  # of the innermost container that the steps lead to
+    for token in _TOKEN.finditer(text, 0, _READ):
+        first = text[token.start()]
+        if depth == found and depth and first == _COMMA:
+            break  # what the last step leads to is no container, or has ended
+        if depth == found + 1 and first == _COMMA:
+            number, fresh = number + 1, True
+        elif depth == found + 1 and fresh and first not in _CLOSE:
+            fresh = False
+            if (str(number) if array else _name(token[0])) == steps[found]:
+                found, at = found + 1, token.start()
+                if found == len(steps):
+                    break
+        if first in _OPEN:
+            depth += 1
+            if depth == found + 1:
+                array, number, fresh = first == _ARRAY, 0, True
+        elif first in _CLOSE:
+            depth -= 1
+            if depth < found:
+                break
+        elif not depth:
+            break  # no JSON, or a value without members
+    return found, at
+
+
+def _name(token: bytes) -> str:
+    """The name of a member, as a path has it."""
+    try:
+        name = loads(token)
+    except ValueError:
+        return ""
+    return name if isinstance(name, str) else ""
