@@ -13,23 +13,23 @@ internal static class Client
     {
         var cyclic = new Tree { N = 1 };
         cyclic.Next = cyclic;
-        Print("cyclic", () => Hard.Hard.Tree.Build(cyclic));
-        Print("absent", () => Hard.Hard.Tree.Build(new Tree()));
-        Print("none", () => Hard.Hard.Tree.Build(null));
-        Print("half", () => Hard.Hard.Text.Build("\ud800"));
-        Print("half name", () => Hard.Hard.Extra.Build(new Extra { ExtraMembers = { { "\udc00", 1 } } }));
-        Print("twice", () => Hard.Hard.Extra.Build(new Extra { A = "x", ExtraMembers = { { "a", 1 } } }));
+        Print("cyclic", () => Hard.Hard.TreeMessage.Build(cyclic));
+        Print("absent", () => Hard.Hard.TreeMessage.Build(new Tree()));
+        Print("none", () => Hard.Hard.TreeMessage.Build(null));
+        Print("half", () => Hard.Hard.TextMessage.Build("\ud800"));
+        Print("half name", () => Hard.Hard.ExtraMessage.Build(new Extra { ExtraMembers = { { "\udc00", 1 } } }));
+        Print("twice", () => Hard.Hard.ExtraMessage.Build(new Extra { A = "x", ExtraMembers = { { "a", 1 } } }));
         var rates = new Dictionary<string, IList<double>> { { "r", new[] { 1, double.NaN } } };
-        Print("no number", () => Hard.Hard.Parts.Build(new Parts { Map = rates }));
-        Print("kind", () => Hard.Hard.Parts.Build(new Parts { Kind = "b", Whole = 1 }));
+        Print("no number", () => Hard.Hard.PartsMessage.Build(new Parts { Map = rates }));
+        Print("kind", () => Hard.Hard.PartsMessage.Build(new Parts { Kind = "b", Whole = 1 }));
         var deep = JsonValue.Null;
         for (var level = 0; level < 100000; level++)
         {
             deep = JsonValue.Create(new[] { deep });
         }
 
-        Print("deep", () => Hard.Hard.Nothing.Build(deep));
-        Print("allowed", () => Hard.Hard.Parts.Build(new Parts { Kind = true, Both = 1, Any = new JsonMembers { { "a", 1 } }.ToValue() }));
+        Print("deep", () => Hard.Hard.NothingMessage.Build(deep));
+        Print("allowed", () => Hard.Hard.PartsMessage.Build(new Parts { Kind = true, Both = 1, Any = new JsonMembers { { "a", 1 } }.ToValue() }));
     }
 
     private static JsonValue ToValue(this JsonMembers members) => JsonValue.Create(members);

@@ -160,11 +160,11 @@ def test_what_is_forbidden_cannot_be_built_by_other_programs(project: tuple[Path
 def test_what_does_not_compile(project: tuple[Path, suite.Names]) -> None:
     folder, _ = project
     lines = [
-        'Shop.ShopOrders.OrderPlaced_2.Build(new Placed { Kind = "new", Total = "5" }, "7");',
-        'Shop.ShopOrders.OrderPlaced_2.Build(new Placed { Kind = "new", Other = 5 }, "7");',
-        'Shop.ShopOrders.OrderPlaced_2.Build(new Placed { Kind = "new", Total = 5 });',
-        'Shop.ShopOrders.OrderPlaced_2.Build("x", "7");',
-        'Shop.ShopOrders.OrderPlaced_2.Build(new Placed { Kind = "new", Total = 5 }, "7");',
+        'Shop.ShopOrders.OrderPlacedMessage_2.Build(new Placed { Kind = "new", Total = "5" }, "7");',
+        'Shop.ShopOrders.OrderPlacedMessage_2.Build(new Placed { Kind = "new", Other = 5 }, "7");',
+        'Shop.ShopOrders.OrderPlacedMessage_2.Build(new Placed { Kind = "new", Total = 5 });',
+        'Shop.ShopOrders.OrderPlacedMessage_2.Build("x", "7");',
+        'Shop.ShopOrders.OrderPlacedMessage_2.Build(new Placed { Kind = "new", Total = 5 }, "7");',
     ]
     head = "using Placed = Shop.Payloads.OrderPlaced2Types.OrderPlaced; class Wrong { static void Main() {\n"
     (folder / "Wrong.txt").write_text("\n".join([head.rstrip(), *lines, "} }"]))

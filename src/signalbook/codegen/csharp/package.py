@@ -48,7 +48,6 @@ FRAMEWORK: Final = frozenset(
 )
 # Folders that a build puts files into are no folders of a project.
 _FOLDERS: Final = ("Payloads", "Runtime", "bin", "obj")
-_MEMBERS: Final = ("Build", "Definition", "Parse", "Payloads")
 _COLLECTIONS: Final = "using System.Collections.Generic;"
 _PROJECT: Final = """<Project Sdk="Microsoft.NET.Sdk">
   <!-- {head} -->
@@ -96,13 +95,16 @@ def _files(given: GeneratorInput, found: Standalone, namespace: str) -> Iterator
     groups = grouped(each.definition for each in found.messages.values())
     folders = unique(groups, lambda group: pascal(last_part(group), "Messages"), {*taken, *FRAMEWORK, *_FOLDERS})
     for group, members in groups.items():
-        names = unique(
-            (each.xid for each in members), lambda xid: pascal(last_part(xid), "Message"), {*taken, *_MEMBERS}
-        )
+        names = unique((each.xid for each in members), _class_name, taken)
         for each in members:
             lines = _message(found.messages[each.xid], names[each.xid], spaces, named)
             folder = folders[group]
             yield _file(given, f"{namespace}.{folder}", f"{folder}/{names[each.xid]}", (each.xid,), lines)
+
+
+def _class_name(xid: str) -> str:
+    """Of a message: types of payloads often have the name without the word, and would be mistaken for it."""
+    return pascal(last_part(xid), "Unnamed") + "Message"
 
 
 def runtime_files() -> Iterator[tuple[str, str]]:
