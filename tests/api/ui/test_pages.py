@@ -248,7 +248,7 @@ def test_it_shows_what_the_identity_may_read(store: Store, serve: Serve) -> None
         client.put(f"/messagegroups/{group}", {"messages": {"m": {"description": group}}})
     put_policy(store, {"who": ["subject:ann"], "role": "reader", "on": ["/messagegroups/open"]})
     ann = {"X-User": "ann"}
-    assert "1 messagegroups" in show(client, "", headers=ann).words("main")
+    assert "1 messagegroup " in show(client, "", headers=ann).words("main")
     assert "secret" not in show(client, "", headers=ann).text
     assert "secret" not in show(client, "/messagegroups", headers=ann).text
     assert show(client, "/messagegroups/secret", headers=ann).status == 404
