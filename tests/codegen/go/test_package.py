@@ -32,7 +32,20 @@ GO = shutil.which("go", path=_PATH)
 ENVIRONMENT = {**os.environ, "PATH": _PATH, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod",
                "GOPROXY": "off"}  # fmt: skip
 # Both in one module, so that one program has them.
-BOTH = {**DOCUMENT, "messagegroups": {**DOCUMENT["messagegroups"], **hard.DOCUMENT["messagegroups"]}}
+PROTOBUF = "/messagegroups/protobuf/messages/all"
+BOTH: dict[str, Any] = {
+    **DOCUMENT,
+    "messagegroups": {
+        **DOCUMENT["messagegroups"], **hard.DOCUMENT["messagegroups"],
+        "protobuf": {"messages": {"all": {
+            "protocol": "NATS", "protocoloptions": {"subject": "all"}, "dataschemaformat": "Protobuf/3",
+            "dataschemauri": "/schemagroups/protobuf/schemas/all:All"}}},
+    },
+    "schemagroups": {
+        **DOCUMENT["schemagroups"],
+        "protobuf": {"schemas": {"all": {"versions": {"1": {"format": "Protobuf/3", "schema": cases.PROTO}}}}},
+    },
+}  # fmt: skip
 _FUNCTION = re.compile(r"^func Build(\w+)\(payload [^,)]+(.*)\) \(\*signalbook", re.MULTILINE)
 
 
@@ -161,6 +174,19 @@ def test_hostile_texts_are_findings(body: bytes, path: str, run: suite.Run) -> N
     record = {"topic": "t", "key": None, "headers": headers, "value": b64encode(body).decode()}
     (answer,) = run({"action": "parse", "module": suite.hard_message("tree"), "record": record})
     assert path in [finding["path"] for finding in answer["findings"]]
+
+
+@pytest.mark.parametrize("value", [*cases.MESSAGES, {"kind": "77", "kinds": ["-3", "SOME"]}])
+def test_types_of_protobuf(value: dict[str, Any], run: suite.Run) -> None:
+    given, module = cases.plain(value), ["shop", PROTOBUF]
+    (built,) = run({"action": "message", "module": module, "payload": given, "values": {}})
+    (read,) = run({"action": "read", "module": module, "message": built["result"]})
+    found = read["result"]["payload"]
+    (again,) = run({"action": "message", "module": module, "payload": found, "values": {}})
+    assert again["result"]["body"] == built["result"]["body"]
+    # Others have defaults in what was read, or zeros at the end of a time.
+    flat = {name: each for name, each in given.items() if name not in ("named", "next", "all", "at", "took")}
+    assert {name: found[name] for name in flat} == flat
 
 
 def test_few_bytes_do_not_become_millions_of_values(run: suite.Run) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from textwrap import wrap
 from typing import Final
 
@@ -205,6 +205,27 @@ def _text_sets(kind: DataType) -> Iterator[ClosedSet]:
 
 def _is_of(kind: ClosedSet, of: type) -> bool:
     return all(type(each) is of for each in kind.values)
+
+
+def with_enums(table: RecordTable) -> RecordTable:
+    """The types of Protobuf with open enumerations as closed sets: a number that has no name is its digits."""
+    return RecordTable(
+        {
+            key: replace(record, members=tuple(replace(each, type=_enum(each.type)) for each in record.members))
+            for key, record in table.records.items()
+        }
+    )
+
+
+def _enum(kind: DataType) -> DataType:
+    match kind:
+        case ListType():
+            return ListType(_enum(kind.item))
+        case MapType():
+            return MapType(_enum(kind.value))
+        case UnionType() if PlainType("integer") in kind.members:
+            return next((each for each in kind.members if isinstance(each, ClosedSet)), kind)
+    return kind
 
 
 def types(table: RecordTable, names: TypeNames, has_null: bool) -> Iterator[str]:

@@ -16,6 +16,7 @@ from signalbook.codegen.base import (
     GeneratorInput,
     grouped,
 )
+from signalbook.codegen.datatypes import RecordTable
 from signalbook.codegen.go.emit import (
     KEYWORDS,
     TypeNames,
@@ -26,6 +27,7 @@ from signalbook.codegen.go.emit import (
     type_names,
     types,
     unexported,
+    with_enums,
     written,
 )
 from signalbook.codegen.naming import last_part, snake, unique, words
@@ -73,9 +75,10 @@ def _files(given: GeneratorInput, found: Standalone, module: str, has_module_fil
         own = text.replace(f'"{_OWN_MODULE}/', f'"{module}/')
         yield GeneratedFile(path=path, content=f"{_HEAD}{own}".encode(), xids=())
     documents = found.documents
-    names = type_names({name: each.types.table for name, each in documents.items()})
+    tables = {name: _table(each) for name, each in documents.items()}
+    names = type_names(tables)
     for name, document in documents.items():
-        lines = _document(document, names[name], module)
+        lines = _document(document, tables[name], names[name], module)
         yield _file(given, f"{_PAYLOADS}/{name}_types.go", _PAYLOADS, document.xids, lines)
     groups = grouped(each.definition for each in found.messages.values())
     packages = unique(groups, _package, (_PAYLOADS, _RUNTIME, *_RESERVED), "")
@@ -126,12 +129,20 @@ def _file(
     return GeneratedFile(path=path, content=text.encode(), xids=xids)
 
 
-def _document(document: PayloadDocument, names: TypeNames, module: str) -> Lines:
+def _is_protobuf(document: PayloadDocument) -> bool:
+    return bool(document.schema["format"] == "protobuf")
+
+
+def _table(document: PayloadDocument) -> RecordTable:
+    return with_enums(document.types.table) if _is_protobuf(document) else document.types.table
+
+
+def _document(document: PayloadDocument, table: RecordTable, names: TypeNames, module: str) -> Lines:
     yield from _imports(module, _RUNTIME)
     yield ""
     yield from comment(f"{names.schema} says how payloads are written, and what they are held to.")
     yield f"var {names.schema} = {_RUNTIME}.NewPayloadSchema({raw(dump_json(document.schema).decode())})"
-    yield from types(document.types.table, names, has_null=document.schema["format"] != "protobuf")
+    yield from types(table, names, has_null=not _is_protobuf(document))
 
 
 def _imports(module: str, *packages: str) -> Lines:

@@ -40,6 +40,7 @@ type decoder struct {
 var (
 	bytesType  = reflect.TypeOf([]byte(nil))
 	numberType = reflect.TypeOf(json.Number(""))
+	textType   = reflect.TypeOf("")
 )
 
 func (d *decoder) unfit(value any, into reflect.Value, path string) {
@@ -129,7 +130,8 @@ func setNumber(number json.Number, into reflect.Value) bool {
 		into.SetFloat(found)
 		return err == nil
 	case reflect.String:
-		if into.Type() == numberType {
+		// Also a number of an enumeration of Protobuf that has no name.
+		if into.Type() != textType {
 			into.SetString(string(number))
 			return true
 		}

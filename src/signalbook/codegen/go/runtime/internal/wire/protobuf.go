@@ -254,8 +254,13 @@ func enumValue(node *node, value any, path string) (int64, error) {
 		}
 		names[place] = each.name
 	}
-	if _, isNumber := value.(json.Number); isNumber && !node.Closed {
-		number, err := whole(value, "enum", 32, true, path)
+	// One that has no name is a number, or its digits.
+	given := value
+	if digits, isText := value.(string); isText && integerForm.MatchString(digits) {
+		given = json.Number(digits)
+	}
+	if _, isNumber := given.(json.Number); isNumber && !node.Closed {
+		number, err := whole(given, "enum", 32, true, path)
 		if err != nil {
 			return 0, err
 		}
