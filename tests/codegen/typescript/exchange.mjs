@@ -7,7 +7,8 @@ const { Kafka, logLevel } = createRequire(`${clients}/`)("kafkajs");
 const load = (path) => import(pathToFileURL(`${folder}/${path}.js`).href);
 const { toKafka, fromKafka } = await load("shop/runtime");
 const { orderPlaced2 } = await load("shop/shop_orders/index");
-const kafka = new Kafka({ brokers: [servers], logLevel: logLevel.NOTHING });
+// On a busy machine the broker may take its time with a group.
+const kafka = new Kafka({ brokers: [servers], logLevel: logLevel.NOTHING, retry: { retries: 20 } });
 
 if (what === "produce") {
   const producer = kafka.producer();
@@ -34,6 +35,7 @@ if (what === "produce") {
         reject(error);
       }
     };
+    consumer.on(consumer.events.CRASH, ({ payload }) => payload.restart || reject(payload.error));
     consumer.run({ eachMessage }).catch(reject);
   });
   await consumer.disconnect();
