@@ -18,6 +18,7 @@ from tests.codegen.csharp import test_package as csharp
 from tests.codegen.go import test_package as go
 from tests.codegen.java import test_package as java
 from tests.codegen.packages import generated, imported
+from tests.codegen.rust import test_package as rust
 from tests.codegen.typescript import test_package as typescript
 from tests.pipeline.commands.test_stream import PATIENT
 from tests.pipeline.conftest import spark_session
@@ -87,6 +88,11 @@ def in_csharp(tmp_path: Path, servers: str) -> Command:
         sys.executable, relay, str(folder / "program.exe"), servers, topic, what, argument]  # fmt: skip
 
 
+def in_rust(tmp_path: Path, servers: str) -> Command:
+    program = rust.exchange()
+    return lambda topic, what, argument: [program, servers, topic, what, argument]
+
+
 def started(command: list[str]) -> list[Any]:
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -98,7 +104,8 @@ def started(command: list[str]) -> list[Any]:
 def test_languages_read_each_other_and_the_pipeline_lands_it(kafka: Broker, tmp_path: Path) -> None:
     servers, topic = f"127.0.0.1:{kafka.ports['plain']}", f"exchange-{uuid4().hex[:8]}"
     languages = {"typescript": in_typescript(tmp_path, servers), "java": in_java(tmp_path, servers),
-                 "go": in_go(tmp_path, servers), "csharp": in_csharp(tmp_path, servers)}  # fmt: skip
+                 "go": in_go(tmp_path, servers), "csharp": in_csharp(tmp_path, servers),
+                 "rust": in_rust(tmp_path, servers)}  # fmt: skip
     for name, command in languages.items():
         assert started(command(topic, "produce", name)) == []
     count = 2 * (len(languages) + 1)

@@ -33,12 +33,16 @@ incremental = false
 """
 _PROGRAM = """
 [package]
-name = "program"
+name = "{name}"
 version = "0.1.0"
 edition = "2021"
 
 [dependencies]
 serde_json = "1"
+"""
+_KAFKA = """chrono = { version = "0.4", default-features = false, features = ["now"] }
+rskafka = { version = "0.6", default-features = false }
+tokio = { version = "1", default-features = false, features = ["macros", "rt"] }
 """
 
 
@@ -51,7 +55,10 @@ def cargo(folder: Path, *command: str, check: bool = True) -> subprocess.Complet
 
 
 def workspace(
-    name: str, documents: dict[str, dict[str, Any]], program: Callable[[Path, suite.Names], dict[str, str]]
+    name: str,
+    documents: dict[str, dict[str, Any]],
+    program: Callable[[Path, suite.Names], dict[str, str]],
+    clients: str = "",
 ) -> tuple[Path, suite.Names]:
     """A workspace with a crate of each document, and a program that uses them: its files, given the folder.
 
@@ -66,8 +73,8 @@ def workspace(
         names[each] = suite.names_of(found, lambda path, each=each: f"{each}/{path[4:].removesuffix('.rs')}")  # type: ignore[misc]
     members = ", ".join(f'"{each}"' for each in (*documents, "program"))
     crates = "".join(f'{each} = {{ path = "../{each}" }}\n' for each in documents)
-    files = {"Cargo.toml": _WORKSPACE.format(members=members), "program/Cargo.toml": _PROGRAM + crates,
-             **program(fresh, names)}  # fmt: skip
+    manifest = _PROGRAM.format(name=name) + clients + crates
+    files = {"Cargo.toml": _WORKSPACE.format(members=members), "program/Cargo.toml": manifest, **program(fresh, names)}
     for path, text in files.items():
         (fresh / path).parent.mkdir(parents=True, exist_ok=True)
         (fresh / path).write_text(text)
@@ -147,10 +154,18 @@ def project() -> tuple[Path, suite.Names]:
     return made
 
 
+def exchange() -> str:
+    """A program that sends and receives orders by Kafka, compiled with its client, which takes a minute."""
+    files = {"program/src/main.rs": (HERE / "exchange.rs").read_text()}
+    folder, _ = workspace("exchange", {"shop": DOCUMENT}, lambda _sources, _names: files, _KAFKA)
+    cargo(folder, "build", "--bins")
+    return str(HOME / "target" / "debug" / "exchange")
+
+
 @pytest.fixture(scope="module")
 def run(project: tuple[Path, suite.Names]) -> Iterator[suite.Run]:
     """Answers of a program of the generated code."""
-    with suite.started([str(HOME / "target" / "debug" / "program")], *project) as answers:
+    with suite.started([str(HOME / "target" / "debug" / "suite")], *project) as answers:
         yield answers
 
 

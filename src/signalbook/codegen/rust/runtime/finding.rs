@@ -34,6 +34,8 @@ impl fmt::Display for Finding {
     }
 }
 
+impl Error for Finding {}
+
 fn write_all(out: &mut fmt::Formatter<'_>, xid: &str, findings: &[Finding]) -> fmt::Result {
     write!(out, "{xid}: ")?;
     for (place, finding) in findings.iter().enumerate() {
