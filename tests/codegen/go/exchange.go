@@ -16,7 +16,9 @@ import (
 
 func main() {
 	servers, topic, what, argument := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
-	options := []kgo.Opt{kgo.SeedBrokers(servers), kgo.AllowAutoTopicCreation()}
+	// No compression: not every language's client has what is the default here.
+	compression := kgo.ProducerBatchCompression(kgo.NoCompression())
+	options := []kgo.Opt{kgo.SeedBrokers(servers), kgo.AllowAutoTopicCreation(), compression}
 	if what == "consume" {
 		options = append(options, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	}

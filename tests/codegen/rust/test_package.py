@@ -185,7 +185,7 @@ def test_it_is_as_rustfmt_writes_it(project: tuple[Path, suite.Names]) -> None:
 
 def test_what_types_forbid_does_not_compile(project: tuple[Path, suite.Names]) -> None:
     ran = cargo(
-        project[0], "build", "--package", "program", "--example", "refused", "--message-format=short", check=False
+        project[0], "build", "--package", "suite", "--example", "refused", "--message-format=short", check=False
     )
     lines = {int(found) for found in re.findall(r"refused\.rs:(\d+):\d+: error", ran.stderr)}
     source = (HERE / "refused.rs").read_text().splitlines()
