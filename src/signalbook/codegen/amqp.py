@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
-from signalbook.brokers.amqp.messages import body_bytes
+from signalbook.brokers.amqp.messages import Timestamp, body_bytes
 from signalbook.codegen.runtime import MessageHandlers, OnUnexpected
 from signalbook.messages import Message, Outbound, bind
 from signalbook.messages.bindings.amqp import message as amqp_message
@@ -153,18 +153,10 @@ def _typed(value: Any, proton: Any) -> Any:
 
 def _property(name: str, value: Any) -> Any:
     if name in _SECONDS:
-        return _time(round(value * 1000)) if value else None
+        return Timestamp(round(value * 1000)).moment() if value else None
     if name in _SYMBOLS and value == "None":  # which Proton makes of one that is absent
         return None
     return _plain(value)
-
-
-def _time(milliseconds: int) -> datetime | int:
-    """The time so long after 1970; the number where Python has no such time."""
-    try:
-        return _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return milliseconds
 
 
 def _plain(value: Any) -> Any:
@@ -172,7 +164,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, memoryview):
         return value.tobytes()
     if type(value).__name__ == "timestamp":
-        return _time(int(value))
+        return Timestamp(value).moment()
     if type(value).__name__ == "Described":
         return _plain(value.value)
     if isinstance(value, dict):

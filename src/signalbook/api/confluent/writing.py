@@ -291,8 +291,8 @@ def _check_compatible(subjects: Subjects, new: RegistrationCandidate) -> None:
     before = predecessors(subjects, new.subject, config)
     found = differences(new.text, new.body.metadata, config, before, subjects)
     if found:
-        told = "; ".join(found[:_SHOWN])
-        raise incompatible(new.subject, f"details: [{told}]; compatibility: {config['compatibilityLevel']}")
+        details = "; ".join(found[:_SHOWN])
+        raise incompatible(new.subject, f"details: [{details}]; compatibility: {config['compatibilityLevel']}")
 
 
 def _next_version(subjects: Subjects, new: RegistrationCandidate, mode: str) -> int:

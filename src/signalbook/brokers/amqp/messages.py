@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import singledispatch
 from typing import Any, Final
 from uuid import UUID
@@ -17,6 +18,7 @@ from signalbook.brokers.connection import BrokerUnavailable
 
 _DEEPEST: Final = 32
 _MOST_EQUAL: Final = 65_536
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AMQPError(BrokerUnavailable):
@@ -47,6 +49,13 @@ class Ulong(int):
 
 class Timestamp(int):
     """Milliseconds since 1970 in UTC."""
+
+    def moment(self) -> datetime | int:
+        """The time; the number where Python has no such time."""
+        try:
+            return _EPOCH + timedelta(milliseconds=self)
+        except OverflowError:
+            return int(self)
 
 
 @dataclass(frozen=True, slots=True)

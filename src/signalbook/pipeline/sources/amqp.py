@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from signalbook.brokers.amqp.connection import AMQPDelivery, AMQPReceiver
@@ -33,7 +33,6 @@ _INPUTS: Final = brokers.BrokerInputFormat(
 _MOST: Final = 500
 _HEARTBEAT: Final = 2.0
 _MORE: Final = 0.01
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Amqp(SpoolingSource):
@@ -135,7 +134,7 @@ def _message(around: bytes, value: bytes, received_at: datetime | None = None, r
 def _plain(value: Any) -> Any:
     """A value as Python has it."""
     if isinstance(value, Timestamp):
-        return _time(value)
+        return value.moment()
     if isinstance(value, DescribedValue):
         return _plain(value.value)
     if isinstance(value, dict):
@@ -146,10 +145,3 @@ def _plain(value: Any) -> Any:
         return value
     plain = next((kind for kind in (int, str) if isinstance(value, kind)), None)
     return value if plain is None else plain(value)
-
-
-def _time(value: int) -> datetime | int:
-    try:
-        return _EPOCH + timedelta(milliseconds=value)
-    except OverflowError:
-        return int(value)
