@@ -18,10 +18,15 @@ def words(text: str) -> list[str]:
     return _WORDS.findall(text.encode("ascii", "ignore").decode()[:_LONGEST])
 
 
+def underscored(text: str, fallback: str) -> str:
+    """Words in lower case with underscores between them, which may be one that a language has a use for."""
+    found = "_".join(word.lower() for word in words(text)) or fallback
+    return f"n_{found}" if found[0].isdigit() else found
+
+
 def snake(text: str, fallback: str = "value") -> str:
     """A name as a function or variable of Python has it."""
-    found = "_".join(word.lower() for word in words(text)) or fallback
-    found = f"n_{found}" if found[0].isdigit() else found
+    found = underscored(text, fallback)
     return f"{found}_" if iskeyword(found) or issoftkeyword(found) else found
 
 

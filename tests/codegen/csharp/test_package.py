@@ -19,11 +19,12 @@ from tests.codegen.conftest import DOCUMENT, GROUP, Make
 from tests.codegen.standalone import cases, hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
-from signalbook.codegen.base import GeneratorError, generate, read_input
-from signalbook.codegen.csharp.package import FRAMEWORK, runtime_files, runtime_types
+from signalbook.codegen.base import GeneratorError, generate, read_input, runtime_files
+from signalbook.codegen.csharp.package import FRAMEWORK, runtime_types
 
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent
+RUNTIME = dict(runtime_files("signalbook.codegen.csharp", ".cs"))
 NAMESPACES = {"shop": "Shop", "hard": "Hard", "words": "Words"}
 # Mono's compiler knows C# up to 7.2. Overflows are errors, so that none is there whatever a project says of them.
 OPTIONS = ["-langversion:7.2", "-warn:4", "-warnaserror", "-checked+", "-r:System.Numerics.dll"]
@@ -107,11 +108,11 @@ def test_namespaces(name: str, message: str, make: Make) -> None:
 
 def test_groups_may_have_any_names_but_those_the_runtime_calls(tmp_path: Path) -> None:
     """A namespace for each word of the runtime that is not reserved, beside it: it still means the same."""
-    words = {word for _, text in runtime_files() for word in re.findall(r"\b[A-Z]\w*", text)}
+    words = {word for text in RUNTIME.values() for word in re.findall(r"\b[A-Z]\w*", text)}
     free = sorted(words - FRAMEWORK - runtime_types())
     spaces = [f"namespace Messages.{word} {{ class Nothing {{ }} }}\n" for word in free]
     (tmp_path / "Groups.cs").write_text("".join(spaces))
-    for name, text in runtime_files():
+    for name, text in RUNTIME.items():
         (tmp_path / name).write_text(text)
     ran = mcs(tmp_path, "-target:library", "-out:runtime.dll", "-recurse:*.cs")
     assert ran.returncode == 0, ran.stdout + ran.stderr

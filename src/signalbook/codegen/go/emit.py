@@ -288,7 +288,7 @@ def _field(member: RecordMember, names: TypeNames, sets: Sets, has_null: bool) -
         return pointed, _tag(member.name, "omitzero" if several else "omitempty")
     if can_be_null and several:
         return f"signalbook.Optional[{base}]", _tag(member.name, "")
-    # Records are pointers, too: those that contain themselves have an end so, and those that were not given are told.
+    # Records are pointers, too: those that contain themselves end so, and those that were not given are findings.
     pointer = base != "any" and (can_be_null or isinstance(without_null(member.type), RecordRef))
     return f"*{base}" if pointer else base, _tag(member.name, "")
 

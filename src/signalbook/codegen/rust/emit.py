@@ -22,12 +22,12 @@ from signalbook.codegen.datatypes import (
     RecordTable,
     UnionType,
 )
-from signalbook.codegen.naming import pascal, unique, words
+from signalbook.codegen.naming import pascal, underscored, unique
 
 WIDTH: Final = 100
 _CALL_WIDTH: Final = 60
 _LITERAL_WIDTH: Final = 18
-_MOST_ARGUMENTS: Final = 7
+MOST_ARGUMENTS: Final = 7
 """More are too many for Clippy."""
 _PLAIN: Final = {
     "any": "Value", "null": "()", "boolean": "bool", "integer": "i64", "number": "f64", "text": "String",
@@ -56,12 +56,6 @@ Lines = Iterator[str]
 Presence = Literal["required", "optional"]
 
 
-def snake(text: str, fallback: str) -> str:
-    """A name as a module, a field or a parameter has it; ``identifier`` makes one of those that are keywords."""
-    found = "_".join(word.lower() for word in words(text)) or fallback
-    return f"n_{found}" if found[0].isdigit() else found
-
-
 def identifier(name: str) -> str:
     """A name where Rust has keywords."""
     if name in _NOT_RAW:
@@ -76,22 +70,8 @@ def camel(text: str, fallback: str) -> str:
 
 def field_names(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
     """A field or parameter for each name."""
-    found = unique(names, lambda name: snake(name, "value"), taken)
+    found = unique(names, lambda name: underscored(name, "value"), taken)
     return {name: identifier(field) for name, field in found.items()}
-
-
-def _unique_types(things: Iterable[str], name: Mapping[str, str], taken: Collection[str]) -> dict[str, str]:
-    """As ``unique``, for types, which have no underscores in their names."""
-    used = {each.lower() for each in taken}
-    found: dict[str, str] = {}
-    for thing in things:
-        made, number = name[thing], 1
-        while made.lower() in used:
-            number += 1
-            made = f"{name[thing]}{number}"
-        used.add(made.lower())
-        found[thing] = made
-    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +90,7 @@ class DocumentNames:
 
 def document_names(format: str, table: RecordTable, roots: Mapping[str, DataType]) -> DocumentNames:
     """The names of all types of a document; ``roots`` are payloads by xid."""
-    hints = {key: camel(record.hint, "Payload") for key, record in table.records.items()}
-    records = _unique_types(table.records, hints, _TAKEN)
+    records = unique(table.records, lambda key: camel(table.records[key].hint, "Payload"), _TAKEN, "")
     found: dict[tuple[str, tuple[str, ...]], None] = {}
     for record in table.records.values():
         for member in record.members:
@@ -121,9 +100,7 @@ def document_names(format: str, table: RecordTable, roots: Mapping[str, DataType
     for kind in roots.values():
         found |= dict.fromkeys(("payload value", each) for each in _sets(kind))
     by_place = {str(place): each for place, each in enumerate(found)}
-    names = _unique_types(
-        by_place, {place: camel(each[0], "Value") for place, each in by_place.items()}, {*_TAKEN, *records.values()}
-    )
+    names = unique(by_place, lambda place: camel(by_place[place][0], "Value"), {*_TAKEN, *records.values()}, "")
     sets = {each: names[place] for place, each in by_place.items()}
     return DocumentNames(format=format, records=records, sets=sets, boxed=_boxed(table))
 
@@ -266,7 +243,7 @@ def _struct(record: DataRecord, key: str, names: DocumentNames) -> Lines:
             yield "    /// Members that the schema does not name."
             yield from _field("    pub extra_members:", f"BTreeMap<String, {written(record.extra, names, 'member')}>")
         yield "}"
-    if 0 < len(required) <= _MOST_ARGUMENTS and len(required) < len(record.members):
+    if 0 < len(required) <= MOST_ARGUMENTS and len(required) < len(record.members):
         yield ""
         yield from _constructor(record, name, required, fields, {each: declared[each][1] for each in declared})
     yield ""
@@ -355,7 +332,7 @@ def _members(record: DataRecord, name: str, fields: Mapping[str, str], presence:
 
 
 def _enum(member: str, texts: tuple[str, ...], name: str) -> Lines:
-    variants = _unique_types(texts, {each: camel(each, "Value" if each else "Empty") for each in texts}, ("Self",))
+    variants = unique(texts, lambda text: camel(text, "Value" if text else "Empty"), ("Self",), "")
     yield from comment(f"A closed set of texts: {member}.")
     yield "#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]"
     yield f"pub enum {name} {{"
