@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -102,7 +101,7 @@ func invalidAttributes(attributes map[string]any) []Finding {
 			findings = append(findings, Finding{Path: name, Rule: "required", Message: "is required"})
 		}
 	}
-	for _, name := range sorted(attributes) {
+	for _, name := range values.Names(attributes) {
 		if message := attributeFault(name, attributes[name]); message != "" {
 			findings = append(findings, Finding{Path: name, Rule: "cloudevents", Message: message})
 		}
@@ -138,16 +137,6 @@ func attributeFault(name string, value any) string {
 func isForbidden(character rune) bool {
 	return character < 0x20 || 0x7f <= character && character <= 0x9f ||
 		0xfdd0 <= character && character <= 0xfdef || character&0xfffe == 0xfffe && character <= 0xffff
-}
-
-// sorted returns the names of a map in their order.
-func sorted[V any](members map[string]V) []string {
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
 }
 
 // attributeOf returns a member of an event in JSON as a value of an attribute.

@@ -195,7 +195,7 @@ func (b *builder) contentType(attributes map[string]any, options map[string]stri
 	if stated, there := attributes["datacontenttype"]; there {
 		return textOf(stated)
 	}
-	for _, name := range sorted(options) {
+	for _, name := range values.Names(options) {
 		if strings.EqualFold(name, "headers.content-type") && !isEvent(options[name]) {
 			return options[name]
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"example.com/messages/internal/values"
 )
 
 // A KafkaRecord is a record of Kafka, as a producer sends it or a consumer has it.
@@ -47,7 +49,7 @@ func (o *Outbound) Kafka(sending Sending) (*KafkaRecord, error) {
 	if key := first(o.Options["key"], sending.Key); key != "" {
 		record.Key = []byte(key)
 	}
-	for _, name := range sorted(headers) {
+	for _, name := range values.Names(headers) {
 		record.Headers = append(record.Headers, KafkaHeader{Key: name, Value: []byte(headers[name])})
 	}
 	return record, nil
@@ -93,7 +95,7 @@ func (o *Outbound) HTTP(sending Sending) (*HTTPRequest, error) {
 		Header: map[string][]string{},
 		Body:   body,
 	}
-	for _, name := range sorted(headers) {
+	for _, name := range values.Names(headers) {
 		if !headerName.MatchString(name) || !headerValue.MatchString(headers[name]) {
 			path := "protocoloptions.headers." + name
 			return nil, forbidden(o.Definition, path, "value", "is no header of HTTP: these are printable ASCII")
@@ -192,7 +194,7 @@ func FromHTTP(request *HTTPRequest) *Message {
 		options["query."+name] = given
 	}
 	headers := map[string][]string{}
-	for _, name := range sorted(request.Header) {
+	for _, name := range values.Names(request.Header) {
 		own := strings.ToLower(name)
 		headers[own] = append(headers[own], request.Header[name]...)
 	}

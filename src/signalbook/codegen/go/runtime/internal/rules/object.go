@@ -2,7 +2,6 @@ package rules
 
 import (
 	"encoding/json"
-	"sort"
 	"strings"
 
 	"example.com/messages/internal/values"
@@ -10,10 +9,10 @@ import (
 
 func (c *checker) object(rule *rule, members map[string]any, path string, depth int, found *seen) {
 	c.counted(rule, members, path)
-	for _, name := range sorted(members) {
+	for _, name := range values.Names(members) {
 		c.member(rule, name, members[name], path+"/"+values.Escaped(name), depth, found)
 	}
-	for _, name := range sorted(rule.Dependents) {
+	for _, name := range values.Names(rule.Dependents) {
 		if _, there := members[name]; there {
 			c.below(rule.Dependents[name], members, path, depth, found)
 		}
@@ -21,7 +20,7 @@ func (c *checker) object(rule *rule, members map[string]any, path string, depth 
 	if rule.UnevaluatedProperties == nil {
 		return
 	}
-	for _, name := range sorted(members) {
+	for _, name := range values.Names(members) {
 		if !found.members[name] {
 			found.member(name)
 			c.check(*rule.UnevaluatedProperties, members[name], path+"/"+values.Escaped(name), depth+1)
@@ -60,7 +59,7 @@ func (c *checker) counted(rule *rule, members map[string]any, path string) {
 			c.report(path+"/"+values.Escaped(name), "required", "is required")
 		}
 	}
-	for _, name := range sorted(rule.Requires) {
+	for _, name := range values.Names(rule.Requires) {
 		if _, there := members[name]; !there {
 			continue
 		}
@@ -71,16 +70,6 @@ func (c *checker) counted(rule *rule, members map[string]any, path string) {
 		}
 	}
 	c.size(rule.MinProperties, rule.MaxProperties, len(members), "Properties", "members", path)
-}
-
-// sorted returns the names of a map in their order, so that findings have one.
-func sorted[V any](members map[string]V) []string {
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
 }
 
 func isUnique(items []any) bool {
@@ -116,7 +105,7 @@ func writeCanonical(text *strings.Builder, value any) {
 		text.WriteByte(']')
 	case map[string]any:
 		text.WriteByte('{')
-		for _, name := range sorted(value) {
+		for _, name := range values.Names(value) {
 			writeCanonical(text, name)
 			text.WriteByte(':')
 			writeCanonical(text, value[name])

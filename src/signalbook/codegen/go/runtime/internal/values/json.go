@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,6 +22,16 @@ type Finding struct {
 
 func (f Finding) String() string {
 	return f.Path + ": " + f.Message + " [" + f.Rule + "]"
+}
+
+// Names returns the names of a map in their order, so that findings and messages have one.
+func Names[V any](members map[string]V) []string {
+	names := make([]string, 0, len(members))
+	for name := range members {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
 }
 
 // Escaped returns the name of a member as a path has it.

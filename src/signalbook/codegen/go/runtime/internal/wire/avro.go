@@ -135,7 +135,7 @@ func (s *Schema) appendMap(out []byte, node *node, value any, path string, depth
 	if len(members) > 0 {
 		out = binary.AppendUvarint(out, zigzag(int64(len(members))))
 	}
-	for _, name := range sorted(members) {
+	for _, name := range values.Names(members) {
 		var err error
 		out = appendSized(out, []byte(name), true)
 		if out, err = s.appendAvro(out, node.Of, members[name], path+"/"+values.Escaped(name), depth+1); err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math"
-	"sort"
 	"strings"
 	"unicode/utf8"
 )
@@ -48,16 +47,6 @@ func fromBase64(value any, kind, path string) ([]byte, error) {
 		return nil, wrong(value, kind+" (base64)", path)
 	}
 	return content, nil
-}
-
-// sorted returns the names of a map in their order, so that the same value has the same bytes.
-func sorted(members map[string]any) []string {
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
 }
 
 // A reader reads bytes from their beginning. All readers of one payload share what is left of the number of values.

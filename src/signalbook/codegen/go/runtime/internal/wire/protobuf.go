@@ -177,7 +177,7 @@ func (s *Schema) appendEntries(out []byte, field *field, value any, path string,
 		return nil, wrong(value, "map", path)
 	}
 	key, kind := s.nodes[field.Key].Kind, s.nodes[field.Of].Kind
-	for _, name := range sorted(members) {
+	for _, name := range values.Names(members) {
 		below := path + "/" + values.Escaped(name)
 		entry, err := s.appendSingle(appendTag(nil, 1, wireType(key)), field.Key, keyOf(key, name), below, depth)
 		if err != nil {
