@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from signalbook.messages import Message
 from signalbook.messages.bindings import amqp, http, mqtt, nats
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline import arrays
-from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, UnreadableMessage
-from signalbook.pipeline.sources.kafka import record_message
+from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, MessageRecords, UnreadableMessage
+from signalbook.pipeline.sources.kafka import message_records, record_message
 
 _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
@@ -36,6 +36,10 @@ class DataFrameRows:
         named = arrays.header_pairs(row["headers"])
         pairs = [(name, value.decode(errors="backslashreplace")) for name, value in named]
         return make(row, pairs, f"{batch.path}/{row['position']}")
+
+    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
+        """What dead letters keep of many records of Kafka."""
+        return message_records(batch, indices) if batch.protocol == "KAFKA" else None
 
 
 SOURCE: Final = DataFrameRows()

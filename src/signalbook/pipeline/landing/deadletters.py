@@ -28,6 +28,7 @@ from signalbook.pipeline.sources.base import (
     MessageBatch,
     MessageLocation,
     Offsets,
+    Recording,
     Source,
     UnreadableMessage,
 )
@@ -194,16 +195,34 @@ def rejected_rows(rejections: Rejections, source: Source, bookkeeping: Bookkeepi
         column.take(pa.array(numbers))
         for column in _verdict_columns([rejections.verdicts[number] for number in used.tolist()])
     ]
-    messages = [source.message(batch, index) for index in indices]
     positions = batch.positions[np.asarray(indices)]
+    *original, received = _columns_of(batch, indices, source)
     location = [
         _constant(len(indices), batch.path or None, pa.string()),
         pa.array(positions, pa.int64(), mask=positions == NOWHERE),
         pa.nulls(len(indices), pa.int32()),
-        _received(messages),
+        received,
     ]
-    original = _message_columns(messages, [batch.raw(index) for index in indices])
     return _rows([*verdict, *original, *location, pa.nulls(len(indices), pa.string())], bookkeeping)
+
+
+def _columns_of(batch: MessageBatch, indices: Sequence[int], source: Source) -> list[pa.Array]:
+    """``_message_columns`` of messages of a batch, and when they were received. Raises ``UnreadableMessage``."""
+    originals = [batch.raw(index) for index in indices]
+    known = source.recorded(batch, indices) if isinstance(source, Recording) else None
+    if known is None:
+        messages = [source.message(batch, index) for index in indices]
+        return [*_message_columns(messages, originals), _received(messages)]
+    count = len(indices)
+    return [
+        pa.array(originals, pa.binary()),
+        pa.nulls(count, pa.binary()),
+        known.texts,
+        _constant(count, known.protocol, pa.string()),
+        known.content_types,
+        known.addresses,
+        known.received_at,
+    ]
 
 
 def _rows(arrays: list[pa.Array], bookkeeping: Bookkeeping) -> pa.RecordBatch:

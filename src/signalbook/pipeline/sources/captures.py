@@ -23,8 +23,8 @@ from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Storage
 from signalbook.pipeline.sources import salvage
-from signalbook.pipeline.sources.base import MessageBatch
-from signalbook.pipeline.sources.kafka import record_message
+from signalbook.pipeline.sources.base import MessageBatch, MessageRecords
+from signalbook.pipeline.sources.kafka import message_records, record_message
 from signalbook.pipeline.sources.mapping import MessageParts
 from signalbook.pipeline.sources.salvage import DamagedInput, is_damage, salvaged
 from signalbook.pipeline.tables.naming import quoted
@@ -90,6 +90,10 @@ class Captures:
         if self.protocol:
             return record_message(batch, index)
         return Message(content_type=JSON_FORMAT, body=batch.record(index)["value"])
+
+    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
+        """What dead letters keep of many records of Kafka."""
+        return message_records(batch, indices) if self.protocol else None
 
     def _columns(self, options: Mapping[str, str]) -> _Columns:
         known = (_FORMAT, *self.roles)

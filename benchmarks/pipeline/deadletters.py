@@ -1,0 +1,247 @@
+"""What dead letters cost: events that are wrong in the ways producers get them wrong, beside the same events as rows.
+
+    python -m benchmarks.pipeline.deadletters [--records 20000] [--rounds 3] [--only NAME]
+
+One process, no Spark. Microseconds of CPU from Arrow, or lines, to files: as rows, as dead letters, and as dead letters
+message by message.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import gzip
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+from benchmarks.pipeline.records import (
+    AT,
+    BATCH,
+    CONTENT_TYPES,
+    PREFIXED,
+    ROWS,
+    TYPES,
+    by_subjects,
+    contract,
+    encoders,
+    prefixed,
+)
+from benchmarks.pipeline.traffic import GROUP, SCHEMA, catalogue, event
+
+from signalbook.messages import Contract, Policy
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import Bookkeeping
+from signalbook.pipeline.landing.staging import StagedFiles
+from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.base import MessageBatch, Split
+from signalbook.pipeline.sources.files import JSONL
+from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
+
+Event = dict[str, Any]
+Record = dict[str, Any]
+_ENCODE = encoders()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """Events of a kind that land, and what is done to them so that they do not.
+
+    ``spoil`` changes an event before it is written, ``damage`` the record made of it.
+    """
+
+    kind: str
+    spoil: Callable[[Event], Event] = lambda event: event
+    damage: Callable[[Record], Record] = lambda record: record
+    reasons: tuple[str, ...]
+
+
+def _with(**changes: Any) -> Callable[[Event], Event]:
+    """An event with other attributes, of which ``None`` are left out."""
+
+    def changed(event: Event) -> Event:
+        return {name: value for name, value in {**event, **changes}.items() if value is not None}
+
+    return changed
+
+
+def _data(**changes: Any) -> Callable[[Event], Event]:
+    return lambda event: {**event, "data": {**event["data"], **changes}}
+
+
+def _each(name: str) -> Callable[[Event], Event]:
+    """An event whose attribute does not fit, by another value than that of any other."""
+    return lambda event: {**event, name: f"not/{event['id']}"}
+
+
+def _value(change: Callable[[bytes], bytes]) -> Callable[[Record], Record]:
+    return lambda record: {**record, "value": change(record["value"])}
+
+
+CASES: dict[str, Case] = {
+    "lines, a rule of the schema": Case(kind="lines", spoil=_data(status="lost"), reasons=("schema_violation",)),
+    "lines, no subject": Case(kind="lines", spoil=_with(subject=None), reasons=("metadata_violation",)),
+    "lines, another source each": Case(kind="lines", spoil=_each("source"), reasons=("metadata_violation",)),
+    "lines, time is none": Case(kind="lines", spoil=_with(time="yesterday"), reasons=("invalid_cloudevent",)),
+    "lines, no id": Case(kind="lines", spoil=_with(id=None), reasons=("invalid_cloudevent",)),
+    "lines, cut off": Case(kind="lines", damage=_value(lambda value: value[:-20]), reasons=("decode_error",)),
+    "lines, two of a type by structure": Case(kind="twins", reasons=()),
+    "binary JSON, a rule of the schema": Case(kind="json", spoil=_data(status="lost"), reasons=("schema_violation",)),
+    "binary JSON, no subject": Case(kind="json", spoil=_with(subject=None), reasons=("metadata_violation",)),
+    "binary JSON, no id": Case(kind="json", spoil=_with(id=None), reasons=("not_cloudevent",)),
+    "binary JSON, time is none": Case(kind="json", spoil=_with(time="yesterday"), reasons=("invalid_cloudevent",)),
+    "binary JSON, another type": Case(kind="json", spoil=_with(type="else"), reasons=("no_match",)),
+    "binary JSON, cut off": Case(kind="json", damage=_value(lambda value: value[:-20]), reasons=("decode_error",)),
+    "binary Avro, no subject": Case(kind="avro", spoil=_with(subject=None), reasons=("metadata_violation",)),
+    "binary Avro, text": Case(kind="avro", damage=_value(lambda value: b"{}" + value), reasons=("decode_error",)),
+    "binary Avro, cut off": Case(kind="avro", damage=_value(lambda value: value[:-9]), reasons=("decode_error",)),
+    "binary Protobuf, text": Case(
+        kind="protobuf", damage=_value(lambda value: b"not" + value), reasons=("decode_error",)
+    ),
+    "binary Protobuf, cut off": Case(
+        kind="protobuf", damage=_value(lambda value: value[:-9]), reasons=("decode_error",)
+    ),
+    "prefixed Avro, cut off": Case(
+        kind="prefixed_avro", damage=_value(lambda value: value[:-9]), reasons=("decode_error",)
+    ),
+    "prefixed Avro, unknown number": Case(
+        kind="prefixed_avro",
+        damage=_value(lambda value: b"\0\0\1\0\0" + value[5:]),
+        reasons=("schema_not_found",),
+    ),
+    "prefixed Avro, no prefix": Case(
+        kind="prefixed_avro", damage=_value(lambda value: value[5:]), reasons=("decode_error",)
+    ),
+    "prefixed Protobuf, cut off": Case(
+        kind="prefixed_protobuf", damage=_value(lambda value: value[:-9]), reasons=("decode_error",)
+    ),
+    "prefixed JSON, a rule of the schema": Case(
+        kind="prefixed_json",
+        damage=_value(lambda value: value.replace(b"Cologne", b"")),
+        reasons=("schema_violation",),
+    ),
+    "structured JSON in gzip": Case(kind="structured_gzip", reasons=()),
+    "requests in gzip": Case(kind="requests_gzip", reasons=()),
+}
+
+
+def twins() -> Contract:
+    """The definitions of the bench, each beside another of its type whose payloads have other members."""
+    document = catalogue(TYPES)
+    messages = document["messagegroups"][GROUP]["messages"]
+    schemas = document["schemagroups"][GROUP]["schemas"]
+    other = {**SCHEMA, "required": ["container"], "properties": {"container": {"type": "string"}}}
+    for name in list(messages):
+        twin = f"{name}.twin"
+        messages[twin] = {**messages[name], "dataschemauri": f"/schemagroups/{GROUP}/schemas/{twin}"}
+        schemas[twin] = {"versions": {"1": {"format": "JsonSchema/draft-07", "schema": {"title": twin, **other}}}}
+    return Snapshot.of_documents([("bench", document)]).compile(Policy())
+
+
+def _contract(kind: str) -> Contract:
+    if kind in PREFIXED:
+        return by_subjects(PREFIXED[kind][0])
+    return twins() if kind == "twins" else contract(kind if kind in CONTENT_TYPES else "json")
+
+
+def _records(case: Case, count: int) -> Iterator[Record]:
+    """As ``ROWS`` has them."""
+    if case.kind in PREFIXED:
+        for batch in prefixed(case.kind, count):
+            yield from map(case.damage, batch.to_pylist())
+        return
+    random = Random(7)
+    for number in range(count):
+        yield case.damage(_record(number, case.spoil(event(number, random, TYPES, 0.0)), case.kind))
+
+
+def _record(number: int, event: Event, kind: str) -> Record:
+    row: Record = {
+        "protocol": "KAFKA", "source": "kafka:parcels/0", "position": number, "address": "parcels", "partition": 0,
+        "key": None, "received_at": AT,
+    }  # fmt: skip
+    if kind in CONTENT_TYPES:
+        texts = {f"ce_{name}": event[name] for name in event if name not in ("data", "datacontenttype")}
+        texts["content-type"] = CONTENT_TYPES[kind]
+        row["value"] = _ENCODE[kind](event["data"])
+    else:
+        texts = {"content-type": "application/cloudevents+json"}
+        row["value"] = _ENCODE["json"](event)
+        if kind.endswith("_gzip"):
+            row["value"] = gzip.compress(row["value"], 6)
+            texts["content-encoding"] = "gzip"
+        if kind == "requests_gzip":
+            row |= {"protocol": "HTTP", "address": "/events"}
+    return row | {"headers": [{"name": name, "value": text.encode()} for name, text in texts.items()]}
+
+
+def batches(case: Case, count: int) -> list[MessageBatch]:
+    """The messages of a case, as sources bring them."""
+    found = list(_records(case, count))
+    if case.kind in ("lines", "twins"):
+        with tempfile.TemporaryDirectory() as name:
+            path = Path(name, "in.jsonl")
+            path.write_bytes(b"".join(row["value"] + b"\n" for row in found))
+            return list(JSONL.read(Split(path=str(path), start=0, end=path.stat().st_size)))
+    parts = [found[start : start + BATCH] for start in range(0, count, BATCH)]
+    return [batch for part in parts for batch in base.record_batches(pa.RecordBatch.from_pylist(part, ROWS))]
+
+
+def microseconds(contract: Contract, case: Case, found: list[MessageBatch], *, thorough: bool = False) -> float:
+    """The CPU time of a message. Raises ``AssertionError`` where it is not what the case says."""
+    source = JSONL if case.kind in ("lines", "twins") else KAFKA
+    with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name:
+        landing = StagedFiles(Path(name), staged="s", prefix="p")
+        gc.disable()  # as tasks do
+        started = time.process_time()
+        processing = Processing(contract, source, landing, Bookkeeping(fingerprint="f", batch="b", landed_at=AT))
+        for batch in found:
+            processing.take(replace(batch, slow_path=True) if thorough else batch)
+        processing.clear()
+        landing.finish()
+        busy = time.process_time() - started
+        gc.enable()
+    tally = processing.tally
+    assert set(tally.reasons) == set(case.reasons), tally
+    assert tally.landed.total() == (0 if case.reasons else tally.read), tally
+    return busy / tally.read * 1e6
+
+
+def measure(count: int, rounds: int, only: str) -> Iterator[dict[str, Any]]:
+    """The best of all rounds of each case, rounds of the three ways in turns."""
+    for name, case in CASES.items():
+        if only not in name:
+            continue
+        held, spoilt = _contract(case.kind), batches(case, count)
+        sound_case = Case(kind=case.kind.removesuffix("_gzip"), reasons=())
+        if not case.reasons:
+            sound_case = Case(kind="lines" if case.kind == "twins" else "structured", reasons=())
+        sound, own = batches(sound_case, count), _contract(sound_case.kind)
+        found: dict[str, list[float]] = {"rows": [], "these": [], "one by one": []}
+        for _ in range(rounds):
+            found["rows"].append(microseconds(own, sound_case, sound))
+            found["these"].append(microseconds(held, case, spoilt))
+            found["one by one"].append(microseconds(held, case, spoilt[: max(len(spoilt) // 5, 1)], thorough=True))
+        yield {"case": name, **{way: round(min(times), 1) for way, times in found.items()}}
+
+
+def main() -> None:
+    """Measure them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="part of a name")
+    options = parser.parse_args()
+    for row in measure(options.records, options.rounds, options.only):
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
