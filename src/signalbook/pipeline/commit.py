@@ -2,7 +2,7 @@
 
 1. The tasks stage files, and the totals are checked. Killed here, the batch was never begun: staged files are swept.
 2. Each file is assigned to a table (``assign_tables``), and the batch is entered in the journal as *prepared*.
-3. The tables commit, one after the other, in a store several at once, and the entry becomes *committed*. Killed here,
+3. The tables commit, several at once where the format allows it, and the entry becomes *committed*. Killed here,
    ``complete_unfinished`` does all of this step again: a table that has the batch already takes nothing twice.
 
 The assignment is made once, in step 2, and not when a commit is repeated: meanwhile a definition may have changed, and
@@ -38,6 +38,9 @@ from signalbook.values import now
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
+# Tables in a local folder that are worked on at once: of a file's columns Arrow makes sense outside of the
+# interpreter's lock, and each table waits for its disk.
+_TOGETHER: Final = 4
 
 
 def assign_tables(tables: Tables, output: Where, batch: JournalEntry) -> JournalEntry:
@@ -55,8 +58,10 @@ def assign_tables(tables: Tables, output: Where, batch: JournalEntry) -> Journal
 
 
 def _each(tables: Tables, output: Place, work: Callable[[_Item], _Found], items: Sequence[_Item]) -> Iterator[_Found]:
-    """What ``work`` makes of each of ``items``, of several tables at once where those are requests to a store."""
-    return in_parallel(output, work, items) if tables.concurrent else map(work, items)
+    """What ``work`` makes of each of ``items``, of several tables at once: they wait for a store or a disk."""
+    if not tables.concurrent:
+        return map(work, items)
+    return in_parallel(output, work, items, local=_TOGETHER)
 
 
 def _table(file: DataFile) -> TableName:
@@ -67,7 +72,9 @@ def _assigned(
     tables: Tables, output: Place, batch: JournalEntry, table: TableName, files: Sequence[DataFile]
 ) -> list[DataFile]:
     # the columns depend on the definition alone, so they are those of all files
-    chosen = _accepting_table(tables, table, pq.read_schema((output / files[0].staged).arrow_source()))
+    columns = pq.read_schema((output / files[0].staged).arrow_source())
+    chosen = _accepting_table(tables, table, columns)
+    tables.expect(chosen, columns)
     folder = tables.folder(chosen, batch)
     return [replace(file, table=chosen, name=folder + file.name) for file in files]
 

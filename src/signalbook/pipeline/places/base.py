@@ -244,17 +244,20 @@ class Upload(Output):
         self.sink.close()
 
 
-def in_parallel(output: Place, look: Callable[[_Item], _Found], items: Iterable[_Item]) -> Iterator[_Found]:
+def in_parallel(
+    output: Place, look: Callable[[_Item], _Found], items: Iterable[_Item], *, local: int = 1
+) -> Iterator[_Found]:
     """What ``look`` finds for each of ``items``, in their order; in a store some at once, since each is a request.
 
-    They are asked for as what is found is taken, so that no more than those are held.
+    In a folder ``local`` are. They are asked for as what is found is taken, so that no more than those are held.
     """
-    if output.folder is not None:
+    together = TOGETHER if output.folder is None else local
+    if together == 1:
         yield from map(look, items)
         return
     left = iter(items)
-    with ThreadPoolExecutor(TOGETHER) as pool:
-        asked = deque(pool.submit(look, item) for item in islice(left, TOGETHER))
+    with ThreadPoolExecutor(together) as pool:
+        asked = deque(pool.submit(look, item) for item in islice(left, together))
         while asked:
             found = asked.popleft().result()
             asked.extend(pool.submit(look, item) for item in islice(left, 1))

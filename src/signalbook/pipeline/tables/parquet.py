@@ -77,6 +77,9 @@ class ParquetTables(Tables):
         there = self.columns(table)
         if not there.equals(columns):
             merge(there, columns, refuse)
+
+    def expect(self, table: TableName, columns: pa.Schema) -> None:
+        """Of hundreds of columns, to read them is most of a commit."""
         self._coming[table] = columns
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
