@@ -2,8 +2,9 @@
 
 1. The tasks stage files, and the totals are checked. Killed here, the batch was never begun: staged files are swept.
 2. Each file is assigned to a table (``assign_tables``), and the batch is entered in the journal as *prepared*.
-3. The tables commit, several at once where the format allows it, and the entry becomes *committed*. Killed here,
-   ``complete_unfinished`` does all of this step again: a table that has the batch already takes nothing twice.
+3. The tables commit, several at once where the format allows it, in a database's catalog all together, and the entry
+   becomes *committed*. Killed here, ``complete_unfinished`` does all of this step again: a table that has the batch
+   already takes nothing twice.
 
 The assignment is made once, in step 2, and not when a commit is repeated: meanwhile a definition may have changed, and
 the same file must not go to two tables.
@@ -175,8 +176,9 @@ def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProg
         with _withdrawn(journal, batch):
             tables.commit(parts[table], table)
     done = _each(tables, journal.output, lambda table: tables.commit(parts[table], table), rest)
-    for number, _ in enumerate(chain([None], done), len(first)):
-        show(Progress(stage="committing", done=number, total=len(names)))
+    with tables.together():
+        for number, _ in enumerate(chain([None], done), len(first)):
+            show(Progress(stage="committing", done=number, total=len(names)))
     # only when all tables have it: until then every run starts by doing the above again
     committed = replace(batch, seconds=batch.seconds + time.monotonic() - started, finished=now())
     journal.commit(committed)

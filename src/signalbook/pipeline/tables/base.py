@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -66,6 +67,10 @@ class Tables(Protocol):
     def day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - of Iceberg alone
         """The day that a row of ``source`` landed on, in UTC, as an expression of Spark's SQL."""
         return quoted(DAY) if self.by_day(table) else DAY_OF_INSTANT
+
+    def together(self) -> AbstractContextManager[object]:
+        """Within it commits of different tables may wait for its end, to be made at once there."""
+        return nullcontext()
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Make the batch's files part of ``table`` in place of those it removes. Doing it again changes nothing.

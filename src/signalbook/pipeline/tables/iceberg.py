@@ -7,7 +7,8 @@ request that is still under way when its sender has died makes a batch twice.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, reduce
 from typing import Final
 
@@ -24,24 +25,26 @@ from pyiceberg.exceptions import (
     ValidationException,
 )
 from pyiceberg.manifest import DataFile as IcebergFile
-from pyiceberg.table import CreateTableTransaction, FileScanTask, StagedTable, Table, TableProperties, Transaction
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask, StagedTable, Table, Transaction
 from pyiceberg.transforms import DayTransform
 from requests import RequestException
 
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import PREPARED, JournalEntry
-from signalbook.pipeline.places import Place, Where, in_parallel, place_of
+from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, plain, promote
 from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect
-from signalbook.pipeline.tables.iceberg_metadata import data_file, shared
+from signalbook.pipeline.tables.iceberg_changes import BATCH_KEY, Change, Creation, Landed, Watched, has
+from signalbook.pipeline.tables.iceberg_metadata import ParquetEnd, schema_of, shared
+from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
 from signalbook.pipeline.tables.iceberg_store import StoreCatalog
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, quoted
 from signalbook.values import digest
 
-BATCH_KEY: Final = "signalbook.batch"
 FINGERPRINT_KEY: Final = "signalbook.fingerprint"
 DEFINITION_KEY: Final = "signalbook.definition"
 COLUMNS_KEY: Final = "signalbook.columns"
@@ -65,6 +68,7 @@ class IcebergTables(Tables):
         self._names: dict[str, set[str]] = {}
         self._missing: set[str] = set()
         self._loaded: dict[TableName, Table | None] = {}
+        self._waiting: list[tuple[JournalEntry, TableName]] | None = None
 
     @cached_property
     def _connection(self) -> CatalogConnection:
@@ -135,8 +139,28 @@ class IcebergTables(Tables):
         """Where the store is the catalog: others have one connection."""
         return self._by_folders
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """In a database's catalog; if someone else changed a table meanwhile, all are looked at anew one by one."""
+        self._waiting = []
+        try:
+            yield
+        finally:  # also if one failed: what the others were given need not be made again then
+            waiting, self._waiting = self._waiting, None
+            for batch, table in [] if self._make_all(waiting) else waiting:
+                self.commit(batch, table)
+
+    def _make_all(self, waiting: Sequence[object]) -> bool:
+        if not waiting:
+            return True
+        assert isinstance(self.catalog, RememberingSqlCatalog)
+        with self._plainly(f"the catalog of {self.output}"):
+            return self.catalog.make()
+
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Add the files to the table in one snapshot, making it or widening its schema where need be."""
+        if self._waiting is not None and isinstance(self.catalog, RememberingSqlCatalog) and self.catalog.gather():
+            self._waiting.append((batch, table))
         with self._plainly(f"table {table}"):
             try:
                 self._commit(batch, table)
@@ -150,30 +174,29 @@ class IcebergTables(Tables):
         folder = self.output / home(table, "iceberg")
         found = self._find(table)
         # the snapshot of the batch says that it is in the table; where others expire snapshots, its files do
-        if found is not None and (_has(found, batch.id) or (_expired(found, batch) and self._taken(batch, table))):
+        if found is not None and (has(found, batch.id) or (_expired(found, batch) and self._taken(batch, table))):
             return
         # before any file is moved: a table that others rewrote refuses the batch while it can still be withdrawn
         removed = self._live(table, {str(folder / file.name) for file in of_table(batch.removed, table)})
-        places = [str(place) for place in move_in(self.output, folder, of_table(batch.files, table))]
+        places = move_in(self.output, folder, of_table(batch.files, table))
         summary = {BATCH_KEY: batch.id, FINGERPRINT_KEY: batch.fingerprint}
-        with suppress(_Landed):
+        with suppress(Landed):
             if found is not None and removed:
-                watched = _Watched(found, batch.id)
-                with watched.transaction() as transaction:
+                change = Watched(found, batch.id).transaction()
+                with change:
                     if batch.changes:  # which may be of columns that the table lacks
-                        self._widen(transaction, self._together(table, places))
-                    _replace(watched, transaction, removed, places, summary)
+                        self._widen(change, self._wide(table, places))
+                    change.replace(removed, places, summary)
             elif places:
                 self._append(table, batch, places, summary)
 
-    def _append(self, table: TableName, batch: JournalEntry, places: list[str], summary: dict[str, str]) -> None:
-        schema = self._schema(places[0])
-        found = self._find(table)
-        fresh = self._create(table, schema, batch) if found is None else _Watched(found, batch.id).transaction()
+    def _append(self, table: TableName, batch: JournalEntry, places: Sequence[Place], summary: dict[str, str]) -> None:
+        first, found = ParquetEnd(places[0]), self._find(table)
+        fresh = self._create(table, first.columns, batch) if found is None else Watched(found, batch.id).transaction()
         with fresh:
-            if found is not None and found.properties.get(COLUMNS_KEY) != _digest(schema):
-                self._widen(fresh, schema)
-            fresh.add(self.output, places, summary)
+            if found is not None and found.properties.get(COLUMNS_KEY) != _digest(first.columns):
+                self._widen(fresh, first.columns)
+            fresh.add(first, places[1:], summary)
 
     def _taken(self, batch: JournalEntry, table: TableName) -> bool:
         """Whether the table has the files of a batch whose snapshot may be gone. Raises ``PipelineError`` if in doubt.
@@ -240,6 +263,9 @@ class IcebergTables(Tables):
         return self._loaded[table]
 
     def _load(self, table: TableName) -> Table | None:
+        known = self._names.get(table.group, set() if table.group in self._missing else None)
+        if known is not None and table.message not in known:
+            return None
         with self._plainly(f"table {table}"), suppress(NoSuchTableError):
             return self.catalog.load_table(self.identifier(table))
         return None
@@ -256,7 +282,7 @@ class IcebergTables(Tables):
     def _namespace(self, group: str) -> tuple[str, ...]:
         return (*self._connection.namespace, group)
 
-    def _create(self, table: TableName, schema: pa.Schema, batch: JournalEntry) -> _Change:
+    def _create(self, table: TableName, columns: pa.Schema, batch: JournalEntry) -> Change:
         """A table that comes to be with its first files: one commit instead of three."""
         # ``versions`` asks for the tables of a namespace first, so that one without an entry is not there yet.
         if table.group not in self._names:
@@ -264,21 +290,18 @@ class IcebergTables(Tables):
         self._names.setdefault(table.group, set()).add(table.message)
         owner = {OUTPUT_KEY: self._connection.owner} if self._connection.owner else {}
         definition = {} if table == DEAD_LETTERS else {DEFINITION_KEY: definition_of(table)}
+        schema = schema_of(columns)
         created = self.catalog.create_table_transaction(
             self.identifier(table),
             schema=schema,
             location=f"{'' if self.output.folder is None else 'file://'}{self.output}/{TABLES}/{table.path}",
-            properties={COLUMNS_KEY: _digest(schema), **definition, **owner},
+            partition_spec=_days(schema) if divides(batch, table) else UNPARTITIONED_PARTITION_SPEC,
+            properties={COLUMNS_KEY: _digest(columns), **definition, **owner},
         )
         staged = created._table  # the table that is to be has no other name
         assert isinstance(staged, StagedTable)
         staged.metadata = shared(staged.metadata)
-        transaction = _Creation(staged)
-        transaction.made_of = schema
-        if divides(batch, table):
-            with transaction.update_spec() as spec:
-                spec.add_field(LANDED_AT, DayTransform(), DAY)
-        return transaction
+        return Creation(staged, columns)
 
     def _make(self, namespace: tuple[str, ...]) -> None:
         for depth in range(1, len(namespace) + 1):
@@ -288,12 +311,10 @@ class IcebergTables(Tables):
     def _plainly(self, what: str) -> AbstractContextManager[None]:
         return catalog_errors(what, self._connection.secrets)
 
-    def _together(self, table: TableName, places: list[str]) -> pa.Schema:
+    def _wide(self, table: TableName, places: Sequence[Place]) -> pa.Schema:
         """The columns of a table with those of files."""
-        return reduce(lambda one, other: merge(one, other, promote), map(self._schema, places), self.columns(table))
-
-    def _schema(self, place: str) -> pa.Schema:
-        return pq.read_schema(place_of(place, self.output.storage).arrow_source())
+        schemas = (pq.read_schema(place.arrow_source()) for place in places)
+        return reduce(lambda one, other: merge(one, other, promote), schemas, self.columns(table))
 
     def _widen(self, transaction: Transaction, schema: pa.Schema) -> None:
         with transaction.update_schema() as update:
@@ -301,85 +322,15 @@ class IcebergTables(Tables):
         transaction.set_properties({COLUMNS_KEY: _digest(schema)})
 
 
-class _Landed(Exception):
-    """The batch is in the table by now."""
-
-
-class _Change(Transaction):
-    """A transaction that works out the table's metadata once for each change of them.
-
-    pyiceberg does it, with a deep copy, whenever one of their attributes is read: seventeen times for an append, which
-    for hundreds of columns takes five times as long as all the rest. ``made_of`` are the columns of a new table.
-    """
-
-    made_of: pa.Schema | None = None
-    _known: tuple[TableMetadata, tuple[object, ...], TableMetadata] | None = None
-
-    def add(self, output: Place, places: list[str], summary: dict[str, str]) -> None:
-        """Add files, as ``add_files`` does.
-
-        That would read all manifests to find duplicates, or else take the columns of each file for new ones.
-        """
-        if TableProperties.DEFAULT_NAME_MAPPING not in self.table_metadata.properties:
-            names = self.table_metadata.schema().name_mapping.model_dump_json()
-            self.set_properties({TableProperties.DEFAULT_NAME_MAPPING: names})
-        files, metadata = self._table.io, self.table_metadata
-        with self._append_snapshot_producer(summary) as append:
-            for file in in_parallel(output, lambda at: data_file(files, metadata, at, self.made_of), places):
-                append.append_data_file(file)
-
-    @property
-    def table_metadata(self) -> TableMetadata:
-        """The table's metadata with the changes made so far."""
-        before = self._table.metadata
-        if not self._updates:
-            return before
-        if self._known is None or self._known[0] is not before or self._known[1] is not self._updates:
-            self._known = before, self._updates, shared(super().table_metadata)
-        return self._known[2]
-
-
-class _Creation(_Change, CreateTableTransaction):
-    """The same for a table that is made."""
-
-
-class _Watched(Table):
-    """A table that is not given a batch twice: pyiceberg looks at it anew and goes on after a conflict."""
-
-    def __init__(self, table: Table, batch: str) -> None:
-        super().__init__(table.name(), table.metadata, table.metadata_location, table.io, table.catalog, table.config)
-        self._batch = batch
-
-    def transaction(self) -> _Change:
-        """Changes that are made together."""
-        return _Change(self)
-
-    def refresh(self) -> Table:
-        """Look at the table anew. Raises ``_Landed``."""
-        super().refresh()
-        if _has(self, self._batch):
-            raise _Landed
-        return self
-
-
-def _replace(
-    table: Table, transaction: Transaction, removed: list[IcebergFile], places: list[str], summary: dict[str, str]
-) -> None:
-    """One snapshot that has the files at ``places`` for ``removed``."""
-    with transaction.update_snapshot(snapshot_properties=summary).overwrite() as overwrite:
-        for file in removed:
-            overwrite.delete_data_file(file)
-        for place in places:
-            overwrite.append_data_file(data_file(table.io, transaction.table_metadata, place))
-
-
 def _path(file: IcebergFile) -> str:
     return file.file_path.removeprefix("file://")
 
 
-def _has(table: Table, batch: str) -> bool:
-    summaries = (snapshot.summary for snapshot in table.snapshots())
-    return any(summary is not None and summary.get(BATCH_KEY) == batch for summary in summaries)
+def _days(schema: Schema) -> PartitionSpec:
+    landed_at = schema.find_field(LANDED_AT).field_id
+    return PartitionSpec(
+        PartitionField(source_id=landed_at, field_id=PARTITION_FIELD_ID_START, transform=DayTransform(), name=DAY)
+    )
 
 
 def _expired(table: Table, batch: JournalEntry) -> bool:

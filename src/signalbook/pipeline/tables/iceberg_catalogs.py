@@ -28,7 +28,7 @@ from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.tables.base import Outdated
 from signalbook.pipeline.tables.catalogs import NAME, VARIABLE, CatalogChoice, filled, recorded, secrets_in
-from signalbook.pipeline.tables.iceberg_metadata import RememberingSqlCatalog
+from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
 from signalbook.pipeline.tables.iceberg_store import StoreCatalog, io_properties
 from signalbook.pipeline.tables.naming import TABLES
 

@@ -1,24 +1,24 @@
-"""The metadata of Iceberg tables, parsed once and not copied.
+"""The metadata of Iceberg tables, worked out and parsed once and not copied.
 
 A commit parses the table's metadata twice and copies it twice with all columns, which for hundreds of columns takes
 longer than everything else. Metadata is identified by the content of its file, which is read each time: what others
-committed, or a file that is gone, is found as ever.
+committed, or a file that is gone, is found as ever. Tables of the same columns have the same schema, and what follows
+from it is known of the first.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from functools import cached_property
 from io import BytesIO
 from threading import Lock
-from typing import Any, Final, Self
+from typing import Any, Final, Generic, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import PrivateAttr
-from pyiceberg.catalog.sql import IcebergTables as TableRow
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.io import FileIO
+from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.io.pyarrow import (
     StatisticsCollector,
     _check_pyarrow_schema_compatible,
@@ -27,13 +27,23 @@ from pyiceberg.io.pyarrow import (
     parquet_path_to_id_mapping,
 )
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.schema import Schema
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.serializers import Compressor, FromByteStream
-from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table import CommitTableResponse, CreateTableTransaction, StagedTable, Table, TableProperties
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV2
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
+from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
+from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
+
+from signalbook.pipeline.places import Place
 
 # Of how many tables the newest metadata is kept: half a megabyte each if they have hundreds of columns.
 _KEPT: Final = 256
+_SETTINGS: Final = "write."
+
+_Value = TypeVar("_Value")
 
 
 class SharedSchema(Schema):
@@ -47,26 +57,45 @@ class SharedSchema(Schema):
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         return self
 
+    @cached_property
+    def names(self) -> str:
+        """Which names in files without ids stand for which columns, as a table has it among its properties."""
+        return self.name_mapping.model_dump_json()
+
+    @cached_property
+    def _text(self) -> str:
+        return super().model_dump_json()
+
+    def model_dump_json(self, *given: Any, **options: Any) -> str:
+        """Written once: each manifest begins with it."""
+        return super().model_dump_json(*given, **options) if given or options else self._text
+
 
 _Description = tuple[dict[int, StatisticsCollector], dict[str, int]]
 
 
-def data_file(files: FileIO, metadata: TableMetadata, location: str, made_of: pa.Schema | None = None) -> DataFile:
+class ParquetEnd:
+    """The end of a Parquet file, read once: its columns and statistics."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.footer = pq.read_metadata(place.arrow_source())
+        self.columns: pa.Schema = self.footer.schema.to_arrow_schema()
+
+
+def data_file(metadata: TableMetadata, end: ParquetEnd, made_of: pa.Schema | None = None) -> DataFile:
     """What a table says of a Parquet file, as pyiceberg does, which compares the columns of each file anew.
 
     Those that the table was ``made_of`` it takes beyond doubt. Raises ``ValueError`` if it does not take the file's.
     """
-    file = files.new_input(location)
-    with file.open() as stream:
-        footer = pq.read_metadata(stream)
     schema = metadata.schema()
-    statistics = data_file_statistics_from_parquet_metadata(footer, *_description(metadata, footer, made_of))
+    statistics = data_file_statistics_from_parquet_metadata(end.footer, *_description(metadata, end.columns, made_of))
     return DataFile.from_args(
         content=DataFileContent.DATA,
-        file_path=location,
+        file_path=str(end.place),
         file_format=FileFormat.PARQUET,
         partition=statistics.partition(metadata.spec(), schema),
-        file_size_in_bytes=len(file),
+        file_size_in_bytes=end.place.size(),
         sort_order_id=None,
         spec_id=metadata.default_spec_id,
         equality_ids=None,
@@ -75,11 +104,12 @@ def data_file(files: FileIO, metadata: TableMetadata, location: str, made_of: pa
     )
 
 
-def _description(metadata: TableMetadata, footer: pq.FileMetaData, made_of: pa.Schema | None) -> _Description:
-    schema, columns = metadata.schema(), footer.schema.to_arrow_schema()
+def _description(metadata: TableMetadata, columns: pa.Schema, made_of: pa.Schema | None) -> _Description:
+    schema = metadata.schema()
     known = schema._taken if isinstance(schema, SharedSchema) else {}
-    # also by the properties, which say what of which column is to be kept
-    key = _key(columns.serialize().to_pybytes() + repr((metadata.format_version, metadata.properties)).encode())
+    # also by the properties that say what of which column is to be kept
+    settings = sorted(each for each in metadata.properties.items() if each[0].startswith(_SETTINGS))
+    key = _key(columns.serialize().to_pybytes() + repr((metadata.format_version, settings)).encode())
     if key not in known:
         if made_of is None or not columns.equals(made_of):
             _check_pyarrow_schema_compatible(schema, columns, format_version=metadata.format_version)
@@ -100,28 +130,40 @@ def _shared(schema: Schema) -> SharedSchema:
     return SharedSchema(*schema.fields, **own)
 
 
-class _Known:
-    """Metadata by what their files contain, those used last."""
+class _Known(Generic[_Value]):
+    """What was worked out, by what it depends on, those used last."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._found: OrderedDict[bytes, TableMetadata] = OrderedDict()
+        self._found: OrderedDict[bytes, _Value] = OrderedDict()
 
-    def get(self, key: bytes) -> TableMetadata | None:
+    def get(self, key: bytes) -> _Value | None:
         with self._lock:
             if key in self._found:
                 self._found.move_to_end(key)
             return self._found.get(key)
 
-    def put(self, key: bytes, metadata: TableMetadata) -> None:
+    def put(self, key: bytes, value: _Value) -> None:
         with self._lock:
-            self._found[key] = metadata
+            self._found[key] = value
             self._found.move_to_end(key)
             if len(self._found) > _KEPT:
                 self._found.popitem(last=False)
 
 
-_known: Final = _Known()
+# by what their files contain
+_known: Final = _Known[TableMetadata]()
+_schemas: Final = _Known[SharedSchema]()
+
+
+def schema_of(columns: pa.Schema) -> SharedSchema:
+    """The schema of a new table of ``columns``."""
+    key = columns.serialize().to_pybytes()
+    found = _schemas.get(key)
+    if found is None:
+        found = _shared(assign_fresh_schema_ids(Catalog._convert_schema_if_needed(columns)))
+        _schemas.put(key, found)
+    return found
 
 
 def parsed(content: bytes, location: str) -> TableMetadata:
@@ -145,20 +187,62 @@ def _key(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
 
 
-class RememberingSqlCatalog(SqlCatalog):
-    """A catalog in a database whose tables' metadata are parsed once."""
+def committed(metadata: TableMetadata, location: str) -> CommitTableResponse:
+    """The answer of a catalog that has made a commit."""
+    fields: Any = {"metadata": metadata, "metadata-location": location}
+    return CommitTableResponse(**fields)
 
-    def _convert_orm_to_iceberg(self, orm_table: TableRow) -> Table:
-        location = str(orm_table.metadata_location)
-        with self._load_file_io(location=location).new_input(location).open() as stream:
-            metadata = parsed(stream.read(), location)
-        name = (*self.identifier_to_tuple(str(orm_table.table_namespace)), str(orm_table.table_name))
-        return Table(name, metadata, location, self._load_file_io(metadata.properties, location), self)
 
-    @staticmethod
-    def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
-        text = metadata.model_dump_json(exclude_none=True)
-        content = Compressor.get_compressor(metadata_path).bytes_compressor()(text.encode())
-        with io.new_output(metadata_path).create() as stream:
-            stream.write(content)
-        remember(content, metadata)
+# What pyiceberg begins with, too, and works out for each table anew.
+_NOTHING: Final = TableMetadataV1.model_construct(location="", last_column_id=-1, schema=Schema())
+
+
+class RememberingCatalog(MetastoreCatalog):
+    """A catalog that works out the metadata of a new table once, and believes that they are right."""
+
+    def create_table_transaction(
+        self,
+        identifier: str | Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Properties = EMPTY_DICT,
+    ) -> CreateTableTransaction:
+        """As the base does, which gives the columns ids once more; those of ``schema_of`` have theirs."""
+        if not isinstance(schema, SharedSchema) or location is None or sort_order != UNSORTED_SORT_ORDER:
+            return super().create_table_transaction(
+                identifier, schema, location, partition_spec, sort_order, properties
+            )
+        fields: Any = {
+            "location": location,
+            "schemas": [schema],
+            "last-column-id": schema.highest_field_id,
+            "current-schema-id": schema.schema_id,
+            "partition-specs": [partition_spec],
+            "default-spec-id": partition_spec.spec_id,
+            "last-partition-id": partition_spec.last_assigned_field_id,
+            "sort-orders": [sort_order],
+            "default-sort-order-id": sort_order.order_id,
+            "properties": {TableProperties.DEFAULT_NAME_MAPPING: schema.names, **properties},
+        }
+        name = self.identifier_to_database_and_table(identifier)
+        return CreateTableTransaction(self._staged(name, TableMetadataV2(**fields)))
+
+    def _update_and_stage_table(
+        self,
+        current_table: Table | None,
+        table_identifier: Identifier,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> StagedTable:
+        if current_table is not None:
+            return super()._update_and_stage_table(current_table, table_identifier, requirements, updates)
+        for requirement in requirements:
+            requirement.validate(None)
+        return self._staged(table_identifier, shared(update_table_metadata(_NOTHING, updates)))
+
+    def _staged(self, identifier: Identifier, metadata: TableMetadata) -> StagedTable:
+        provider = load_location_provider(metadata.location, metadata.properties)
+        location = provider.new_table_metadata_file_location()
+        return StagedTable(identifier, metadata, location, self._load_file_io(metadata.properties, location), self)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 from typing import Any, Final
 
-from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
 from pyiceberg.table import CommitTableResponse, Table
@@ -19,7 +18,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
 from signalbook.pipeline.places import Place, Storage, in_parallel, place_of
-from signalbook.pipeline.tables.iceberg_metadata import parsed, remember
+from signalbook.pipeline.tables.iceberg_metadata import RememberingCatalog, committed, parsed, remember
 
 HINT: Final = "version-hint.text"
 _SETTING: Final = "signalbook.storage."
@@ -115,7 +114,7 @@ class _Writing(io.BytesIO):
             raise FileExistsError(17, "already there", str(self._place))
 
 
-class StoreCatalog(MetastoreCatalog):
+class StoreCatalog(RememberingCatalog):
     """The tables below ``tables``, each with its metadata; there are as many namespaces as folders."""
 
     def __init__(self, name: str, tables: Place) -> None:
@@ -160,7 +159,7 @@ class StoreCatalog(MetastoreCatalog):
         current = self.load_table(identifier) if version else None
         staged = self._update_and_stage_table(current, identifier, requirements, updates)
         if current is not None and staged.metadata == current.metadata:
-            return _response(current.metadata, current.metadata_location)
+            return committed(current.metadata, current.metadata_location)
         folder = self._folder(identifier)
         folder.make()
         place = folder / _name(version + 1)
@@ -170,7 +169,7 @@ class StoreCatalog(MetastoreCatalog):
                 raise TableAlreadyExistsError(f"table {identifier} was made by someone else")
             raise CommitFailedException(f"table {identifier} was changed by someone else")
         (folder / HINT).write(str(version + 1).encode())
-        return _response(remember(content, staged.metadata), str(place))
+        return committed(remember(content, staged.metadata), str(place))
 
     def names(self, namespace: str | Identifier) -> set[str]:
         """Names that tables of a namespace may have, by one request; a folder without metadata is no table yet."""
@@ -222,8 +221,3 @@ class StoreCatalog(MetastoreCatalog):
 
 def _name(version: int) -> str:
     return f"v{version}.metadata.json"
-
-
-def _response(metadata: TableMetadata, location: str) -> CommitTableResponse:
-    fields: Any = {"metadata": metadata, "metadata-location": location}
-    return CommitTableResponse(**fields)

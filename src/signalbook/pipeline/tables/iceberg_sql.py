@@ -1,0 +1,115 @@
+"""An Iceberg catalog in a database, which is written once for all tables of a batch.
+
+A database has each of its transactions on disk before it goes on, which takes longer than all the rest of a commit. The
+metadata of tables are written as ever, and their rows together: either all tables have the batch, or none has it yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyiceberg.catalog.sql import IcebergTables as TableRow
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io import FileIO
+from pyiceberg.serializers import Compressor
+from pyiceberg.table import CommitTableResponse, StagedTable, Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.typedef import Identifier
+from sqlalchemy import bindparam, insert, update
+from sqlalchemy.exc import IntegrityError
+
+from signalbook.pipeline.tables.iceberg_metadata import RememberingCatalog, committed, parsed, remember
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Where a table's metadata is from now on; ``before`` is where it was, unless the table is new."""
+
+    name: Identifier
+    location: str
+    before: str | None
+
+
+class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
+    """A catalog in a database whose tables' metadata are parsed once."""
+
+    _rows: list[_Row] | None = None
+
+    def gather(self) -> bool:
+        """Have commits wait for ``make`` from now on. Not with a database that does not tell what an update changed."""
+        if self._rows is None and self.engine.dialect.supports_sane_rowcount:
+            self._rows = []
+        return self._rows is not None
+
+    def make(self) -> bool:
+        """Make the commits since ``gather``; not one of them if someone else changed one of the tables meanwhile."""
+        rows, self._rows = self._rows, None
+        if not rows:
+            return True
+        old = [row for row in rows if row.before is not None]
+        new = [self._new(row) for row in rows if row.before is None]
+        change = (
+            update(TableRow)
+            .where(
+                TableRow.catalog_name == self.name,
+                TableRow.table_namespace == bindparam("namespace"),
+                TableRow.table_name == bindparam("table"),
+                TableRow.metadata_location == bindparam("before"),
+            )
+            .values(metadata_location=bindparam("location"), previous_metadata_location=bindparam("before"))
+        )
+        with self.engine.connect() as connection:
+            try:
+                if new:
+                    connection.execute(insert(TableRow), new)
+            except IntegrityError:
+                return False
+            for row in old:
+                namespace, table = self._names(row)
+                values = {"namespace": namespace, "table": table, "before": row.before, "location": row.location}
+                if connection.execute(change, values).rowcount < 1:
+                    return False
+            connection.commit()
+        return True
+
+    def _new(self, row: _Row) -> dict[str, str | None]:
+        return self._create_table_row(*self._names(row), row.location)
+
+    def _names(self, row: _Row) -> tuple[str, str]:
+        return self.namespace_to_string(row.name[:-1]), row.name[-1]
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """As the base does, or later. Raises ``CommitFailedException`` as that does."""
+        if self._rows is None:
+            return super().commit_table(table, requirements, updates)
+        current = None if isinstance(table, StagedTable) else self._current(table)
+        staged = self._update_and_stage_table(current, table.name(), requirements, updates)
+        self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
+        before = None if current is None else current.metadata_location
+        self._rows.append(_Row(table.name(), staged.metadata_location, before))
+        return committed(staged.metadata, staged.metadata_location)
+
+    def _current(self, table: Table) -> Table | None:
+        try:
+            return self.load_table(table.name())
+        except NoSuchTableError:
+            return None  # which nothing that is required of a table holds for
+
+    def _convert_orm_to_iceberg(self, orm_table: TableRow) -> Table:
+        location = str(orm_table.metadata_location)
+        with self._load_file_io(location=location).new_input(location).open() as stream:
+            metadata = parsed(stream.read(), location)
+        name = (*self.identifier_to_tuple(str(orm_table.table_namespace)), str(orm_table.table_name))
+        return Table(name, metadata, location, self._load_file_io(metadata.properties, location), self)
+
+    @staticmethod
+    def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
+        text = metadata.model_dump_json(exclude_none=True)
+        content = Compressor.get_compressor(metadata_path).bytes_compressor()(text.encode())
+        with io.new_output(metadata_path).create() as stream:
+            stream.write(content)
+        remember(content, metadata)
