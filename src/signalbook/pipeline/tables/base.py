@@ -38,8 +38,9 @@ class Tables(Protocol):
         """Make sure that a table can take ``columns``, without changing it yet. Raises ``Incompatible`` if not."""
         ...
 
-    def expect(self, table: TableName, columns: pa.Schema) -> None:
+    def expect(self, table: TableName, columns: pa.Schema) -> None:  # noqa: ARG002 - read with the rest
         """Take note of the columns of the files that the next commit adds, which need not be read for that again."""
+        return
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
         """Where below its home a table keeps the files of ``batch``: nothing, or a path that ends in ``/``."""

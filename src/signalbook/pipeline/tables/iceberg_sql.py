@@ -7,6 +7,7 @@ metadata of tables are written as ever, and their rows together: either all tabl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from pyiceberg.catalog.sql import IcebergTables as TableRow
 from pyiceberg.catalog.sql import SqlCatalog
@@ -17,8 +18,6 @@ from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
-from sqlalchemy import bindparam, insert, update
-from sqlalchemy.exc import IntegrityError
 
 from signalbook.pipeline.tables.iceberg_metadata import RememberingCatalog, committed, parsed, remember
 
@@ -48,31 +47,31 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
         rows, self._rows = self._rows, None
         if not rows:
             return True
-        old = [row for row in rows if row.before is not None]
         new = [self._new(row) for row in rows if row.before is None]
-        change = (
-            update(TableRow)
-            .where(
-                TableRow.catalog_name == self.name,
-                TableRow.table_namespace == bindparam("namespace"),
-                TableRow.table_name == bindparam("table"),
-                TableRow.metadata_location == bindparam("before"),
-            )
-            .values(metadata_location=bindparam("location"), previous_metadata_location=bindparam("before"))
-        )
+        table: Any = TableRow.__table__
         with self.engine.connect() as connection:
             try:
                 if new:
-                    connection.execute(insert(TableRow), new)
-            except IntegrityError:
-                return False
-            for row in old:
-                namespace, table = self._names(row)
-                values = {"namespace": namespace, "table": table, "before": row.before, "location": row.location}
-                if connection.execute(change, values).rowcount < 1:
+                    connection.execute(table.insert(), new)
+            except Exception as error:
+                if type(error).__name__ == "IntegrityError":  # of SQLAlchemy: one of them is there by now
+                    return False
+                raise
+            for row in rows:
+                if row.before is not None and connection.execute(self._change(table, row)).rowcount < 1:
                     return False
             connection.commit()
         return True
+
+    def _change(self, table: Any, row: _Row) -> Any:
+        namespace, name = self._names(row)
+        there = table.update().where(
+            table.c.catalog_name == self.name,
+            table.c.table_namespace == namespace,
+            table.c.table_name == name,
+            table.c.metadata_location == row.before,
+        )
+        return there.values(metadata_location=row.location, previous_metadata_location=row.before)
 
     def _new(self, row: _Row) -> dict[str, str | None]:
         return self._create_table_row(*self._names(row), row.location)
