@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from signalbook.messages import Contract
-from signalbook.pipeline.fastpath import routing
+from signalbook.pipeline.fastpath import attributes
+from signalbook.pipeline.fastpath.attributes import NO_MATCH, EnvelopeChecks
 from signalbook.pipeline.fastpath.batch import EventBatch
 from signalbook.pipeline.fastpath.modes import StructuredMode
-from signalbook.pipeline.fastpath.routing import NO_MATCH, EnvelopeChecks
 from signalbook.pipeline.sources.base import one_message
 
 XID = "/messagegroups/g/messages/m"
@@ -41,7 +41,7 @@ def test_no_more_answers_are_kept_than_there_is_room_for(
     monkeypatch: pytest.MonkeyPatch, declared: dict[str, Any], fit: bool
 ) -> None:
     """K-34: also of events that fit nothing, of which anybody may send any number."""
-    monkeypatch.setattr(routing, "_MOST_CONTEXTS", 10)
+    monkeypatch.setattr(attributes, "_MOST_CONTEXTS", 10)
     asked = answers(declared)
     for first in range(0, 60, 6):
         shops = [str(number) for number in range(first, first + 6)]

@@ -2,225 +2,33 @@
 
 Events among messages become columns (``modes.py``) and wait until there are enough for a batch (``batch.py``). Then
 each event gets a route by its type, if that belongs to one definition and no other definition could fit the event. What
-is left to ask are its attributes and its payload (``payloads.py``), and what they say is what ``Contract.process``
-would say. Whatever fails one of these steps is left over: it goes the slow path, message by message, which also finds
-the reasons.
-
-Attributes are held to the checks of ``messages``, but each distinct value, or combination of values that a definition
-looks at, is asked about once, and the answer remembered.
+is left to ask are its attributes (``attributes.py``) and its payload (``payloads.py``), and what they say is what
+``Contract.process`` would say. Whatever fails one of these steps is left over: it goes the slow path, message by
+message, which also finds the reasons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from signalbook.formats.base import is_json
 from signalbook.messages import CompiledDefinition, Contract, Reason, Rejected
-from signalbook.messages.cloudevents import SPECVERSION, invalid_attributes
 from signalbook.pipeline import columns, rescue
-from signalbook.pipeline.arrays import MISFITS, text_map
+from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns, dense, firsts
+from signalbook.pipeline.fastpath.attributes import NO_MATCH, AttributeChecks, EnvelopeChecks, demands
+from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode
 from signalbook.pipeline.fastpath.native import Decode
 from signalbook.pipeline.fastpath.reasons import UNSAID, Reasons, reasons
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
-from signalbook.values import Finding, canonical_json
-
-# Answers that are kept, before all are forgotten: anybody may send any number of values.
-_MOST_SOUND_VALUES: Final = 50_000
-_MOST_CONTEXTS: Final = 50_000
-_EVENT: Final[dict[str, Any]] = {"specversion": SPECVERSION, "id": "i", "source": "s", "type": "t"}
-# Lengths of times, and that of the date in them.
-_LENGTHS: Final = (20, 24, 27, 30)
-_DATE: Final = 10
-_PRINTABLE: Final = range(ord(" "), ord("~") + 1)
-# The start of the year 1900 in microseconds; whatever is older gets a closer look.
-_ANCIENT: Final = -2_208_988_800_000_000
-NO_MATCH: Final = -1
-# Attributes of which a definition without a value for them asks no more than whether they are there.
-_PRESENCE: Final = {"id": (None, "string"), "subject": (None, "string"), "time": (None, "timestamp")}
-# Attributes that decide without being declared: a content type may be implied (domain.md F-32).
-_UNDECLARED: Final = frozenset({"datacontenttype"})
-
-
-class AttributeChecks:
-    """Soundness of attribute values (domain.md K-24); with ``json`` data has to be JSON, unless an event is opaque."""
-
-    def __init__(self, *, json: bool) -> None:
-        self._json = json
-        self._sound: dict[str, set[Any]] = {}
-
-    def doubtful(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
-        """For each event whether an attribute of it is not surely sound."""
-        doubtful = np.zeros(len(batch), np.bool_)
-        for name, array in batch.attributes.items():
-            if array.null_count == len(array) or (name in _PLAIN and _PLAIN[name](batch)):
-                continue
-            codes, values = batch.codes(name)
-            doubtful |= self._bad(name, values)[codes]
-            if self._json and name == "datacontenttype":
-                other = np.array([value is not None and not is_json(value) for value in values], np.bool_)[codes]
-                doubtful |= other if batch.opaque is None else other & ~batch.opaque
-        for name, column in batch.extensions.items():
-            codes, values = column.codes()
-            doubtful |= self._bad(name, values)[codes]
-        return doubtful
-
-    def _bad(self, name: str, values: list[Any]) -> npt.NDArray[np.bool_]:
-        known = self._sound.setdefault(name, {None})
-        known |= {value for value in set(values) - known if not invalid_attributes({**_EVENT, name: value})}
-        bad = np.fromiter((value not in known for value in values), np.bool_, len(values))
-        if len(known) > _MOST_SOUND_VALUES:
-            self._sound[name] = {None}
-        return bad
-
-
-def _plain_text(texts: pa.StringArray) -> bool:
-    """Whether all texts are printable ASCII, and none is empty."""
-    offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, texts.offset * 4)
-    if pc.min(pc.binary_length(texts)).as_py() == 0:
-        return False
-    found = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
-    return bool(found.min(initial=_PRINTABLE[0]) >= _PRINTABLE[0] and found.max(initial=0) <= _PRINTABLE[-1])
-
-
-def _plain_times(batch: EventBatch) -> bool:
-    """Whether all times are like ``2026-01-02T03:04:05Z``, with 3, 6 or 9 digits more at most.
-
-    Arrow reads a few spellings that are none in RFC 3339; with these lengths, T and Z in their places, none is left.
-    """
-    texts, times = batch.attributes["time"], batch.times
-    if times is None or pc.min(times.cast(pa.int64())).as_py() <= _ANCIENT:
-        return False
-    offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, texts.offset * 4)
-    places, lengths = offsets[:-1], np.diff(offsets)
-    if texts.null_count:
-        there = texts.is_valid().to_numpy(zero_copy_only=False)
-        places, lengths = places[there], lengths[there]
-    if not np.isin(lengths, _LENGTHS).all():
-        return False
-    found = np.frombuffer(texts.buffers()[2], np.uint8)
-    return bool((found[places + _DATE] == ord("T")).all() and (found[places + lengths - 1] == ord("Z")).all())
-
-
-# A look at a whole column, which is not all null, that may settle it; what it does not is looked at value by value.
-_PLAIN: Final[Mapping[str, Callable[[EventBatch], bool]]] = {
-    "id": lambda batch: _plain_text(batch.attributes["id"]),
-    "subject": lambda batch: _plain_text(batch.attributes["subject"]),
-    "time": _plain_times,
-}
-
-
-def demands(definition: CompiledDefinition) -> bytes:
-    """Equal for definitions that a ``EnvelopeChecks`` of one answers for, in one source."""
-    raw = definition.definition
-    metadata = {name: entry for name, entry in (raw.get("envelopemetadata") or {}).items() if name != "type"}
-    stated = raw.get("datacontenttype"), raw.get("dataschemaformat"), raw.get("protocol"), raw.get("protocoloptions")
-    return canonical_json([metadata, *stated, definition.payload_type])
-
-
-class EnvelopeChecks:
-    """Holds envelopes of known type to a definition, and finds what stands for its placeholders (domain.md K-34).
-
-    ``address`` is the protocol property that says where messages were sent to, where that is looked at as well.
-    """
-
-    def __init__(self, definition: CompiledDefinition, type: str, address: str = "") -> None:
-        self._address = address
-        self._definition = definition
-        self._type = type
-        self._declared: Mapping[str, Any] = definition.definition.get("envelopemetadata") or {}
-        # contexts by number, and numbers by the attributes that make a difference and their values
-        self._maps = pa.array([], columns.TEXT_MAP)
-        self._numbers: dict[tuple[str, ...], dict[Any, int]] = {}
-
-    def numbers(self, batch: EventBatch, events: Offsets) -> Offsets:
-        """For each of these events the number of its context, or ``NO_MATCH`` if it does not fit the definition."""
-        if (
-            sum(map(len, self._numbers.values())) > _MOST_CONTEXTS
-        ):  # those without a match are kept too, and have no maps
-            self._maps, self._numbers = self._maps.slice(0, 0), {}
-        # Which attributes make a difference may change from batch to batch, so that answers are filed under their names
-        # too.
-        names, keys, firsts, inverse = self._distinct(batch, events)
-        known = self._numbers.setdefault(names, {})
-        fresh: list[dict[str, str]] = []
-        for key, first in zip(keys, firsts, strict=True):
-            if key not in known:
-                context = self._ask(batch.attributes_of(int(first)), self._place(batch, int(first)))
-                known[key] = NO_MATCH if context is None else len(self._maps) + len(fresh)
-                fresh += [] if context is None else [context]
-        if fresh:
-            maps = text_map([tuple(context.items()) or None for context in fresh])
-            self._maps = pa.concat_arrays([self._maps, maps])
-        found: Offsets = np.array([known[key] for key in keys], np.int64)[inverse]
-        return found
-
-    def maps(self, numbers: Offsets) -> pa.Array:
-        """The contexts with these numbers, as a ``columns.TEXT_MAP``."""
-        if self._maps.null_count == len(self._maps):
-            return pa.nulls(len(numbers), columns.TEXT_MAP)
-        return self._maps.take(pa.array(numbers))
-
-    def _distinct(self, batch: EventBatch, events: Offsets) -> tuple[tuple[str, ...], list[Any], Offsets, Offsets]:
-        """What tells envelopes apart: attribute names, their distinct values, an event with each, each event's one."""
-        # Codes of several attributes become one number each, made dense after every step: their product would overflow.
-        combined, count = np.zeros(len(events), np.int64), min(len(events), 1)
-        parts: dict[str, tuple[Offsets, list[Any]]] = {}
-        for name in (*batch.attributes, *batch.extensions):
-            part = self._part(batch, name)
-            if part is not None:
-                parts[name] = part
-        if self._address:
-            parts["@"] = batch.addresses  # no name of an attribute
-        for codes, values in parts.values():
-            combined, count = dense(combined * len(values) + codes[events], count * len(values))
-        samples = events[firsts(combined, count)]
-        columns = [[values[code] for code in codes[samples].tolist()] for codes, values in parts.values()]
-        keys = list(zip(*columns, strict=True)) if columns else [()]
-        return tuple(parts), keys, samples, combined
-
-    def _part(self, batch: EventBatch, name: str) -> tuple[Offsets, list[Any]] | None:
-        """What the checks see of an attribute, as codes and values; ``None`` if it makes no difference."""
-        if name == "type" or (name not in self._declared and name not in _UNDECLARED):
-            return None
-        if name in batch.extensions:
-            codes, values = batch.codes(name)
-            return codes, [(value.__class__, value) for value in values]  # for True == 1
-        if not self._is_presence(name):
-            return batch.codes(name)
-        absent = batch.attributes[name].is_null()
-        return (absent.cast(pa.int64()).to_numpy(), [False, True]) if absent.true_count else None
-
-    def _is_presence(self, name: str) -> bool:
-        declared = self._declared.get(name) or {}
-        return name in _PRESENCE and declared.get("value") is None and declared.get("type") in _PRESENCE[name]
-
-    def _place(self, batch: EventBatch, number: int) -> dict[str, Any]:
-        """The protocol's properties that are looked at, of one event."""
-        if not self._address:
-            return {}
-        codes, values = batch.addresses
-        return {self._address: values[codes[number]]}
-
-    def _ask(self, attributes: dict[str, Any], place: dict[str, Any]) -> dict[str, str] | None:
-        """The context of an event with these attributes, or ``None`` if it does not fit."""
-        context: dict[str, str] = {}
-        known = {"specversion": SPECVERSION, **attributes, "type": self._type}
-        if self._definition.check_event(known, context):
-            return None
-        checks = self._definition.protocol_checks if self._address else ()
-        return None if any(check(place, context) is not None for check in checks) else context
-
+from signalbook.values import Finding
 
 # Input bytes that wait until they are a batch: enough for each type to have company.
 LEAST_BATCH: Final = 32 * 1024 * 1024
