@@ -411,6 +411,8 @@ def test_unknown_messages_go_where_the_policy_says(
     found = one(contract, line())
     assert type(found) is kind
     assert contract.of_unknown_type("") == structs.replace(found, message=Message())
+    native = one(contract, record("t", b"1"))
+    assert contract.of_no_event("KAFKA") == structs.replace(native, message=Message(protocol="KAFKA"))
 
 
 @pytest.mark.parametrize("other", [event(), schema({"enum": [1]}), http(("X", "1"))])
@@ -418,6 +420,13 @@ def test_what_more_than_the_type_may_decide(contract_of: ContractOf, other: JSON
     contract = contract_of({"m": typed("other"), "o": other})
     assert contract.of_unknown_type("HTTP") is None
     assert contract_of({"o": other}).of_unknown_type("HTTP") is None
+    assert contract.of_no_event("HTTP") is None or other == event()
+
+
+def test_what_is_mapped_to_events_needs_be_none(contract_of: ContractOf) -> None:
+    mapped = contract_of({"m": {**event(), "protocol": "KAFKA"}}, native_mapping=True)
+    assert mapped.of_no_event("KAFKA") is None
+    assert mapped.of_no_event("HTTP") is not None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from signalbook.messages import Contract
 from signalbook.pipeline.fastpath import attributes
-from signalbook.pipeline.fastpath.attributes import NO_MATCH, EnvelopeChecks
+from signalbook.pipeline.fastpath.attributes import EnvelopeChecks
 from signalbook.pipeline.fastpath.batch import EventBatch
 from signalbook.pipeline.fastpath.modes import StructuredMode
 from signalbook.pipeline.sources.base import one_message
@@ -50,4 +50,5 @@ def test_no_more_answers_are_kept_than_there_is_room_for(
         if fit:
             assert asked.maps(numbers).to_pylist() == [[("shop", shop)] for shop in shops]
         else:
-            assert set(numbers.tolist()) == {NO_MATCH}
+            assert max(numbers.tolist()) < 0
+            assert len(asked._breaches.found) <= 16

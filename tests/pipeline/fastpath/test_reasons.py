@@ -15,7 +15,8 @@ from tests.pipeline.fastpath.test_json import WHOLE, parse, spoilt
 
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.messages import Contract, parse_flags
-from signalbook.pipeline.fastpath.reasons import UNSAID, Reasons, reasons
+from signalbook.pipeline.fastpath.reasons import Reasons, reasons
+from signalbook.pipeline.fastpath.verdicts import UNSAID
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import Finding, JSONError, dump_json, parse_json
 

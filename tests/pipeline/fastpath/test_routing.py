@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import pytest
@@ -31,7 +32,7 @@ from tests.pipeline.kafkarows import (
     written,
 )
 
-from signalbook.messages import Contract, Message, parse_flags
+from signalbook.messages import CompiledDefinition, Contract, Message, parse_flags
 from signalbook.pipeline.fastpath.modes import BinaryMode
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
@@ -395,18 +396,75 @@ def test_the_fast_path_is_taken(contract: Contract, parcels: Any, monkeypatch: p
         (3, {"data": None}, "schema_violation"),
         (0, {"type": "parcel.gone"}, "no_match"),
         (2, {"type": "parcel.gone"}, ""),
+        (0, {"source": "/elsewhere"}, "metadata_violation"),
+        (0, {"type": "parcel.flagged", "subject": "a b"}, "metadata_violation"),
+        (0, {"time": "soon"}, "invalid_cloudevent"),
+        (2, {"type": "parcel.gone", "subject": ""}, "invalid_cloudevent"),
+        (0, {"id": None}, "invalid_cloudevent"),
+        (0, {"id": None, "type": None, "data": {"id": 1}}, "invalid_cloudevent"),
     ],
 )
 def test_what_does_not_land_takes_it_too(
     contracts: list[Contract], parcels: Any, policy: int, event: JSONObject, reason: str
 ) -> None:
-    """K-44: what breaks a rule of its schema, and what is of no type that a definition has."""
+    """K-44: what breaks a rule of its schema or its attributes, and what is of no type that a definition has."""
     text = parcels.lines(*(parcels.event(number, **event) for number in range(50)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Processing, "_slowly", None)
+    with patch.object(Processing, "_slowly", None):
         quick = outcome(contracts[policy], JSONL, text)
     tally = same(quick, outcome(contracts[policy], SlowLines(), text))
     assert (tally.reasons, tally.dropped) == (({reason: 50}, 0) if reason else ({}, 50))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"ce_source": b"/elsewhere"}, "metadata_violation"),
+        ({"content-type": b"text/xml"}, "metadata_violation"),
+        ({"ce_type": b"parcel.sorted", "ce_stage": b"late"}, "metadata_violation"),
+        ({"ce_time": b"soon"}, "invalid_cloudevent"),
+        ({"ce_Bad": b"x"}, "invalid_cloudevent"),
+        ({"ce_id": None}, "not_cloudevent"),
+        ({"ce_id": None, "ce_source": None, "ce_type": None, "ce_specversion": None}, "not_cloudevent"),
+    ],
+)
+def test_what_is_wrong_with_headers_takes_it_too(
+    contract: Contract, changes: dict[str, bytes | None], reason: str
+) -> None:
+    """K-24, K-28: and is said as of each message by itself."""
+    head = {"ce_specversion": b"1.0", "ce_id": b"1", "ce_source": b"/depots/7", "ce_type": b"parcel.accepted"}
+    headers = [(name, value) for name, value in (head | changes).items() if value is not None]
+    frames = list(base.record_batches(rows(*((value, headers) for value in JSON_VALUES[:4] * 3), topic="other")))
+    with patch.object(Processing, "_slowly", None):
+        quick = processed(contract, KAFKA, frames)
+    assert same(quick, processed(contract, KAFKA, map(slow, frames))).reasons == {reason: 12}
+
+
+def test_several_unsound_attributes_are_said_in_the_order_of_the_message(contract: Contract, parcels: Any) -> None:
+    several: list[JSONObject] = [
+        {"subject": "", "time": "soon"},
+        {"time": "soon", "subject": ""},
+        {"time": "soon", "id": None},
+    ]
+    events = [parcels.event(0) | more for more in several]
+    swapped = {**several[1], **{name: value for name, value in events[0].items() if name not in several[1]}}
+    text = parcels.lines(*events, swapped, parcels.event(1, time="soon", source="/elsewhere"))
+    assert check(contract, text).reasons == {"invalid_cloudevent": 5}
+
+
+def test_attributes_are_not_looked_at_in_what_is_no_json(contract: Contract, parcels: Any) -> None:
+    """K-22: what cannot be read has that for a reason, whatever its attributes look like."""
+    changes: list[dict[str, Any]] = [{"source": "/elsewhere"}, {"time": "soon"}, {"id": None}, {"type": "parcel.gone"}]
+    events = [json.dumps(parcels.event(number, **more)) for number, more in enumerate(changes)]
+    broken = [text.replace('"weight": 1.5', '"weight": 1.5.5') for text in events]
+    assert check(contract, parcels.lines(*events, *broken)).reasons["decode_error"] == 4
+
+
+def test_what_breaks_the_same_is_asked_once(contract: Contract, parcels: Any) -> None:
+    text = parcels.lines(*(parcels.event(number, source=f"/elsewhere/{number % 3}") for number in range(60)))
+    ask = CompiledDefinition.check_event
+    with patch.object(CompiledDefinition, "check_event", autospec=True, side_effect=ask) as asked:
+        assert outcome(contract, JSONL, text)[0].reasons == {"metadata_violation": 60}
+    assert asked.call_count == 3
 
 
 def test_payloads_of_json_take_it_in_binary_mode(contract: Contract, monkeypatch: pytest.MonkeyPatch) -> None:

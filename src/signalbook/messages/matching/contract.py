@@ -351,6 +351,18 @@ class Contract:
         subject = MatchSubject(message=message, mode=Mode.STRUCTURED, event=CloudEvent(attributes={}), values={})
         return self._unmatched(message, subject, MismatchExplanation())[0]
 
+    def of_no_event(self, protocol: str) -> Outcome | None:
+        """What becomes of every message by ``protocol`` that carries no event; it is about no message.
+
+        ``None`` where that depends on more.
+        """
+        others = self._payload_xids or protocol in self._natives or protocol in self._mapped
+        if self.events is None or others:
+            return None
+        message = Message(protocol=protocol)
+        subject = MatchSubject(message=message, mode=Mode.NONE, event=None, values={})
+        return self._unmatched(message, subject, MismatchExplanation())[0]
+
     def _process_batch(self, message: Message, clear: Message, binding: Binding) -> tuple[Outcome, ...]:
         try:
             parts = find_format(clear.content_type).split(clear.body or b"")

@@ -85,13 +85,18 @@ def explain(candidates: Iterable[CompiledDefinition], subject: MatchSubject) -> 
     misses = [(definition, violations(definition, subject, {})) for definition in candidates]
     near = [miss for miss in misses if _is_near(*miss, subject)]
     chosen = near or misses
-    rules = {finding.rule for _, findings in chosen for finding in findings}
     return MismatchExplanation(
         near=bool(near),
-        near_reason=Reason.PLACEHOLDER_CONFLICT if rules == {CONFLICT} else Reason.METADATA_VIOLATION,
+        near_reason=breach_reason(finding for _, findings in chosen for finding in findings),
         findings=attributed(chosen),
         candidates=tuple(definition.xid for definition, _ in chosen),
     )
+
+
+def breach_reason(findings: Iterable[Finding]) -> Reason:
+    """Why a message is rejected that is of a kind that is known, but breaks its definition so."""
+    rules = {finding.rule for finding in findings}
+    return Reason.PLACEHOLDER_CONFLICT if rules == {CONFLICT} else Reason.METADATA_VIOLATION
 
 
 def attributed(found: Iterable[tuple[CompiledDefinition, Iterable[Finding]]]) -> tuple[Finding, ...]:

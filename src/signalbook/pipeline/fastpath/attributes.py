@@ -15,17 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.formats.base import is_json
-from signalbook.messages import CompiledDefinition
+from signalbook.messages import CompiledDefinition, Reason
 from signalbook.messages.cloudevents import SPECVERSION, invalid_attributes
+from signalbook.messages.matching.matching import MAX_FINDINGS, breach_reason
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import text_map
 from signalbook.pipeline.fastpath.batch import EventBatch, dense, firsts
+from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
 from signalbook.pipeline.sources.base import Offsets
-from signalbook.values import canonical_json
+from signalbook.values import Finding, canonical_json
 
 # Answers that are kept, before all are forgotten: anybody may send any number of values.
 _MOST_SOUND_VALUES: Final = 50_000
 _MOST_CONTEXTS: Final = 50_000
+_NEEDED: Final = ("id", "source", "type")
 _EVENT: Final[dict[str, Any]] = {"specversion": SPECVERSION, "id": "i", "source": "s", "type": "t"}
 # Lengths of times, and that of the date in them.
 _LENGTHS: Final = (20, 24, 27, 30)
@@ -33,7 +36,6 @@ _DATE: Final = 10
 _PRINTABLE: Final = range(ord(" "), ord("~") + 1)
 # The start of the year 1900 in microseconds; whatever is older gets a closer look.
 _ANCIENT: Final = -2_208_988_800_000_000
-NO_MATCH: Final = -1
 # Attributes of which a definition without a value for them asks no more than whether they are there.
 _PRESENCE: Final = {"id": (None, "string"), "subject": (None, "string"), "time": (None, "timestamp")}
 # Attributes that decide without being declared: a content type may be implied (domain.md F-32).
@@ -47,21 +49,37 @@ class AttributeChecks:
         self._json = json
         self._sound: dict[str, set[Any]] = {}
 
-    def doubtful(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
-        """For each event whether an attribute of it is not surely sound."""
-        doubtful = np.zeros(len(batch), np.bool_)
+    def doubtful(self, batch: EventBatch, verdicts: Verdicts) -> npt.NDArray[np.bool_]:
+        """For each event whether an attribute of it is not surely sound; of one such there is a verdict.
+
+        Of several there is none: they are reported in the order of the message, which columns do not have.
+        """
+        unsound, doubtful = np.zeros(len(batch), np.int64), np.zeros(len(batch), np.bool_)
         for name, array in batch.attributes.items():
             if array.null_count == len(array) or (name in _PLAIN and _PLAIN[name](batch)):
                 continue
             codes, values = batch.codes(name)
-            doubtful |= self._bad(name, values)[codes]
+            unsound += self._judged(name, codes, values, verdicts)
             if self._json and name == "datacontenttype":
                 other = np.array([value is not None and not is_json(value) for value in values], np.bool_)[codes]
                 doubtful |= other if batch.opaque is None else other & ~batch.opaque
         for name, column in batch.extensions.items():
-            codes, values = column.codes()
-            doubtful |= self._bad(name, values)[codes]
-        return doubtful
+            unsound += self._judged(name, *column.codes(), verdicts)
+        missing = lacking(batch)
+        verdicts.take_back(np.flatnonzero(unsound + (missing > 0) > 1))
+        if self._json and missing.any():
+            _judge_missing(missing, np.flatnonzero((missing > 0) & (unsound == 0)), verdicts)
+        return doubtful | (unsound > 0) | (missing > 0)
+
+    def _judged(self, name: str, codes: Offsets, values: list[Any], verdicts: Verdicts) -> npt.NDArray[np.bool_]:
+        """Which events have an unsound value; what is wrong with it is said."""
+        bad = self._bad(name, values)
+        found: npt.NDArray[np.bool_] = bad[codes]
+        if bad.any():
+            events, places = np.flatnonzero(found), np.cumsum(bad) - 1
+            said = [_invalid({**_EVENT, name: values[place]}) for place in np.flatnonzero(bad).tolist()]
+            verdicts.say(events, places[codes[events]], said)
+        return found
 
     def _bad(self, name: str, values: list[Any]) -> npt.NDArray[np.bool_]:
         known = self._sound.setdefault(name, {None})
@@ -70,6 +88,31 @@ class AttributeChecks:
         if len(known) > _MOST_SOUND_VALUES:
             self._sound[name] = {None}
         return bad
+
+
+def lacking(batch: EventBatch) -> Offsets:
+    """For each event which of the attributes that all have it does not have, as bits in the order of ``_NEEDED``."""
+    found = np.zeros(len(batch), np.int64)
+    for place, name in enumerate(_NEEDED):
+        array = batch.attributes[name]
+        if array.null_count:
+            found |= array.is_null().to_numpy(zero_copy_only=False).astype(np.int64) << place
+    return found
+
+
+def _judge_missing(missing: Offsets, events: Offsets, verdicts: Verdicts) -> None:
+    """Say of events which attributes they lack."""
+    kinds, places = np.unique(missing[events], return_inverse=True)
+    there = [
+        {name: value for name, value in _EVENT.items() if name not in _NEEDED or not kind >> _NEEDED.index(name) & 1}
+        for kind in kinds.tolist()
+    ]
+    verdicts.say(events, places, [_invalid(each) for each in there])
+
+
+def _invalid(attributes: Mapping[str, Any]) -> RejectionVerdict:
+    """The verdict on events whose attributes are invalid by these."""
+    return RejectionVerdict(reason=Reason.INVALID_CLOUDEVENT, violations=tuple(invalid_attributes(attributes)))
 
 
 def _plain_text(texts: pa.StringArray) -> bool:
@@ -116,6 +159,21 @@ def demands(definition: CompiledDefinition) -> bytes:
     return canonical_json([metadata, *stated, definition.payload_type])
 
 
+class _Breaches:
+    """What is wrong with envelopes, each once; most break a rule as others do."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Finding, ...]] = []
+        self._numbers: dict[tuple[Finding, ...], int] = {}
+
+    def number(self, findings: tuple[Finding, ...]) -> int:
+        """The place of these."""
+        number = self._numbers.setdefault(findings, len(self.found))
+        if number == len(self.found):
+            self.found.append(findings)
+        return number
+
+
 class EnvelopeChecks:
     """Holds envelopes of known type to a definition, and finds what stands for its placeholders (domain.md K-34).
 
@@ -127,16 +185,17 @@ class EnvelopeChecks:
         self._definition = definition
         self._type = type
         self._declared: Mapping[str, Any] = definition.definition.get("envelopemetadata") or {}
-        # contexts by number, and numbers by the attributes that make a difference and their values
+        self._names = {*self._declared, *_UNDECLARED}
+        # contexts by number, what is wrong with those that have none, by numbers below zero, and numbers by the
+        # attributes that make a difference and their values
         self._maps = pa.array([], columns.TEXT_MAP)
+        self._breaches = _Breaches()
         self._numbers: dict[tuple[str, ...], dict[Any, int]] = {}
 
     def numbers(self, batch: EventBatch, events: Offsets) -> Offsets:
-        """For each of these events the number of its context, or ``NO_MATCH`` if it does not fit the definition."""
-        if (
-            sum(map(len, self._numbers.values())) > _MOST_CONTEXTS
-        ):  # those without a match are kept too, and have no maps
-            self._maps, self._numbers = self._maps.slice(0, 0), {}
+        """For each of these events the number of its context, one below zero if it does not fit the definition."""
+        if sum(map(len, self._numbers.values())) > _MOST_CONTEXTS:  # those without a match are kept too
+            self._maps, self._breaches, self._numbers = self._maps.slice(0, 0), _Breaches(), {}
         # Which attributes make a difference may change from batch to batch, so that answers are filed under their names
         # too.
         names, keys, firsts, inverse = self._distinct(batch, events)
@@ -144,14 +203,24 @@ class EnvelopeChecks:
         fresh: list[dict[str, str]] = []
         for key, first in zip(keys, firsts, strict=True):
             if key not in known:
-                context = self._ask(batch.attributes_of(int(first)), self._place(batch, int(first)))
-                known[key] = NO_MATCH if context is None else len(self._maps) + len(fresh)
-                fresh += [] if context is None else [context]
+                context, breach = self._ask(batch, int(first))
+                if breach:
+                    known[key] = -1 - self._breaches.number(breach)
+                else:
+                    known[key] = len(self._maps) + len(fresh)
+                    fresh.append(context)
         if fresh:
             maps = text_map([tuple(context.items()) or None for context in fresh])
             self._maps = pa.concat_arrays([self._maps, maps])
         found: Offsets = np.array([known[key] for key in keys], np.int64)[inverse]
         return found
+
+    def verdict(self, number: int, definition: CompiledDefinition) -> RejectionVerdict:
+        """That on events of a definition, one of those that these checks are of, with a number below zero."""
+        findings = self._breaches.found[-1 - number]
+        return RejectionVerdict(
+            reason=breach_reason(findings), violations=findings[:MAX_FINDINGS], candidates=(definition.xid,)
+        )
 
     def maps(self, numbers: Offsets) -> pa.Array:
         """The contexts with these numbers, as a ``columns.TEXT_MAP``."""
@@ -200,11 +269,10 @@ class EnvelopeChecks:
         codes, values = batch.addresses
         return {self._address: values[codes[number]]}
 
-    def _ask(self, attributes: dict[str, Any], place: dict[str, Any]) -> dict[str, str] | None:
-        """The context of an event with these attributes, or ``None`` if it does not fit."""
+    def _ask(self, batch: EventBatch, number: int) -> tuple[dict[str, str], tuple[Finding, ...]]:
+        """The context of one event, and what is wrong with its attributes."""
         context: dict[str, str] = {}
-        known = {"specversion": SPECVERSION, **attributes, "type": self._type}
-        if self._definition.check_event(known, context):
-            return None
+        attributes, place = batch.attributes_of(number, self._names), self._place(batch, number)
+        found = self._definition.check_event({**attributes, "specversion": SPECVERSION, "type": self._type}, context)
         checks = self._definition.protocol_checks if self._address else ()
-        return None if any(check(place, context) is not None for check in checks) else context
+        return context, (*found, *(each for check in checks if (each := check(place, context)) is not None))

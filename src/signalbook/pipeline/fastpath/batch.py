@@ -6,7 +6,7 @@ batch. Where a step asks for each distinct value once, values have small numbers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -242,10 +242,10 @@ class EventBatch:
         for events in groups(combined, count):
             yield tuple(values[codes[events[0]]] for codes, values in parts), events
 
-    def attributes_of(self, number: int) -> dict[str, Any]:
-        """All attributes of one event, for checks that look at events one by one."""
-        core = {name: array[number].as_py() for name, array in self.attributes.items()}
-        extensions = {name: column.value(number) for name, column in self.extensions.items()}
+    def attributes_of(self, number: int, names: Collection[str]) -> dict[str, Any]:
+        """Those of these attributes that one event has, for checks that look at events one by one."""
+        core = {name: array[number].as_py() for name, array in self.attributes.items() if name in names}
+        extensions = {name: column.value(number) for name, column in self.extensions.items() if name in names}
         return {name: value for name, value in (core | extensions).items() if value is not None}
 
     def envelope(self, numbers: Offsets) -> list[pa.Array]:

@@ -28,8 +28,6 @@ from signalbook.pipeline.fastpath.native import Decode
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch
 from signalbook.pipeline.sources.files import request_records
 
-# Of ``columns.ATTRIBUTES`` the first are those that every event has.
-_NEEDED: Final = 3
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
 _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 # Members of a JSON event that are no context attributes.
@@ -133,7 +131,7 @@ class StructuredMode:
         return payloads.decoder(use.schema, "application/json", typed=definition.policy.typed)
 
     def _decoder(self) -> Any:
-        return native.module().Envelopes(ATTRIBUTES, _NEEDED, self._extensions)
+        return native.module().Envelopes(ATTRIBUTES, 0, self._extensions)
 
 
 def sent_as(definition: CompiledDefinition, content_type: str) -> Decode | None:
@@ -153,19 +151,21 @@ class Manner:
 
     ``prefix`` goes before their names. ``folded``: names have no case, and values may be quoted and percent-encoded.
     ``typed``: the content type of the data may stand among them. ``bare``: there are other headers with such names.
+    ``strict``: what lacks one that all events have, and has no content type of events, is none.
     """
 
     prefix: str
     folded: bool = False
     typed: bool = False
     bare: bool = False
+    strict: bool = False
 
 
 # No protocol is that of rows with attributes in columns of their own. Attributes of AMQP have types, and are left out.
 _MANNERS: Final = {
-    "KAFKA": Manner(prefix=ATTRIBUTE_PREFIX),
+    "KAFKA": Manner(prefix=ATTRIBUTE_PREFIX, strict=True),
     "": Manner(prefix=ATTRIBUTE_PREFIX),
-    "HTTP": Manner(prefix="ce-", folded=True),
+    "HTTP": Manner(prefix="ce-", folded=True, strict=True),
     "NATS": Manner(prefix="ce-", folded=True, typed=True),
     "MQTT/5.0": Manner(prefix="", bare=True),
 }
@@ -224,17 +224,24 @@ class BinaryMode:
         return sent_as(definition, kind[1] or "")
 
     def _attributes(self, headers: Headers) -> list[pa.Array]:
-        """The attributes that have columns; a record that is not surely an event in binary mode is refused."""
+        """The attributes that have columns; a record that may be no event in binary mode is refused.
+
+        One that surely is none lacks an attribute that all events have.
+        """
         # A second content type is a contradiction that has its own reason.
         headers.forbid([SCHEMA_HEADER])
         stated = f"{self._prefix}datacontenttype"
         if not self._manner.typed:
             headers.forbid([stated])
         found = {name: self._value(headers, self._prefix + name) for name in _ASKED}
-        for name in REQUIRED:
-            headers.refused |= found[name].is_null().to_numpy(zero_copy_only=False)
-        version = pc.equal(found.pop("specversion"), SPECVERSION).fill_null(False)
-        headers.refused |= ~version.to_numpy(zero_copy_only=False)
+        lacks = [found[name].is_null().to_numpy(zero_copy_only=False) for name in REQUIRED if name != "specversion"]
+        version = pc.equal(found.pop("specversion"), SPECVERSION)
+        if self._manner.strict:
+            # Without another attribute, too, it is no event whatever the version, and that shows in columns.
+            version = pc.if_else(pa.array(np.any(lacks, axis=0)), version.fill_null(True), version)
+        else:
+            headers.refused |= np.any(lacks, axis=0)
+        headers.refused |= ~version.fill_null(False).to_numpy(zero_copy_only=False)
         found["datacontenttype"] = _content_types(headers, self._value(headers, stated) if self._manner.typed else None)
         return [found[name] for name in ATTRIBUTES]
 

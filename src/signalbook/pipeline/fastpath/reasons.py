@@ -21,11 +21,10 @@ from signalbook.messages.matching.matching import MAX_FINDINGS
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import firsts
 from signalbook.pipeline.fastpath.native import NoPlan
+from signalbook.pipeline.fastpath.verdicts import UNSAID
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import JSON, Finding, JSONError, parse_json
 
-UNSAID: Final = -1
-"""The number of payloads of which there is nothing to say here."""
 # Answers that are kept, before all are forgotten: anybody may send any number of values.
 _MOST_KEYS: Final = 10_000
 # Longer payloads go the slow path, which bounds what becomes of them in memory.

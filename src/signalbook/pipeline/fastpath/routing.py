@@ -17,18 +17,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from signalbook.messages import CompiledDefinition, Contract, Reason, Rejected
+from signalbook.messages import CompiledDefinition, Contract, Outcome, Reason, Rejected
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.attributes import NO_MATCH, AttributeChecks, EnvelopeChecks, demands
+from signalbook.pipeline.fastpath.attributes import AttributeChecks, EnvelopeChecks, demands, lacking
 from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode
-from signalbook.pipeline.fastpath.native import Decode
-from signalbook.pipeline.fastpath.reasons import UNSAID, Reasons, reasons
+from signalbook.pipeline.fastpath.native import Decode, Decoded
+from signalbook.pipeline.fastpath.reasons import Reasons, reasons
+from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict, Verdicts
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
-from signalbook.values import Finding
 
 # Input bytes that wait until they are a batch: enough for each type to have company.
 LEAST_BATCH: Final = 32 * 1024 * 1024
@@ -58,25 +58,6 @@ class LeftOver:
 
     messages: MessageBatch
     indices: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RejectionVerdict:
-    """Why messages are dead letters, as ``messages.Rejected`` has it."""
-
-    reason: Reason
-    violations: tuple[Finding, ...]
-    candidates: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rejections:
-    """Messages, by index, that are dead letters, with the number of the verdict on each."""
-
-    messages: MessageBatch
-    indices: Sequence[int]
-    verdicts: Sequence[RejectionVerdict]
-    numbers: Offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +107,7 @@ class FastPath:
         self._types = _types(contract, protocol)
         self._known = {outline.type for outline in contract.outlines if outline.is_event}
         self._unknown = contract.of_unknown_type(protocol)
+        self._no_event = None if mode.json else contract.of_no_event(protocol)
         self._checks: dict[bytes, EnvelopeChecks] = {}
         self._routes: dict[tuple[Any, ...], _EventRoute | None] = {}
         self._target = target
@@ -155,16 +137,29 @@ class FastPath:
 
     def process(self, batch: EventBatch) -> Iterator[Result]:
         """What lands of a batch, what is rejected, and then what is left over of it."""
-        left = self._attribute_checks.doubtful(batch)
-        unmatched = self._unmatched_events(batch, left)
+        verdicts = Verdicts(len(batch))
+        left = self._attribute_checks.doubtful(batch, verdicts)
+        alike = self._without_definition(batch, left)
         refused: _Routed = []
         for checks, routed in self._by_checks(batch, left).items():
-            matched, contexts = _matched(batch, checks, routed, left)
+            matched, contexts = _matched(batch, checks, routed, left, verdicts)
             yield from landed(batch, matched, contexts, left)
             refused += [(route, events[left[events]]) for route, events in matched]
-        left[unmatched] = False
-        yield from self._unmatched(batch, unmatched)
-        yield from _rejected(batch, refused, left)
+        ignored = 0
+        for outcome, events in alike:
+            if isinstance(outcome, Rejected):
+                verdicts.say(events, np.zeros(len(events), np.int64), [RejectionVerdict.of(outcome)])
+            else:
+                events = self._readable(batch, events)
+                left[events] = False
+                ignored += len(events)
+        yield Ignored(ignored)
+        # Reasons so far are about attributes, and those of an event in JSON count only where all of it is JSON.
+        said = verdicts.events
+        verdicts.take_back(np.setdiff1d(said, self._readable(batch, said), assume_unique=True))
+        _judge_payloads(batch, refused, verdicts)
+        left[verdicts.events] = False
+        yield from verdicts.rejections(batch)
         for messages, indices, _ in batch.messages(np.flatnonzero(left)):
             yield LeftOver(messages, indices)
 
@@ -176,23 +171,23 @@ class FastPath:
         # five thousand.
         return min(max(LEAST_BATCH, len(self._routes) * of_type), LARGEST_BATCH)
 
-    def _unmatched_events(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> Offsets:
-        """Sound events of types that no definition has, if that is all there is to know of them."""
-        codes, types = batch.codes("type")
-        unknown = np.array([self._unknown is not None and name not in self._known for name in types], np.bool_)
-        events = np.flatnonzero(unknown[codes] & ~left)
-        return events[_are_json(batch.payloads(events))] if self.mode.json and len(events) else events
+    def _without_definition(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> list[tuple[Outcome, Offsets]]:
+        """What becomes of sound events of types that no definition has, and of what is no event, if that is known."""
+        found: list[tuple[Outcome, Offsets]] = []
+        if self._unknown is not None:
+            codes, types = batch.codes("type")
+            unknown = np.array([name not in self._known for name in types], np.bool_)
+            found.append((self._unknown, np.flatnonzero(unknown[codes] & ~left)))
+        if self._no_event is not None:
+            found.append((self._no_event, np.flatnonzero(lacking(batch))))
+        return found
 
-    def _unmatched(self, batch: EventBatch, unmatched: Offsets) -> Iterator[Result]:
-        if not isinstance(self._unknown, Rejected):
-            yield Ignored(len(unmatched))
-            return
-        rejected = self._unknown
-        verdict = RejectionVerdict(
-            reason=rejected.reason, violations=rejected.violations, candidates=rejected.candidates
-        )
-        for messages, indices, events in batch.messages(unmatched):
-            yield Rejections(messages, indices, [verdict], np.zeros(len(events), np.int64))
+    def _readable(self, batch: EventBatch, events: Offsets) -> Offsets:
+        """Those of some events whose data is JSON beyond doubt, where it has to be."""
+        if not self.mode.json or not len(events):
+            return events
+        sound = _are_json(batch.payloads(events))
+        return events[sound if batch.opaque is None else sound | batch.opaque[events]]
 
     def _by_checks(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> dict[EnvelopeChecks, _Routed]:
         """The events that have a route, by the checks that their definitions share; those without are left."""
@@ -210,23 +205,25 @@ class FastPath:
         if xid is None:
             return None
         if kind not in self._routes:
-            # A route holds a decoder. Beyond so many the slow path is the cheaper answer to made-up content types.
+            # A route may hold a decoder. Beyond so many the slow path is the cheaper answer to made-up content types.
             if len(self._routes) >= _LEAST_KINDS + _MOST_KINDS * len(self._types):
                 return None
             self._routes[kind] = self._planned(self._definitions[xid], kind)
         return self._routes[kind]
 
     def _planned(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> _EventRoute | None:
-        """The definition's route for events of a kind, unless it asks for more or nothing decodes their payloads."""
+        """The definition's route for events of a kind, unless it asks for more.
+
+        Where nothing decodes their payloads it is for those whose attributes break a rule.
+        """
         if not _is_decided(definition, self._protocol, self.mode):
             return None
         decode = self.mode.decoder(definition, kind)
-        if decode is None:
-            return None
         address = _ADDRESSES[self._protocol] if self._protocol and definition.protocol_checks else ""
         checks = self._checks.setdefault(demands(definition), EnvelopeChecks(definition, kind[0], address))
         target = self._target(definition)
-        return _EventRoute(definition, target, target.decoding(decode), checks, reasons(definition))
+        decoding = _undecoded if decode is None else target.decoding(decode)
+        return _EventRoute(definition, target, decoding, checks, None if decode is None else reasons(definition))
 
 
 def _are_json(payloads: pa.BinaryArray) -> npt.NDArray[np.bool_]:
@@ -261,21 +258,31 @@ def _is_decided(definition: CompiledDefinition, protocol: str, mode: ContentMode
     return not (definition.protocol and (protocol or definition.policy.strict_delivery))
 
 
+def _undecoded(payloads: pa.BinaryArray) -> Decoded:
+    """Refuses payloads that nothing decodes."""
+    return [], list(range(len(payloads)))
+
+
 def _matched(
-    batch: EventBatch, checks: EnvelopeChecks, routed: _Routed, left: npt.NDArray[np.bool_]
+    batch: EventBatch, checks: EnvelopeChecks, routed: _Routed, left: npt.NDArray[np.bool_], verdicts: Verdicts
 ) -> tuple[_Routed, pa.Array]:
     """The events whose envelopes fit their definitions, with their contexts in the same order; others are left."""
     asked = np.concatenate([events for _, events in routed])
-    numbers = np.full(len(batch), NO_MATCH, np.int64)
+    numbers = np.zeros(len(batch), np.int64)
     numbers[asked] = checks.numbers(batch, asked)
     # All are left at first, and those that match are taken back: whatever is forgotten goes the slow path, which is
     # right.
     left[asked] = True
-    matched = [
-        (route, events[(numbers[events] != NO_MATCH) & _has_own_schema(batch, route.definition, events)])
-        for route, events in routed
-    ]
-    order = np.concatenate([events for _, events in matched])
+    matched: _Routed = []
+    for route, events in routed:
+        fit = numbers[events] >= 0
+        others = events[~fit]
+        if len(others):
+            breaches, places = np.unique(numbers[others], return_inverse=True)
+            verdicts.say(others, places, [checks.verdict(number, route.definition) for number in breaches.tolist()])
+        if route.decode is not _undecoded:
+            matched.append((route, events[fit & _has_own_schema(batch, route.definition, events)]))
+    order = np.concatenate([np.arange(0), *(events for _, events in matched)])
     left[order] = False
     return matched, checks.maps(numbers[order])
 
@@ -299,6 +306,8 @@ def landed(
     batch: EventBatch, matched: Sequence[tuple[Route, Offsets]], contexts: pa.Array, left: npt.NDArray[np.bool_]
 ) -> Iterator[LandedRows]:
     """Rows of messages whose payloads conform, with their contexts in the same order; others are left."""
+    if not matched:
+        return
     order = np.concatenate([events for _, events in matched])
     try:
         # All routes' at once, in order, so that each has a slice of them: Arrow takes its time for each array it makes.
@@ -318,26 +327,23 @@ def landed(
                 yield LandedRows(route.target, rows)
 
 
-def _rejected(batch: EventBatch, refused: _Routed, left: npt.NDArray[np.bool_]) -> Iterator[Rejections]:
-    """Events whose payloads are refused, where there is a way to say why; the others are left."""
-    verdicts: list[RejectionVerdict] = []
-    numbers = np.full(len(batch), UNSAID, np.int64)
+def _judge_payloads(batch: EventBatch, refused: _Routed, verdicts: Verdicts) -> None:
+    """Say of events why their payloads are refused, where there is a way to."""
     for route, events in refused:
         if route.reasons is None or not len(events):
             continue
         step, candidates = batch.payloads_at_once(), (route.definition.xid,)
         for start in range(0, len(events), step):
             part = events[start : start + step]
-            found, violations = route.reasons.of(batch.payloads(part))
-            numbers[part] = np.where(found == UNSAID, UNSAID, found + len(verdicts))
-            verdicts += [
-                RejectionVerdict(reason=Reason.SCHEMA_VIOLATION, violations=each, candidates=candidates)
-                for each in violations
-            ]
-    rejected = np.flatnonzero(numbers != UNSAID)
-    left[rejected] = False
-    for messages, indices, events in batch.messages(rejected):
-        yield Rejections(messages, indices, verdicts, numbers[events])
+            numbers, violations = route.reasons.of(batch.payloads(part))
+            verdicts.say(
+                part,
+                numbers,
+                [
+                    RejectionVerdict(reason=Reason.SCHEMA_VIOLATION, violations=each, candidates=candidates)
+                    for each in violations
+                ],
+            )
 
 
 def _rows(route: Route, payloads: pa.BinaryArray, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:

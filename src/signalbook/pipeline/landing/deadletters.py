@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from signalbook.messages import Message, of_record, to_record
 from signalbook.pipeline import columns
-from signalbook.pipeline.fastpath.routing import Rejections, RejectionVerdict
+from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.landing.rows import Bookkeeping, address, violation_row
 from signalbook.pipeline.landing.staging import read_rows

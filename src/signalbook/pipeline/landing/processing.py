@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -38,10 +38,9 @@ from signalbook.pipeline.fastpath.routing import (
     Ignored,
     LandedRows,
     LeftOver,
-    Rejections,
-    RejectionVerdict,
     Result,
 )
+from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows, rejected_rows
 from signalbook.pipeline.landing.presuming import Presumptions
 from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
@@ -51,7 +50,6 @@ from signalbook.pipeline.sources.base import (
     NOWHERE,
     MessageBatch,
     MessageLocation,
-    Offsets,
     Source,
     UnreadableMessage,
 )
@@ -300,10 +298,9 @@ class Processing:
             self._slowly(rejections.messages, rejections.indices, presume=False)
             return
         self._staged.add(DEAD_LETTERS, rows)
-        for number, first, count in zip(*_counted(rejections.numbers), strict=True):
-            verdict, location = rejections.verdicts[number], rejections.messages.location(rejections.indices[first])
-            original = rejections.messages.raw(rejections.indices[first])
-            self._count(verdict, location, original, count)
+        for verdict, first, count in _counted(rejections):
+            index = rejections.indices[first]
+            self._count(verdict, rejections.messages.location(index), rejections.messages.raw(index), count)
 
     def _count(
         self, verdict: RejectionVerdict | DeadLetter, location: MessageLocation, original: bytes, messages: int
@@ -341,10 +338,17 @@ def _unmatched(reason: str) -> tuple[Finding, ...]:
     return (Finding(path="", rule=str(reason), message="no definition matches it"),)
 
 
-def _counted(numbers: Offsets) -> tuple[list[int], list[int], list[int]]:
-    """The different numbers, where each is first, and how often it is there."""
-    found, firsts, counts = np.unique(numbers, return_index=True, return_counts=True)
-    return found.tolist(), firsts.tolist(), counts.tolist()
+def _counted(rejections: Rejections) -> Iterator[tuple[RejectionVerdict, int, int]]:
+    """A verdict of each kind that is counted as one, which message is the first with it, and how many there are."""
+    found, firsts, counts = np.unique(rejections.numbers, return_index=True, return_counts=True)
+    alike: dict[Any, list[Any]] = {}
+    for number, first, count in zip(found.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+        verdict = rejections.verdicts[number]
+        # Verdicts that quote values may be as many as messages, of the same few rules.
+        key = verdict.reason, verdict.candidates, tuple((each.path, each.rule) for each in verdict.violations)
+        alike.setdefault(key, [verdict, first, 0])[2] += count
+    for verdict, first, count in alike.values():
+        yield verdict, first, count
 
 
 def give_back() -> None:

@@ -153,7 +153,10 @@ def _key(definition: str, path: str, rule: str) -> str:
 
 def _text(text: str) -> str:
     """Cut to size, and fit for any terminal and any JSON: without control characters and lone surrogates."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text[:_LONGEST])
+    cut = text[:_LONGEST]
+    if cut.isprintable():
+        return cut
+    return "".join(character if character.isprintable() else "\ufffd" for character in cut)
 
 
 _T = TypeVar("_T")

@@ -1,0 +1,68 @@
+"""Why messages are dead letters, said of many at once: each has the number of a verdict that it shares with others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from signalbook.messages import Reason, Rejected
+from signalbook.pipeline.fastpath.batch import EventBatch
+from signalbook.pipeline.sources.base import MessageBatch, Offsets
+from signalbook.values import Finding
+
+UNSAID: Final = -1
+"""The number of messages of which there is nothing to say here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectionVerdict:
+    """Why messages are dead letters, as ``messages.Rejected`` has it."""
+
+    reason: Reason
+    violations: tuple[Finding, ...]
+    candidates: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, rejected: Rejected) -> RejectionVerdict:
+        """That of one message, without it."""
+        return cls(reason=rejected.reason, violations=rejected.violations, candidates=rejected.candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejections:
+    """Messages, by index, that are dead letters, with the number of the verdict on each."""
+
+    messages: MessageBatch
+    indices: Sequence[int]
+    verdicts: Sequence[RejectionVerdict]
+    numbers: Offsets
+
+
+class Verdicts:
+    """What is said of the events of a batch, of which there are so many."""
+
+    def __init__(self, events: int) -> None:
+        self._numbers: Offsets = np.full(events, UNSAID, np.int64)
+        self._verdicts: list[RejectionVerdict] = []
+
+    def say(self, events: Offsets, numbers: Offsets, verdicts: Sequence[RejectionVerdict]) -> None:
+        """Of each event the verdict with its number, or nothing where that is ``UNSAID``."""
+        self._numbers[events] = np.where(numbers == UNSAID, UNSAID, numbers + len(self._verdicts))
+        self._verdicts += verdicts
+
+    def take_back(self, events: Offsets) -> None:
+        """Say nothing of these."""
+        self._numbers[events] = UNSAID
+
+    @property
+    def events(self) -> Offsets:
+        """The events of which something is said."""
+        return np.flatnonzero(self._numbers != UNSAID)
+
+    def rejections(self, batch: EventBatch) -> Iterator[Rejections]:
+        """The messages that these events came as."""
+        for messages, indices, events in batch.messages(self.events):
+            yield Rejections(messages, indices, self._verdicts, self._numbers[events])
