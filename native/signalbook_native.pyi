@@ -2,8 +2,10 @@ from collections.abc import Sequence
 
 from typing_extensions import Buffer
 
-# rows, nulls, buffers, and children that are such again
-_Array = tuple[int, int, list[bytes | None], list["_Array"]]
+# Payloads: blocks, how many of them are in each, and where each begins and ends in its block, as 64-bit integers
+_Places = tuple[Sequence[bytes], Buffer, Buffer, Buffer]
+# Columns: a record batch, as an encapsulated message of Arrow's IPC format
+_Batch = bytes
 
 # What this module takes and gives, by number
 INTERFACE: int
@@ -17,12 +19,11 @@ class JsonDecoder:
         Raises ``ValueError`` for one that is none.
         """
 
-    def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int], _Array]:
-        """The column of those payloads that are taken, the numbers of the others, and the column, of JSON text, for
-        what the first does not hold of objects.
+    def read(self, payloads: _Places) -> tuple[_Batch, list[int]]:
+        """The column of those payloads that are taken with that, of JSON text, for what it does not hold of objects;
+        and the numbers of the others.
 
-        Payload ``n`` is the bytes of ``data`` from the ``n``th of ``offsets``, 32-bit integers of this machine, up to
-        the next. Raises ``ValueError`` for offsets outside of the data.
+        Raises ``ValueError`` for payloads outside of their blocks.
         """
 
 class JsonFaults:
@@ -31,10 +32,10 @@ class JsonFaults:
     def __new__(cls, program: tuple[object, ...]) -> JsonFaults:
         """As ``JsonDecoder`` has it."""
 
-    def keys(self, data: bytes, offsets: bytes) -> _Array:
+    def keys(self, payloads: _Places) -> _Batch:
         """The column of keys, of bytes: those values with their paths, which decide what a validator says of a payload.
 
-        It is null where none was found, and where there is a doubt. Payloads are as for ``JsonDecoder.read``.
+        It is null where none was found, and where there is a doubt. Raises as ``JsonDecoder.read`` does.
         """
 
 class RescuedPaths:
@@ -43,7 +44,7 @@ class RescuedPaths:
     def __new__(cls, held: tuple[object, ...]) -> RescuedPaths:
         """As ``JsonDecoder`` has it."""
 
-    def count(self, data: bytes, offsets: bytes, most: int) -> dict[str, int]:
+    def count(self, texts: _Places, most: int) -> dict[str, int]:
         """In how many texts each path is; beyond ``most`` of them all others count as the empty one."""
 
 class AvroDecoder:
@@ -52,8 +53,8 @@ class AvroDecoder:
     def __new__(cls, program: tuple[object, ...]) -> AvroDecoder:
         """Of the plan of a record; raises ``ValueError`` for one that is none."""
 
-    def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
-        """As ``JsonDecoder.read``, whose last column is none of these."""
+    def read(self, payloads: _Places) -> tuple[_Batch, list[int]]:
+        """As ``JsonDecoder.read``, without its last column."""
 
 class ProtobufDecoder:
     """Decodes Protobuf messages of one type into columns."""
@@ -61,10 +62,10 @@ class ProtobufDecoder:
     def __new__(cls, program: tuple[object, ...]) -> ProtobufDecoder:
         """Of the plan of a message type; raises ``ValueError`` for one that is none."""
 
-    def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
-        """As ``JsonDecoder.read``, whose last column is none of these."""
+    def read(self, payloads: _Places) -> tuple[_Batch, list[int]]:
+        """As ``JsonDecoder.read``, without its last column."""
 
-    def read_json(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
+    def read_json(self, payloads: _Places) -> tuple[_Batch, list[int]]:
         """The same for payloads in Protobuf's JSON."""
 
 class Envelopes:
@@ -73,10 +74,13 @@ class Envelopes:
     def __new__(cls, attributes: Sequence[str], needed: int, extensions: Sequence[str]) -> Envelopes:
         """The first ``needed`` attributes are those that each event has."""
 
-    def read(self, block: bytes, starts: Buffer, ends: Buffer) -> tuple[list[int], list[tuple[_Array, bytes | None]]]:
+    def read(
+        self, block: bytes, starts: Buffer, ends: Buffer
+    ) -> tuple[list[int], _Batch, list[bytes | None], tuple[bytes, bytes, bytes | None, bytes | None]]:
         """Of the messages that lie in a block from ``starts`` to ``ends``, 64-bit integers, the numbers of those that
-        are not taken; and columns of the others: data, attributes, extensions.
+        are not taken. Of the others columns of attributes and extensions; for each of these bytes that tell texts (0),
+        truths (1) and numbers (2) apart, where not all are texts; and where data begins and ends, as 64-bit integers:
+        in the block, or if any was in Base64 in one of its own, which comes with bytes that say which was (1).
 
-        The bytes beside a column tell texts (0), truths (1) and numbers (2) apart, where not all are texts. Raises
-        ``ValueError`` for bounds that are no arrays.
+        Raises ``ValueError`` for bounds that are no arrays.
         """

@@ -2,10 +2,7 @@
 
 use std::mem::take;
 
-use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
-
-use crate::arrays::{bits, keys, offsets, texts, words, Buffers};
+use crate::arrays::{Batch, Buffer};
 use crate::columns::{Bits, Offsets, Texts};
 use crate::json::{Refused, Scanned};
 
@@ -123,42 +120,38 @@ impl Column {
         }
     }
 
-    /// All rows for Python, as `arrays::array` gives them; none are kept.
-    pub fn finish<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+    /// Add all rows to a batch; none are kept.
+    pub fn add(&mut self, batch: &mut Batch) {
         let rows = self.len();
         let valid = take(&mut self.valid);
-        let nulls = valid.zeros();
-        let mut buffers: Buffers<'py> = vec![(nulls > 0).then(|| bits(&valid, py))];
-        let children = PyList::empty(py);
+        if let Values::Null(count) = &mut self.values {
+            *count = 0;
+            return batch.nothing(rows);
+        }
+        batch.column(rows, valid);
         match &mut self.values {
-            Values::Null(count) => {
-                *count = 0;
-                return (rows, rows, Buffers::new(), children).into_pyobject(py);
-            }
-            Values::Bool(values) => buffers.push(Some(bits(&take(values), py))),
-            Values::Int(values) => buffers.push(Some(words(take(values), i32::to_ne_bytes, py)?)),
-            Values::Long(values) => buffers.push(Some(words(take(values), i64::to_ne_bytes, py)?)),
-            Values::Float(values) => buffers.push(Some(words(take(values), f32::to_ne_bytes, py)?)),
-            Values::Double(values) => buffers.push(Some(words(take(values), f64::to_ne_bytes, py)?)),
-            Values::Decimal(values) => buffers.push(Some(words(take(values), i128::to_ne_bytes, py)?)),
-            Values::Bytes(found) => buffers.extend(texts(found, py)?),
+            Values::Null(_) => {}
+            Values::Bool(values) => batch.buffer(Buffer::Bytes(take(values).into_inner())),
+            Values::Int(values) => batch.buffer(Buffer::Ints(take(values))),
+            Values::Long(values) => batch.buffer(Buffer::Longs(take(values))),
+            Values::Float(values) => batch.buffer(Buffer::Floats(take(values))),
+            Values::Double(values) => batch.buffer(Buffer::Doubles(take(values))),
+            Values::Decimal(values) => batch.buffer(Buffer::Decimals(take(values))),
+            Values::Bytes(found) => batch.texts(found),
             Values::List(ends, item) => {
-                buffers.push(Some(offsets(ends, py)?));
-                children.append(item.finish(py)?)?;
+                batch.offsets(ends);
+                item.add(batch);
             }
             Values::Map(ends, names, value) => {
-                buffers.push(Some(offsets(ends, py)?));
-                children.append(keys(names, py)?)?;
-                children.append(value.finish(py)?)?;
+                batch.offsets(ends);
+                batch.entries(names);
+                value.add(batch);
             }
             Values::Record(count, members) => {
                 *count = 0;
-                for member in members {
-                    children.append(member.finish(py)?)?;
-                }
+                members.iter_mut().for_each(|member| member.add(batch));
             }
         }
-        (rows, nulls, buffers, children).into_pyobject(py)
     }
 }
 

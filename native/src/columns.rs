@@ -48,8 +48,8 @@ impl Bits {
         }
     }
 
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    pub fn into_inner(self) -> Vec<u8> {
+        self.bytes
     }
 }
 

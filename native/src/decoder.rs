@@ -1,22 +1,25 @@
 //! The decoders of payloads that Python sees.
 //!
-//! Each gives the column of those payloads that are taken, and the numbers of the others. Payload `n` is the bytes of
-//! `data` from the `n`th of `offsets`, 32-bit integers of this machine, up to the next.
+//! Each gives the columns of those payloads that are taken, as a batch of `arrays`, and the numbers of the others.
 
-use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBytes, PyTuple};
 
+use crate::arrays::{self, Batch};
 use crate::columns::{Bits, Texts};
 use crate::json::{Refused, Scanned};
 use crate::rescue::{Held, Rest};
-use crate::{arrays, avro, binary, faults, payloads, program, protobuf, protojson};
+use crate::{avro, binary, faults, payloads, program, protobuf, protojson};
 
-type Read<'py> = (Bound<'py, PyTuple>, Vec<usize>);
-type ReadWithRest<'py> = (Bound<'py, PyTuple>, Vec<usize>, Bound<'py, PyTuple>);
+type Read<'py> = (Bound<'py, PyBytes>, Vec<usize>);
+
+/// Payloads that lie in blocks: of one block after the other how many there are, and where each begins and ends in it.
+#[derive(FromPyObject)]
+pub struct Places<'py>(Vec<Bound<'py, PyBytes>>, PyBuffer<i64>, PyBuffer<i64>, PyBuffer<i64>);
 
 /// Decodes JSON payloads of one schema into columns.
 #[pyclass]
@@ -34,26 +37,18 @@ impl JsonDecoder {
         Ok(JsonDecoder { column, rest })
     }
 
-    /// Besides the columns of payloads, and who is refused, gives the column of what those do not hold.
-    fn read<'py>(&mut self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<ReadWithRest<'py>> {
+    /// The last column is what the others do not hold of objects, as JSON.
+    fn read<'py>(&mut self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Read<'py>> {
         let (column, rest) = (&mut self.column, &mut self.rest);
         // Nothing is left of the last time, unless that ended in the middle.
         column.truncate(0);
         rest.column.truncate(0);
-        column.reserve((offsets.len() / 4).saturating_sub(1));
-        let whole = std::str::from_utf8(data).ok();
-        let refused = each(data, offsets, |bounds| {
-            let text = match whole {
-                Some(text) => text.get(bounds),
-                None => data.get(bounds).and_then(|raw| std::str::from_utf8(raw).ok()),
-            };
-            payloads::read(column, rest, text.ok_or(Refused)?)
-        })?;
-        Ok((
-            arrays::array(column, py)?,
-            refused,
-            arrays::array(&mut rest.column, py)?,
-        ))
+        column.reserve(payloads.len());
+        let refused = payloads.each(py, |raw| payloads::read(column, rest, text(raw)?))?;
+        let (rows, mut batch) = (column.len(), Batch::default());
+        arrays::add(column, &mut batch);
+        arrays::add(&mut rest.column, &mut batch);
+        Ok((batch.finish(rows, py)?, refused))
     }
 }
 
@@ -73,21 +68,17 @@ impl JsonFaults {
 
     /// The column of keys that payloads have in common of which a validator says the same; nothing where that is not
     /// known.
-    fn keys<'py>(&self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
-        let (mut keys, mut valid) = (Texts::default(), Bits::default());
-        each(data, offsets, |bounds| {
-            let text = std::str::from_utf8(&data[bounds]).map_err(|_| Refused);
-            let found = text.and_then(|text| faults::find(&self.column, text, &mut keys.bytes));
+    fn keys<'py>(&self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let (mut keys, mut valid, mut batch) = (Texts::default(), Bits::default(), Batch::default());
+        payloads.each(py, |raw| {
+            let found = text(raw).and_then(|text| faults::find(&self.column, text, &mut keys.bytes));
             valid.push(found.is_ok());
             keys.close()
         })?;
-        let mut column = payloads::Column {
-            nullable: true,
-            gaps: true,
-            valid,
-            kind: payloads::Kind::Raw(keys, false),
-        };
-        arrays::array(&mut column, py)
+        let rows = keys.ends.len();
+        batch.column(rows, valid);
+        batch.texts(&mut keys);
+        batch.finish(rows, py)
     }
 }
 
@@ -106,11 +97,11 @@ impl AvroDecoder {
         Ok(AvroDecoder { node, column })
     }
 
-    fn read<'py>(&mut self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<Read<'py>> {
+    fn read<'py>(&mut self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Read<'py>> {
         let (node, column) = (&self.node, &mut self.column);
         column.truncate(0);
-        let refused = each(data, offsets, |bounds| avro::read(node, column, &data[bounds]))?;
-        Ok((column.finish(py)?, refused))
+        let refused = payloads.each(py, |raw| avro::read(node, column, raw))?;
+        finished(column, refused, py)
     }
 }
 
@@ -129,59 +120,68 @@ impl ProtobufDecoder {
         Ok(ProtobufDecoder { message, column })
     }
 
-    fn read<'py>(&mut self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<Read<'py>> {
+    fn read<'py>(&mut self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Read<'py>> {
         let (message, column) = (&self.message, &mut self.column);
         column.truncate(0);
-        let refused = each(data, offsets, |bounds| protobuf::read(message, column, &data[bounds]))?;
-        Ok((column.finish(py)?, refused))
+        let refused = payloads.each(py, |raw| protobuf::read(message, column, raw))?;
+        finished(column, refused, py)
     }
 
     /// The same for payloads in Protobuf's JSON.
-    fn read_json<'py>(&mut self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<Read<'py>> {
+    fn read_json<'py>(&mut self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Read<'py>> {
         let (message, column) = (&self.message, &mut self.column);
         column.truncate(0);
-        let refused = each(data, offsets, |bounds| {
-            let text = std::str::from_utf8(&data[bounds]).map_err(|_| Refused)?;
-            protojson::read(message, column, text)
-        })?;
-        Ok((column.finish(py)?, refused))
+        let refused = payloads.each(py, |raw| protojson::read(message, column, text(raw)?))?;
+        finished(column, refused, py)
     }
 }
 
-/// Read payload after payload; the numbers of those that are refused.
-pub fn each(data: &[u8], offsets: &[u8], mut read: impl FnMut(Range<usize>) -> Scanned<()>) -> PyResult<Vec<usize>> {
-    let mut ends = offsets
-        .chunks_exact(4)
-        .map(|end| i32::from_ne_bytes([end[0], end[1], end[2], end[3]]));
-    let mut start = place(ends.next().unwrap_or(0), data)?;
-    let mut refused = Vec::new();
-    let all = || {
-        for (number, end) in ends.enumerate() {
-            let end = place(end, data)?;
-            if start > end {
-                return Err(beyond());
-            }
-            if read(start..end).is_err() {
-                refused.push(number);
-            }
-            start = end;
+impl Places<'_> {
+    /// How many there are, as far as they say.
+    pub fn len(&self) -> usize {
+        self.2.item_count()
+    }
+
+    /// Read payload after payload; the numbers of those that are refused.
+    pub fn each(&self, py: Python<'_>, mut read: impl FnMut(&[u8]) -> Scanned<()>) -> PyResult<Vec<usize>> {
+        let Places(blocks, counts, starts, ends) = self;
+        let odd = || PyValueError::new_err("places are no arrays");
+        let counts = counts.as_slice(py).ok_or_else(odd)?;
+        let starts = starts.as_slice(py).ok_or_else(odd)?;
+        let mut places = starts.iter().zip(ends.as_slice(py).ok_or_else(odd)?).enumerate();
+        if counts.len() != blocks.len() || starts.len() != self.3.item_count() {
+            return Err(beyond());
         }
-        Ok(())
-    };
-    // A panic would be an exception that hardly anybody catches.
-    let found = catch_unwind(AssertUnwindSafe(all));
-    found.unwrap_or_else(|_| Err(PyValueError::new_err("a fault in this module")))?;
-    Ok(refused)
+        let mut refused = Vec::new();
+        let all = || {
+            for (block, count) in blocks.iter().zip(counts) {
+                let block = block.as_bytes();
+                for (number, (start, end)) in places.by_ref().take(count.get() as usize) {
+                    let raw = block.get(start.get() as usize..end.get() as usize).ok_or_else(beyond)?;
+                    if read(raw).is_err() {
+                        refused.push(number);
+                    }
+                }
+            }
+            places.next().map_or(Ok(()), |_| Err(beyond()))
+        };
+        // A panic would be an exception that hardly anybody catches.
+        let found = catch_unwind(AssertUnwindSafe(all));
+        found.unwrap_or_else(|_| Err(PyValueError::new_err("a fault in this module")))?;
+        Ok(refused)
+    }
 }
 
-fn place(offset: i32, data: &[u8]) -> PyResult<usize> {
-    let found = usize::try_from(offset).map_err(|_| beyond())?;
-    if found > data.len() {
-        return Err(beyond());
-    }
-    Ok(found)
+fn finished<'py>(column: &mut binary::Column, refused: Vec<usize>, py: Python<'py>) -> PyResult<Read<'py>> {
+    let (rows, mut batch) = (column.len(), Batch::default());
+    column.add(&mut batch);
+    Ok((batch.finish(rows, py)?, refused))
+}
+
+pub fn text(raw: &[u8]) -> Scanned<&str> {
+    std::str::from_utf8(raw).map_err(|_| Refused)
 }
 
 fn beyond() -> PyErr {
-    PyValueError::new_err("an offset lies outside of the data")
+    PyValueError::new_err("a payload lies outside of the data")
 }

@@ -5,13 +5,12 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use pyo3::buffer::{PyBuffer, ReadOnlyCell};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::PyBytes;
 
-use crate::arrays;
+use crate::arrays::{self, Batch};
 use crate::base64;
 use crate::columns::{Bits, Texts};
 use crate::json::{Inside, Key, Refused, Scanned, Scanner, MAX_DEPTH};
-use crate::payloads::{Column, Kind};
 
 const SPECVERSION: usize = 0;
 const DATA: usize = 1;
@@ -21,10 +20,16 @@ const FIRST: usize = 3;
 const MOST_MEMBERS: usize = 128;
 
 type Bounds<'a> = &'a [ReadOnlyCell<i64>];
-type Array<'py> = Bound<'py, PyTuple>;
-/// A column of texts, and for each what it was: a text (0), a truth (1), a number (2) or bytes (3); nothing where all are
-/// texts.
-type Mixed<'py> = (Array<'py>, Option<Bound<'py, PyBytes>>);
+/// Of the texts of a column what each was: a text (0), a truth (1) or a number (2); nothing where all are texts.
+type Kinds<'py> = Option<Bound<'py, PyBytes>>;
+/// Where data begins and ends, in a block of its own if that is there, and which was in Base64 (1), if any was.
+type Data<'py> = (
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Option<Bound<'py, PyBytes>>,
+    Option<Bound<'py, PyBytes>>,
+);
+type Read<'py> = (Vec<usize>, Bound<'py, PyBytes>, Vec<Kinds<'py>>, Data<'py>);
 
 /// Takes apart events that have no other attributes than these.
 #[pyclass(frozen)]
@@ -55,31 +60,32 @@ impl Envelopes {
         })
     }
 
-    /// Of the messages that lie in a block from `starts` to `ends` the numbers of those that are not taken; and columns
-    /// of the others: data (that in Base64 as its bytes), attributes, extensions.
+    /// Of the messages that lie in a block from `starts` to `ends` the numbers of those that are not taken; and of the
+    /// others columns of attributes and extensions, and where their data is.
     fn read<'py>(
         &self,
         py: Python<'py>,
         block: &[u8],
         starts: PyBuffer<i64>,
         ends: PyBuffer<i64>,
-    ) -> PyResult<(Vec<usize>, Vec<Mixed<'py>>)> {
+    ) -> PyResult<Read<'py>> {
         let odd = || PyValueError::new_err("bounds are no arrays");
         let starts = starts.as_slice(py).ok_or_else(odd)?;
         let ends = ends.as_slice(py).ok_or_else(odd)?;
         let found = catch_unwind(AssertUnwindSafe(|| self.columns(block, starts, ends)));
-        let (refused, mut members) = found.map_err(|_| PyValueError::new_err("a fault in this module"))?;
-        let found = members.iter_mut().enumerate();
-        let found = found.filter(|(place, _)| *place == DATA || *place >= FIRST);
-        let columns = found.map(|(_, member)| member.finish(py)).collect::<PyResult<_>>()?;
-        Ok((refused, columns))
+        let (refused, data, mut members) = found.map_err(|_| PyValueError::new_err("a fault in this module"))?;
+        let mut batch = Batch::default();
+        let kinds = members.drain(FIRST..).map(|member| member.finish(&mut batch, py));
+        let kinds = kinds.collect();
+        let rows = starts.len() - refused.len();
+        Ok((refused, batch.finish(rows, py)?, kinds, data.finish(py)?))
     }
 }
 
 impl Envelopes {
-    fn columns(&self, block: &[u8], starts: Bounds<'_>, ends: Bounds<'_>) -> (Vec<usize>, Vec<Member>) {
+    fn columns(&self, block: &[u8], starts: Bounds<'_>, ends: Bounds<'_>) -> (Vec<usize>, Spans, Vec<Member>) {
         let mut members: Vec<Member> = self.names.iter().map(|_| Member::of(starts.len())).collect();
-        members[DATA].texts.bytes.reserve(block.len());
+        let mut data = Spans::default();
         let mut event = Event::of(self);
         let mut refused = Vec::new();
         let whole = std::str::from_utf8(block).ok();
@@ -90,14 +96,15 @@ impl Envelopes {
                 None => block.get(bounds).and_then(|raw| std::str::from_utf8(raw).ok()),
             };
             let found = text.ok_or(Refused).and_then(|text| event.read(text));
-            if found.and_then(|()| event.append(&mut members)).is_err() {
-                members
-                    .iter_mut()
-                    .for_each(|member| member.truncate(number - refused.len()));
+            let found = found.and_then(|()| event.append(&mut members));
+            if found.and_then(|()| data.push(event.values[DATA], block)).is_err() {
+                let taken = number - refused.len();
+                members.iter_mut().for_each(|member| member.truncate(taken));
+                data.truncate(taken);
                 refused.push(number);
             }
         }
-        (refused, members)
+        (refused, data, members)
     }
 }
 
@@ -203,7 +210,7 @@ impl<'a> Event<'a> {
     fn append(&self, members: &mut [Member]) -> Scanned<()> {
         let mut found = self.values.iter().zip(members).enumerate();
         found.try_for_each(|(place, (value, member))| match place {
-            SPECVERSION | BASE64 => Ok(()),
+            SPECVERSION | DATA | BASE64 => Ok(()),
             _ => member.push(*value),
         })
     }
@@ -275,10 +282,7 @@ impl Member {
         match value {
             Value::Unset => {}
             Value::Text(text) => text.append(into)?,
-            Value::Bytes(text) => {
-                base64::decode_strictly(&text.text()?, into)?;
-                self.odd.push((self.valid.len(), 3));
-            }
+            Value::Bytes(_) => return Err(Refused),
             Value::Truth(truth) => {
                 into.extend_from_slice(if truth { b"true" } else { b"false" });
                 self.odd.push((self.valid.len(), 1));
@@ -306,14 +310,80 @@ impl Member {
         kinds
     }
 
-    fn finish<'py>(&mut self, py: Python<'py>) -> PyResult<Mixed<'py>> {
+    fn finish<'py>(mut self, batch: &mut Batch, py: Python<'py>) -> Kinds<'py> {
         let kinds = (!self.odd.is_empty()).then(|| PyBytes::new(py, &self.kinds()));
-        let mut column = Column {
-            nullable: true,
-            gaps: true,
-            valid: std::mem::take(&mut self.valid),
-            kind: Kind::Raw(std::mem::take(&mut self.texts), false),
+        batch.column(self.texts.ends.len(), self.valid);
+        batch.texts(&mut self.texts);
+        kinds
+    }
+}
+
+/// Where the data of events is: in their block, unless one has it in Base64, and then all in a block of their own.
+#[derive(Default)]
+struct Spans {
+    starts: Vec<i64>,
+    ends: Vec<i64>,
+    own: Option<Vec<u8>>,
+    encoded: Vec<usize>,
+}
+
+impl Spans {
+    #[inline(always)]
+    fn push(&mut self, value: Value<'_>, block: &[u8]) -> Scanned<()> {
+        let (start, end) = match (value, &mut self.own) {
+            (Value::Text(text), None) => {
+                let start = text.raw.as_ptr() as usize - block.as_ptr() as usize;
+                (start, start + text.raw.len())
+            }
+            (Value::Text(text), Some(own)) => {
+                own.extend_from_slice(text.raw);
+                (own.len() - text.raw.len(), own.len())
+            }
+            (Value::Bytes(text), _) => {
+                let own = self.moved(block);
+                let start = own.len();
+                base64::decode_strictly(&text.text()?, own)?;
+                let end = own.len();
+                self.encoded.push(self.starts.len());
+                (start, end)
+            }
+            _ => return Err(Refused),
         };
-        Ok((arrays::array(&mut column, py)?, kinds))
+        self.starts.push(start as i64);
+        self.ends.push(end as i64);
+        Ok(())
+    }
+
+    /// The block of their own, into which those before are copied.
+    fn moved(&mut self, block: &[u8]) -> &mut Vec<u8> {
+        let places = self.starts.iter_mut().zip(&mut self.ends);
+        self.own.get_or_insert_with(|| {
+            let mut own = Vec::with_capacity(block.len());
+            for (start, end) in places {
+                own.extend_from_slice(&block[*start as usize..*end as usize]);
+                (*start, *end) = ((own.len() as i64) - (*end - *start), own.len() as i64);
+            }
+            own
+        })
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.starts.truncate(rows);
+        self.ends.truncate(rows);
+        self.encoded.retain(|row| *row < rows);
+        if let Some(own) = &mut self.own {
+            own.truncate(self.ends.last().map_or(0, |end| *end as usize));
+        }
+    }
+
+    fn finish<'py>(self, py: Python<'py>) -> PyResult<Data<'py>> {
+        let mut encoded = vec![0; self.starts.len()];
+        self.encoded.iter().for_each(|row| encoded[*row] = 1);
+        Ok((
+            arrays::longs(&self.starts, py)?,
+            arrays::longs(&self.ends, py)?,
+            self.own.map(|own| PyBytes::new(py, &own)),
+            (!self.encoded.is_empty()).then(|| PyBytes::new(py, &encoded)),
+        ))
     }
 }

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::columns::{Bits, Texts};
-use crate::decoder::each;
-use crate::json::{Inside, Names, Refused, Scanned, Scanner};
+use crate::decoder::{text, Places};
+use crate::json::{Inside, Names, Scanned, Scanner};
 use crate::payloads::{Column, Kind};
 use crate::program::rule;
 use crate::times;
@@ -261,13 +261,12 @@ impl RescuedPaths {
     }
 
     /// How many texts have something at each path; those beyond the first `most` are one, the empty path.
-    fn count(&self, data: &[u8], offsets: &[u8], most: usize) -> PyResult<HashMap<String, usize>> {
+    fn count(&self, py: Python<'_>, texts: Places<'_>, most: usize) -> PyResult<HashMap<String, usize>> {
         let mut counts = HashMap::new();
-        each(data, offsets, |bounds| {
-            let text = std::str::from_utf8(&data[bounds]).map_err(|_| Refused)?;
+        texts.each(py, |raw| {
             let mut found = Vec::new();
             self.held
-                .paths(&mut Scanner::new(text), &mut String::new(), &mut found)?;
+                .paths(&mut Scanner::new(text(raw)?), &mut String::new(), &mut found)?;
             found.sort_unstable();
             found.dedup();
             for path in found {

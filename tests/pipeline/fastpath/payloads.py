@@ -5,12 +5,15 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Schema, Shape, Struct, as_sent
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
+from signalbook.pipeline.fastpath.native import Payloads
 from signalbook.pipeline.fastpath.payloads import decoder
 from signalbook.values import parse_json
 
@@ -24,13 +27,25 @@ def check(schema: Schema, payloads: list[bytes], content_type: str = "") -> dict
     return rows
 
 
+def amid_others(payloads: list[bytes]) -> Payloads:
+    """Payloads in two blocks, with others before and behind them in these."""
+    half = len(payloads) // 2
+    parts = [[b"before", *part, b"behind"] for part in (payloads[:half], payloads[half:])]
+    arrays = [pa.array(part, pa.binary()).slice(1, len(part) - 2) for part in parts]
+    return Payloads.joined([Payloads.of(arrays[0]), Payloads.within(b"".join(parts[1]), *_bounds(parts[1]))])
+
+
+def _bounds(part: list[bytes]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    ends = np.cumsum([len(payload) for payload in part])
+    return ends[:-2], ends[1:-1]
+
+
 def check_as(schema: Schema, payloads: list[bytes], content_type: str = "", *, typed: bool) -> dict[int, Row]:
     """The same for columns that are typed, or not."""
     decode = decoder(schema, content_type, typed=typed)
     shape = schema.shape() if typed else as_sent(schema.shape())
     assert decode is not None
-    array = pa.array([b"before", *payloads, b"behind"], pa.binary()).slice(1, len(payloads))
-    found, refused = decode(array)
+    found, refused = decode(amid_others(payloads))
     kinds = columns.payload(shape)
     taken = [number for number in range(len(payloads)) if number not in refused]
     if not taken:

@@ -19,7 +19,7 @@ from signalbook.formats.jsonschema import FORMAT, JsonSchema
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.pipeline import rescue
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.native import NoPlan
+from signalbook.pipeline.fastpath.native import NoPlan, Payloads
 from signalbook.pipeline.fastpath.payloads import json_decoder, program
 from signalbook.values import MAX_DEPTH, dump_json, parse_json
 
@@ -44,7 +44,7 @@ def parse(document: Any) -> JsonSchema:
 def taken(schema: JsonSchema, payloads: list[bytes]) -> list[int]:
     """The numbers of payloads that are taken natively, none of which the validator refuses."""
     decode = json_decoder(schema, schema.shape())
-    _, refused = decode(pa.array(payloads, pa.binary()))
+    _, refused = decode(Payloads.of_list(payloads))
     numbers = sorted({*range(len(payloads))} - {*refused})
     assert [schema.validate(parse_json(payloads[number])) for number in numbers] == [[]] * len(numbers)
     return numbers
@@ -386,12 +386,28 @@ def test_the_module_checks_what_it_is_given() -> None:
     with pytest.raises(IndexError):
         decoder(("int", False), rescue.ALL)
     made = decoder(("int", False, None, None, None, None), rescue.ALL)
-    with pytest.raises(ValueError, match="outside"):
-        made.read(b"12", np.array([0, 1, 3], np.int32).tobytes())
-    with pytest.raises(ValueError, match="outside"):
-        made.read(b"12", np.array([-1, 1], np.int32).tobytes())
-    assert made.read(b"12", np.array([0, 1, 2], np.int32).tobytes())[0][0] == 2  # nothing is left of the others
-    assert made.read(b"", b"") == ((0, 0, [None, b""], []), [], (0, 0, [None, bytes(4), b""], []))
+    columns = pa.schema([("", pa.int64()), ("", pa.string())])
+
+    def read(counts: list[int], starts: list[int], ends: list[int]) -> list[Any]:
+        places = (np.array(each, np.int64) for each in (counts, starts, ends))
+        found, refused = made.read(([b"12"] * len(counts), *places))
+        return [*(array.to_pylist() for array in native.columns_of(found, columns)), refused]
+
+    for counts, starts, ends in (
+        ([2], [0, 1], [1, 3]),
+        ([1], [-1], [1]),
+        ([1], [1], [0]),
+        ([1], [0, 1], [1, 2]),
+        ([], [0], [1]),
+        ([2], [0, 1], [1]),
+    ):
+        with pytest.raises(ValueError, match="outside"):
+            read(counts, starts, ends)
+    with pytest.raises(ValueError, match="no arrays"):
+        made.read(([b"12"], *([np.arange(4)[::2]] * 3)))
+    assert read([2], [0, 1], [1, 2]) == [[1, 2], [None, None], []]  # nothing is left of the others
+    assert read([1, 0, 2], [0, 1, 0], [1, 2, 2]) == [[1, 2, 12], [None] * 3, []]
+    assert read([], [], []) == [[], [], []]
 
 
 PATTERNS = (
@@ -413,7 +429,7 @@ def found(pattern: str, texts: list[str]) -> list[bool]:
     assert translated is not None
     decoder = native.module().JsonDecoder(("string", False, 0, None, None, program(translated)), rescue.ALL)
     raw = [*map(dump_json, texts)]
-    _, refused, _ = decoder.read(b"".join(raw), np.cumsum([0, *map(len, raw)]).astype(np.int32).tobytes())
+    _, refused = decoder.read(Payloads.of_list(raw).places)
     return [number not in refused for number in range(len(texts))]
 
 

@@ -44,7 +44,7 @@ def events(block: EventColumns) -> dict[int, tuple[dict[str, Any], bytes]]:
     assert all(len(array) == len(block) for array in (*block.arrays, block.data))
     texts = {name: array.to_pylist() for name, array in zip(ATTRIBUTES, block.arrays, strict=True)}
     found = {}
-    for place, (index, data) in enumerate(zip(block.indices.tolist(), block.data.to_pylist(), strict=True)):
+    for place, (index, data) in enumerate(zip(block.indices.tolist(), block.data.to_list(), strict=True)):
         attributes = {name: column[place] for name, column in texts.items()}
         attributes |= {name: extension.value(place) for name, extension in block.extensions.items()}
         found[index] = ({name: value for name, value in attributes.items() if value is not None}, data)

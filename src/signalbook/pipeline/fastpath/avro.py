@@ -53,7 +53,7 @@ def avro_decoder(schema: AvroSchema, shape: Shape) -> Decode:
     fields = columns.payload(shape)
     kind = pa.struct(fields) if members else fields[0].type
     read = native.module().AvroDecoder(_plan(schema.type, types, kind, frozenset())).read
-    return native.decoder(read, native.plain(kind), members=members)
+    return native.decoder(read, native.Reading(kind), members=members)
 
 
 def _resolved(node: Type, types: Mapping[str, JSONObject]) -> Any:

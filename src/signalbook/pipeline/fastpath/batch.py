@@ -1,7 +1,8 @@
 """A batch of events as columns: the value that the steps of the fast path are given.
 
-Attributes, extensions and data are Arrow arrays with an entry for each event; steps name events by their numbers in the
-batch. Where a step asks for each distinct value once, values have small numbers (codes) of their own.
+Attributes and extensions are Arrow arrays with an entry for each event, data lies where it came. Steps name events by
+their numbers in the batch. Where a step asks for each distinct value once, values have small numbers (codes) of their
+own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from signalbook.messages.cloudevents import Attribute, attribute_text
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
+from signalbook.pipeline.fastpath.native import Payloads
 from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, Offsets, record_addresses, transport_arrays
 
 Kinds = npt.NDArray[np.uint8]
@@ -80,20 +82,21 @@ class EventColumns:
     messages: MessageBatch
     arrays: list[pa.StringArray]
     extensions: dict[str, ExtensionColumn]
-    data: pa.BinaryArray
+    data: Payloads
     indices: Offsets
     opaque: npt.NDArray[np.bool_] | None = None
 
     @classmethod
     def empty(cls, messages: MessageBatch, attributes: int) -> EventColumns:
         """No events, which would have so many attributes."""
-        return cls(messages, [pa.nulls(0, pa.string())] * attributes, {}, pa.nulls(0, pa.binary()), np.arange(0))
+        nothing, none = pa.nulls(0, pa.string()), np.arange(0)
+        return cls(messages, [nothing] * attributes, {}, Payloads.within(b"", none, none), none)
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def take(self, places: Offsets) -> EventColumns:
-        """Some of them."""
+        """Some of them, in ascending order."""
         taken = pa.array(places)
         extensions = {
             name: ExtensionColumn(column.texts.take(taken), None if column.kinds is None else column.kinds[places])
@@ -101,7 +104,7 @@ class EventColumns:
         }
         arrays = [array.take(taken) for array in self.arrays]
         opaque = None if self.opaque is None else self.opaque[places]
-        return EventColumns(self.messages, arrays, extensions, self.data.take(taken), self.indices[places], opaque)
+        return EventColumns(self.messages, arrays, extensions, self.data.take(places), self.indices[places], opaque)
 
     def records(self) -> pa.RecordBatch:
         """The records that the events came in."""
@@ -167,12 +170,12 @@ class EventBatch:
         return int(self._bounds[-1])
 
     @cached_property
-    def _data(self) -> pa.BinaryArray:
-        return pa.concat_arrays([part.data for part in self._parts])
+    def _data(self) -> Payloads:
+        return Payloads.joined([part.data for part in self._parts])
 
-    def payloads(self, numbers: Offsets) -> pa.BinaryArray:
-        """The data of these events."""
-        return self._data.take(pa.array(numbers))
+    def payloads(self, numbers: Offsets) -> Payloads:
+        """The data of these events, in ascending order."""
+        return self._data.take(numbers)
 
     def payloads_at_once(self) -> int:
         """How many payloads to decode at once: as many bytes as fit a processor's cache."""

@@ -24,7 +24,7 @@ from signalbook.messages.payloads.content import SCHEMA_HEADER, TEXT_INDICATOR, 
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import OPAQUE_TYPE, EventColumns, ExtensionColumn
-from signalbook.pipeline.fastpath.native import Decode
+from signalbook.pipeline.fastpath.native import Decode, Payloads
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch
 from signalbook.pipeline.sources.files import request_records
 
@@ -34,9 +34,6 @@ _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _OTHERS: Final = frozenset({"data", "data_base64"})
 # Each is a column of every batch; whoever makes up names goes the slow path.
 MOST_EXTENSIONS: Final = 64
-
-# What the native module calls data that was in Base64.
-_BYTES: Final = 3
 
 _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
@@ -77,36 +74,36 @@ class StructuredMode:
     json: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._extensions: tuple[str, ...] = ()
-        self._envelopes = self._decoder()
+        self._expect(())
 
     def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """By the native module, which looks at members of the envelope and leaves data as it is."""
         bounds = map(np.ascontiguousarray, (messages.starts, messages.ends))
         try:
-            refused, members = self._envelopes.read(messages.content, *bounds)
+            refused, found, kinds, data = self._envelopes.read(messages.content, *bounds)
         # The module refuses a whole batch only if its bounds make no sense; message by message each gets its own
         # verdict.
         except ValueError:  # something is wrong in there, or with the bounds: not with the events
             return EventColumns.empty(messages, len(ATTRIBUTES)), list(range(len(messages)))
-        count, last = len(messages) - len(refused), 1 + len(ATTRIBUTES)
-        arrays = [
-            native.of_buffers(pa.string() if place else pa.binary(), column)
-            for place, (column, _) in enumerate(members)
-        ]
-        odd = members[0][1]
-        extensions = zip(self._extensions, arrays[last:], members[last:], strict=True)
+        count, last = len(messages) - len(refused), len(ATTRIBUTES)
+        arrays = native.columns_of(found, self._columns)
+        starts, ends, own, opaque = data
+        extensions = zip(self._extensions, arrays[last:], kinds[last:], strict=True)
         return EventColumns(
             messages,
-            arrays[1:last],
+            arrays[:last],
             {
                 name: ExtensionColumn(texts, None if kinds is None else np.frombuffer(kinds, np.uint8))
-                for name, texts, (_, kinds) in extensions
+                for name, texts, kinds in extensions
                 if texts.null_count < count
             },
-            arrays[0],
+            Payloads.within(
+                messages.content if own is None else own,
+                np.frombuffer(starts, np.int64),
+                np.frombuffer(ends, np.int64),
+            ),
             np.delete(np.arange(len(messages)), refused) if refused else np.arange(count),
-            None if odd is None else np.frombuffer(odd, np.uint8) == _BYTES,
+            None if opaque is None else np.frombuffer(opaque, np.bool_),
         ), refused
 
     def learn(self, attributes: Mapping[str, Any]) -> None:
@@ -114,8 +111,7 @@ class StructuredMode:
         known = self._extensions
         new = [name for name in attributes if name not in CORE and name not in known and name not in _OTHERS]
         if new and len(known) + len(new) <= MOST_EXTENSIONS and all(map(_EXTENSION.fullmatch, new)):
-            self._extensions = (*known, *new)
-            self._envelopes = self._decoder()
+            self._expect((*known, *new))
 
     def is_decided(self, definition: CompiledDefinition) -> bool:
         """Without demands on mode or format."""
@@ -130,8 +126,10 @@ class StructuredMode:
             return None
         return payloads.decoder(use.schema, "application/json", typed=definition.policy.typed)
 
-    def _decoder(self) -> Any:
-        return native.module().Envelopes(ATTRIBUTES, 0, self._extensions)
+    def _expect(self, extensions: tuple[str, ...]) -> None:
+        self._extensions = extensions
+        self._envelopes = native.module().Envelopes(ATTRIBUTES, 0, extensions)
+        self._columns = pa.schema([(name, pa.string()) for name in (*ATTRIBUTES, *extensions)])
 
 
 def sent_as(definition: CompiledDefinition, content_type: str) -> Decode | None:
@@ -207,7 +205,7 @@ class BinaryMode:
         arrays = self._attributes(headers)
         values = self._decoded(headers, values)
         extensions = {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers).items()}
-        events = EventColumns(messages, arrays, extensions, values, np.arange(len(messages)))
+        events = EventColumns(messages, arrays, extensions, Payloads.of(values), np.arange(len(messages)))
         if not headers.refused.any():
             return events, []
         return events.take(np.flatnonzero(~headers.refused)), np.flatnonzero(headers.refused).tolist()

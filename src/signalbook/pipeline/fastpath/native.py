@@ -1,4 +1,4 @@
-"""The native module: how it is found, and Arrow arrays of the buffers that its decoders of payloads fill.
+"""The native module: how it is found, what it is given, and Arrow arrays of what its decoders of payloads find.
 
 A decoder is made once for a schema, from a plan (``payloads.py``), and reads the payloads of
 a batch into one column, of records where the schema has members. It may refuse any payload, and refuses whatever is
@@ -8,6 +8,7 @@ doubtful; it never takes one that ``Schema.decode`` refuses, and what it takes b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -19,18 +20,111 @@ import pyarrow as pa
 from signalbook.formats.jsonschema.guards import REFUSALS
 from signalbook.pipeline.arrays import Build
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.sources.base import Offsets
 
 # As native/src/lib.rs has it: a module built from other sources may misread plans.
-INTERFACE: Final = 8
+INTERFACE: Final = 9
 _INSTALL: Final = "run pip install ./native in a clone of this version"
+_TEXT: Final = pa.field("", pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """Payloads where they lie, so that none is copied before it is decoded.
+
+    ``counts`` says how many of them, one after the other, are in each of the ``blocks``, ``starts`` and ``ends`` where
+    in those they are.
+    """
+
+    blocks: Sequence[bytes]
+    counts: Offsets
+    starts: Offsets
+    ends: Offsets
+
+    @classmethod
+    def of(cls, values: pa.BinaryArray | pa.StringArray) -> Payloads:
+        """Those of an array; what is null is as empty."""
+        offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+        block, first = values.buffers()[2], offsets[0]
+        data = b"" if block is None else block.slice(first, offsets[-1] - first).to_pybytes()
+        return cls.within(data, offsets[:-1] - first, offsets[1:] - first)
+
+    @classmethod
+    def of_list(cls, values: Sequence[bytes]) -> Payloads:
+        """These."""
+        ends = np.fromiter(map(len, values), np.int64, len(values))
+        return cls(values, np.ones_like(ends), np.zeros_like(ends), ends)
+
+    @classmethod
+    def within(cls, block: bytes, starts: Offsets, ends: Offsets) -> Payloads:
+        """Those of one block."""
+        return cls([block], np.array([len(starts)]), starts, ends)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Payloads]) -> Payloads:
+        """Those of one after the other."""
+        return cls(
+            [block for part in parts for block in part.blocks],
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate([part.starts for part in parts]),
+            np.concatenate([part.ends for part in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, number: int) -> bytes:
+        """A copy of one."""
+        block = self.blocks[int(np.searchsorted(np.cumsum(self.counts), number, "right"))]
+        return block[self.starts[number] : self.ends[number]]
+
+    @property
+    def lengths(self) -> Offsets:
+        """How many bytes each has."""
+        return self.ends - self.starts
+
+    def take(self, numbers: Offsets) -> Payloads:
+        """Some of them, by their numbers in ascending order."""
+        limits = np.searchsorted(numbers, np.cumsum(self.counts))
+        return Payloads(self.blocks, np.diff(limits, prepend=0), self.starts[numbers], self.ends[numbers])
+
+    def behind(self, lengths: int | Offsets) -> Payloads:
+        """What is behind so many bytes of each."""
+        return Payloads(self.blocks, self.counts, self.starts + lengths, self.ends)
+
+    def heads(self, width: int) -> npt.NDArray[np.uint8]:
+        """So many first bytes of each; those behind its end mean nothing."""
+        found = np.zeros((len(self), width), np.uint8)
+        places, first = self.starts[:, None] + np.arange(width), 0
+        for block, count in zip(self.blocks, self.counts.tolist(), strict=True):
+            if block:
+                some = slice(first, first + count)
+                found[some] = np.frombuffer(block, np.uint8).take(places[some], mode="clip")
+            first += count
+        return found
+
+    def array(self) -> pa.BinaryArray:
+        """A copy of them."""
+        return pa.array(self.to_list(), pa.binary())
+
+    def to_list(self) -> list[bytes]:
+        """A copy of each."""
+        blocks = (block for block, count in zip(self.blocks, self.counts.tolist(), strict=True) for _ in range(count))
+        places = zip(blocks, self.starts.tolist(), self.ends.tolist(), strict=True)
+        return [block[start:end] for block, start, end in places]
+
+    @property
+    def places(self) -> tuple[Sequence[bytes], Offsets, Offsets, Offsets]:
+        """As the native module takes them."""
+        return self.blocks, self.counts, self.starts, self.ends
+
 
 # Columns of the payloads that are taken, in order, and the numbers of the others.
 Decoded = tuple[list[pa.Array], list[int]]
-Decode = Callable[[pa.BinaryArray], Decoded]
-# What a decoder of the native module reads: rows, nulls, buffers and children of a column; and whom it refused.
-Found = tuple[int, int, list[bytes | None], list[Any]]
-# Of JSON there is a second column, for what the first does not hold of objects.
-Read = Callable[[bytes, bytes], tuple[Found, list[int]] | tuple[Found, list[int], Found]]
+Decode = Callable[[Payloads], Decoded]
+# What a decoder of the native module reads, as a batch of Arrow's IPC format, and whom it refused. Behind the column of
+# payloads may be one for what that does not hold of objects.
+Read = Callable[[Any], tuple[bytes, list[int]]]
 
 
 class NoPlan(Exception):
@@ -71,33 +165,38 @@ class Owners:
         """Of a column with a row for each payload."""
         return cls(np.arange(rows), np.zeros(rows, np.bool_))
 
-    def of_items(self, offsets: bytes | None) -> Owners:
+    def of_items(self, ends: npt.NDArray[np.int32]) -> Owners:
         """Of the items of lists, or the values of maps."""
-        assert offsets is not None
-        ends = np.frombuffer(offsets, np.int32)
         return Owners(np.repeat(self.numbers, ends[1:] - ends[:-1]), self.bad)
 
 
-# Makes an array of a column's buffers.
-Make = Callable[[Found, Owners], pa.Array]
+# Makes an array of one that was read.
+Make = Callable[[pa.Array, Owners], pa.Array]
 
 
-def decoder(read: Read, make: Make, *, members: bool) -> Decode:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """As what a column is read, and what is made of that, if anything."""
+
+    kind: pa.DataType
+    make: Make | None = None
+
+
+def decoder(read: Read, whole: Reading, *, members: bool, rest: bool = False) -> Decode:
     """What reads payloads into ``columns.payload``: of records the array of each member, else the one array.
 
-    Behind those of JSON is that of ``columns.RESCUE``.
-
-    The function raises one of ``arrays.MISFITS`` for a value that does not fit its column.
+    ``rest``: behind those is that of ``columns.RESCUE``. The function raises one of ``arrays.MISFITS`` for a value
+    that does not fit its column.
     """
+    schema = pa.schema([pa.field("", whole.kind), *([_TEXT] if rest else [])])
 
-    def decode(payloads: pa.BinaryArray) -> Decoded:
-        # One call for all payloads, in one piece of memory: crossing over to the module once per payload would cost
-        # more than decoding.
-        found, refused, *rest = read(*in_one_piece(payloads))
-        owners = Owners.of(found[0])
-        whole = make(found, owners)
-        arrays = whole.flatten() if members else [whole]
-        arrays += [of_buffers(pa.string(), column) for column in rest]
+    def decode(payloads: Payloads) -> Decoded:
+        # One call for all payloads: crossing over to the module once per payload would cost more than decoding.
+        found, refused = read(payloads.places)
+        column, *others = columns_of(found, schema)
+        owners = Owners.of(len(column))
+        made = column if whole.make is None else whole.make(column, owners)
+        arrays = [*(made.flatten() if members else [made]), *others]
         if not owners.bad.any():
             return arrays, refused
         taken = np.delete(np.arange(len(payloads)), refused)
@@ -108,65 +207,60 @@ def decoder(read: Read, make: Make, *, members: bool) -> Decode:
     return decode
 
 
-def in_one_piece(payloads: pa.BinaryArray | pa.StringArray) -> tuple[bytes, bytes]:
-    """The payloads one behind the other, and where each begins and the last ends."""
-    offsets = np.frombuffer(payloads.buffers()[1], np.int32, len(payloads) + 1, payloads.offset * 4)
-    block, first = payloads.buffers()[2], int(offsets[0])
-    data = b"" if block is None else block.slice(first, int(offsets[-1]) - first).to_pybytes()
-    return data, (offsets - offsets[0]).tobytes()
+def columns_of(batch: bytes, schema: pa.Schema) -> list[pa.Array]:
+    """The columns that the native module read. Nothing is copied: the arrays keep the bytes alive."""
+    found: list[pa.Array] = pa.ipc.read_record_batch(batch, schema).columns
+    return found
 
 
-def plain(kind: pa.DataType) -> Make:
-    """A column of ``kind`` and all within it, as they were read."""
-    if pa.types.is_struct(kind):
-        return structs(kind, [plain(field.type) for field in kind])
-    if pa.types.is_list(kind):
-        return lists(kind, plain(kind.value_type))
-    if pa.types.is_map(kind):
-        return maps(kind, plain(kind.item_type))
-    # a column of nothing but nulls has no buffers, whatever its type
-    return lambda found, _: of_buffers(kind, found) if found[2] else pa.nulls(found[0], kind)
-
-
-def structs(kind: pa.DataType, members: Sequence[Make]) -> Make:
+def structs(kind: pa.DataType, members: Sequence[Reading]) -> Reading:
     """A column of objects."""
+    fields = [field.with_type(member.kind) for field, member in zip(kind, members, strict=True)]
+    makes = [member.make for member in members]
+    if not any(makes):
+        return Reading(kind)
 
-    def make(found: Found, owners: Owners) -> pa.Array:
-        parts = [member(part, owners) for member, part in zip(members, found[3], strict=True)]
-        return of_buffers(kind, found, parts)
+    def make(array: pa.Array, owners: Owners) -> pa.Array:
+        parts = [array.field(number) for number in range(len(makes))]
+        parts = [part if make is None else make(part, owners) for part, make in zip(parts, makes, strict=True)]
+        return _like(array, kind, parts)
 
-    return make
+    return Reading(pa.struct(fields), make)
 
 
-def lists(kind: pa.DataType, item: Make) -> Make:
+def lists(kind: pa.DataType, item: Reading) -> Reading:
     """A column of lists."""
+    inner = item.make
+    if inner is None:
+        return Reading(kind)
 
-    def make(found: Found, owners: Owners) -> pa.Array:
-        return of_buffers(kind, found, [item(found[3][0], owners.of_items(found[2][1]))])
+    def make(array: pa.Array, owners: Owners) -> pa.Array:
+        return _like(array, kind, [inner(array.values, owners.of_items(_ends(array)))])
 
-    return make
+    return Reading(pa.list_(kind.value_field.with_type(item.kind)), make)
 
 
-def maps(kind: pa.DataType, value: Make) -> Make:
+def maps(kind: pa.DataType, value: Reading) -> Reading:
     """A column of maps."""
+    inner = value.make
+    if inner is None:
+        return Reading(kind)
     entries = pa.struct([kind.key_field, kind.item_field])
 
-    def make(found: Found, owners: Owners) -> pa.Array:
-        names, values = found[3]
-        parts = [of_buffers(kind.key_type, names), value(values, owners.of_items(found[2][1]))]
-        return of_buffers(kind, found, [pa.Array.from_buffers(entries, names[0], [None], 0, children=parts)])
+    def make(array: pa.Array, owners: Owners) -> pa.Array:
+        parts = [array.keys, inner(array.items, owners.of_items(_ends(array)))]
+        return _like(array, kind, [pa.Array.from_buffers(entries, len(parts[0]), [None], 0, children=parts)])
 
-    return make
+    return Reading(pa.map_(kind.key_field, kind.item_field.with_type(value.kind)), make)
 
 
-def guarded(check: Callable[[bytes], Any], build: Build | None) -> Make:
+def guarded(check: Callable[[bytes], Any], build: Build | None) -> Reading:
     """A column of JSON text whose values have to pass ``check``, once for each that occurs.
 
     The column is made of what that gives by ``build``; without, it stays text.
     """
 
-    def make(found: Found, owners: Owners) -> pa.Array:
-        texts = of_buffers(pa.string(), found)
+    def make(texts: pa.Array, owners: Owners) -> pa.Array:
         # Each distinct text is checked once: in a column of a stream most values recur.
         encoded = texts.dictionary_encode()
         values, sound = _checked(check, encoded.dictionary)
@@ -176,7 +270,7 @@ def guarded(check: Callable[[bytes], Any], build: Build | None) -> Make:
             owners.bad[owners.numbers[~np.append(sound, True)[places]]] = True
         return texts if build is None else build(values, True).take(encoded.indices)
 
-    return make
+    return Reading(pa.string(), make)
 
 
 def _checked(check: Callable[[bytes], Any], texts: pa.Array) -> tuple[list[Any], npt.NDArray[np.bool_]]:
@@ -191,10 +285,11 @@ def _checked(check: Callable[[bytes], Any], texts: pa.Array) -> tuple[list[Any],
     return values, sound
 
 
-def of_buffers(kind: pa.DataType, found: Found, children: list[pa.Array] | None = None) -> pa.Array:
-    """The array of one column."""
-    rows, nulls, buffers, _ = found
-    # The module allocated them as Arrow lays out its buffers, so that nothing is copied here; the arrays keep them
-    # alive.
-    held = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
-    return pa.Array.from_buffers(kind, rows, held, nulls, children=children)
+def _ends(array: pa.Array) -> npt.NDArray[np.int32]:
+    return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1)
+
+
+def _like(array: pa.Array, kind: pa.DataType, children: list[pa.Array]) -> pa.Array:
+    """An array with other children; it is one that was read, and so no slice."""
+    buffers = array.buffers()[: 1 if pa.types.is_struct(kind) else 2]
+    return pa.Array.from_buffers(kind, len(array), buffers, array.null_count, children=children)

@@ -35,13 +35,13 @@ from signalbook.pipeline.fastpath.avro import avro_decoder
 from signalbook.pipeline.fastpath.native import (
     Decode,
     Decoded,
-    Make,
     NoPlan,
+    Payloads,
+    Reading,
     guarded,
     json_name,
     lists,
     maps,
-    plain,
     structs,
 )
 from signalbook.pipeline.fastpath.protobuf import protobuf_decoder
@@ -91,21 +91,22 @@ def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
     schema = definition.schema_use.schema
     assert schema is not None
 
-    def bare(raw: bytes) -> bytes | None:
+    def prefix(raw: bytes) -> int:
+        """How long that of a payload of ours is; of others there is nothing."""
         try:
             written, found = read_schema_id(raw, schema.format)
         except ValueError:
-            return None
+            return 0
         if isinstance(schema, Indexed) and not schema.is_at(written.indices):
-            return None
-        return found if definition.schema_of_number(written.id).schema is schema else None
+            return 0
+        return len(raw) - len(found) if definition.schema_of_number(written.id).schema is schema else 0
 
-    def read(payloads: pa.BinaryArray) -> Decoded:
-        found = pa.array([bare(raw) for raw in payloads.to_pylist()], pa.binary())
-        own = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+    def read(payloads: Payloads) -> Decoded:
+        lengths = np.array([prefix(raw) for raw in payloads.to_list()], np.int64)
+        own = np.flatnonzero(lengths)
         if not len(own):
             return [], list(range(len(payloads)))
-        arrays, refused = decode(found.drop_null())
+        arrays, refused = decode(payloads.take(own).behind(lengths[own]))
         # Refused are payloads without a prefix of ours, and those that the decoder behind it refuses, by their numbers
         # before the prefixes were taken off.
         others = np.delete(np.arange(len(payloads)), own[np.delete(np.arange(len(own)), refused)])
@@ -188,15 +189,15 @@ GUARDED: Final = "guarded"
 CHOICE: Final = "choice"
 # As native/src/program.rs reads them.
 Program = tuple[Any, ...]
-# The plan of a column, and what makes an array of it.
-_Column = tuple[Program, Make]
+# The plan of a column, and how it is read.
+_Column = tuple[Program, Reading]
 
 
 def json_decoder(schema: JsonSchema, shape: Shape) -> Decode:
     """From payloads to the arrays of ``columns.payload(shape)`` and ``columns.RESCUE``. Raises ``NoPlan``."""
-    members, program, make = _whole(schema, shape)
+    members, program, whole = _whole(schema, shape)
     read = native.module().JsonDecoder(program, rescue.plan(shape)).read
-    return native.decoder(read, make, members=members)
+    return native.decoder(read, whole, members=members, rest=True)
 
 
 def json_program(schema: JsonSchema) -> Program:
@@ -204,13 +205,13 @@ def json_program(schema: JsonSchema) -> Program:
     return _whole(schema, schema.shape())[1]
 
 
-def _whole(schema: JsonSchema, shape: Shape) -> tuple[bool, Program, Make]:
+def _whole(schema: JsonSchema, shape: Shape) -> tuple[bool, Program, Reading]:
     """The plan of payloads, after whether their members are columns."""
     fields = columns.payload(shape)
     members = isinstance(shape, Struct) and bool(shape.fields)
-    program, make = _member(schema.document, schema.node, pa.struct(fields) if members else fields[0].type)
+    program, whole = _member(schema.document, schema.node, pa.struct(fields) if members else fields[0].type)
     # A table has no row for a payload that is null.
-    return members, (program[0], False, *program[2:]), make
+    return members, (program[0], False, *program[2:]), whole
 
 
 def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, guards: bool = True) -> _Column:
@@ -218,8 +219,8 @@ def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, 
     shape = shape_of(document, node)
     if isinstance(shape, Anything):
         if unconstrained(node):
-            return ("raw", False, False), plain(kind)
-        return (CHOICE, False, _choices(document, node)), plain(kind)
+            return ("raw", False, False), Reading(kind)
+        return (CHOICE, False, _choices(document, node)), Reading(kind)
     if not node.here_exact:
         raise NoPlan
     null = shape.nullable
@@ -232,7 +233,7 @@ def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, 
         program, item = _node(document, node.arrays.item, kind.value_type, guards=guards)
         return ("list", null, *_sizes(node.arrays), program), lists(kind, item)
     name, *rules = _scalar(node, shape, kind)
-    return (name, null, *rules), plain(kind)
+    return (name, null, *rules), Reading(kind)
 
 
 def _choices(document: JsonSchemaDocument, node: NormalForm) -> list[Program]:
@@ -283,7 +284,7 @@ def _object(document: JsonSchemaDocument, shape: Struct, part: Objects, kind: pa
         (json_name(field.name), field.required, program)
         for field, (program, _) in zip(shape.fields, found, strict=True)
     ]
-    return ("object", shape.nullable, part.extra is None, members), structs(kind, [make for _, make in found])
+    return ("object", shape.nullable, part.extra is None, members), structs(kind, [member for _, member in found])
 
 
 def _member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, guards: bool = True) -> _Column:

@@ -22,7 +22,7 @@ from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import resolving
 from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns, groups
 from signalbook.pipeline.fastpath.modes import Headers
-from signalbook.pipeline.fastpath.native import Decode, Decoded
+from signalbook.pipeline.fastpath.native import Decode, Payloads
 from signalbook.pipeline.fastpath.routing import LEAST_BATCH, LeftOver, Result, Route, landed
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, Offsets
@@ -80,7 +80,7 @@ class PrefixedPath:
         headers.values(SCHEMA_HEADER)  # those that have it twice are refused
         refused = headers.refused | ~values.is_valid().to_numpy(zero_copy_only=False)
         nothing = [pa.nulls(len(messages), pa.string())] * len(ATTRIBUTES)
-        events = EventColumns(messages, nothing, {}, values, np.arange(len(messages)))
+        events = EventColumns(messages, nothing, {}, Payloads.of(values), np.arange(len(messages)))
         if refused.any():
             events = events.take(np.flatnonzero(~refused))
         if len(events):
@@ -130,22 +130,20 @@ class PrefixedPath:
 
     def _by_prefix(self, batch: EventBatch, topic: str, events: Offsets) -> Iterator[tuple[str, _Said, Offsets]]:
         """Those of a topic by their prefixes; what has none is left out."""
-        data, starts, lengths = _pieces(batch.payloads(events))
-        long = lengths >= _PREFIX
-        events, starts, lengths = events[long], starts[long], lengths[long]
-        sound = data[starts] == 0 if len(starts) else np.zeros(0, np.bool_)
-        events, starts, lengths = events[sound], starts[sound], lengths[sound]
+        payloads = batch.payloads(events)
+        heads, lengths = payloads.heads(_PREFIX + 1 + _MOST_NESTED), payloads.lengths
+        sound = (lengths >= _PREFIX) & (heads[:, 0] == 0)
+        events, heads, lengths = events[sound], heads[sound], lengths[sound]
         if not len(events):
             return
-        heads = data[starts[:, None] + np.arange(1, _PREFIX)].astype(np.int64)
-        numbers = heads @ np.array([1 << 24, 1 << 16, 1 << 8, 1], np.int64)
+        numbers = heads[:, 1:_PREFIX].astype(np.int64) @ np.array([1 << 24, 1 << 16, 1 << 8, 1], np.int64)
         found, codes = np.unique(numbers, return_inverse=True)
         for place, same in enumerate(groups(codes, len(found))):
             prefix = b"\0" + int(found[place]).to_bytes(_PREFIX - 1, "big")
             if not self._has_indices(topic, int(found[place])):
                 yield topic, (False, prefix), events[same]
                 continue
-            for indices, some in _by_indices(data, starts[same], lengths[same]):
+            for indices, some in _by_indices(heads[same], lengths[same]):
                 yield topic, (False, prefix + indices), events[same][some]
 
     def _has_indices(self, topic: str, number: int) -> bool:
@@ -214,40 +212,21 @@ def _stated(records: pa.RecordBatch) -> pa.Array:
     return Headers(records, folded=False).values(SCHEMA_HEADER)
 
 
-def _pieces(values: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Offsets, Offsets]:
-    """The bytes of values, and where in them each begins and how long it is."""
-    offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
-    block = values.buffers()[2]
-    data = np.zeros(0, np.uint8) if block is None else np.frombuffer(block, np.uint8)
-    return data, offsets[:-1], np.diff(offsets)
-
-
-def _by_indices(data: npt.NDArray[np.uint8], starts: Offsets, lengths: Offsets) -> Iterator[tuple[bytes, Offsets]]:
+def _by_indices(heads: npt.NDArray[np.uint8], lengths: Offsets) -> Iterator[tuple[bytes, Offsets]]:
     """The places of values with the same indices; those with numbers of several bytes are left out."""
-    long = lengths > _PREFIX
     # How many there are, twice over, as zigzag has it; a single zero stands for one of zero.
-    count = np.where(long, data[np.where(long, starts + _PREFIX, 0)], 1)
+    count = np.where(lengths > _PREFIX, heads[:, _PREFIX], 1)
     for twice in np.unique(count[(count % 2 == 0) & (count <= 2 * _MOST_NESTED)]).tolist():
         width = 1 + twice // 2
         found = np.flatnonzero((count == twice) & (lengths >= _PREFIX + width))
-        heads = data[starts[found, None] + _PREFIX + np.arange(width)]
-        found, heads = found[(heads < _MORE).all(axis=1)], heads[(heads < _MORE).all(axis=1)]
-        distinct, codes = np.unique(heads, axis=0, return_inverse=True)
+        indices = heads[found, _PREFIX : _PREFIX + width]
+        short = (indices < _MORE).all(axis=1)
+        found, indices = found[short], indices[short]
+        distinct, codes = np.unique(indices, axis=0, return_inverse=True)
         for number, same in enumerate(groups(codes.reshape(-1), len(distinct))):
             yield distinct[number].tobytes(), found[same]
 
 
 def _behind(length: int, decode: Decode) -> Decode:
     """What decodes payloads behind a prefix of so many bytes."""
-
-    def decoded(values: pa.BinaryArray) -> Decoded:
-        data, starts, lengths = _pieces(values)
-        first = int(starts[0]) if len(starts) else 0
-        end = int(starts[-1] + lengths[-1]) if len(starts) else 0
-        kept = np.ones(end - first, np.bool_)
-        kept[(starts - first)[:, None] + np.arange(length)] = False
-        offsets = np.concatenate([[0], np.cumsum(lengths - length)]).astype(np.int32)
-        bare = [None, pa.py_buffer(offsets), pa.py_buffer(data[first:end][kept])]
-        return decode(pa.Array.from_buffers(pa.binary(), len(values), bare))
-
-    return decoded
+    return lambda payloads: decode(payloads.behind(length))

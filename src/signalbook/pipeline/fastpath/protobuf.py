@@ -47,7 +47,7 @@ def protobuf_decoder(schema: ProtobufSchema, shape: Shape, *, in_json: bool = Fa
         raise NoPlan
     kind = pa.struct(columns.payload(shape))
     made = native.module().ProtobufDecoder(_message(schema.descriptor, kind))
-    return native.decoder(made.read_json if in_json else made.read, native.plain(kind), members=True)
+    return native.decoder(made.read_json if in_json else made.read, native.Reading(kind), members=True)
 
 
 def _message(descriptor: Descriptor, kind: pa.StructType) -> Plan:

@@ -20,7 +20,7 @@ from signalbook.messages import CompiledDefinition
 from signalbook.messages.matching.matching import MAX_FINDINGS
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import firsts
-from signalbook.pipeline.fastpath.native import NoPlan
+from signalbook.pipeline.fastpath.native import NoPlan, Payloads
 from signalbook.pipeline.fastpath.verdicts import UNSAID
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import JSON, Finding, JSONError, parse_json
@@ -38,6 +38,7 @@ _ENTANGLED: Final = frozenset(
     }
 )  # fmt: skip
 
+_KEYS: Final = pa.schema([("key", pa.binary())])
 # Plans of values that have no keys.
 _APART: Final = ((payloads.GUARDED,), (payloads.CHOICE,))
 
@@ -52,11 +53,11 @@ class Reasons:
         self._keys = _keys(schema)
         self._known: dict[bytes, Violations | None] = {}
 
-    def of(self, refused: pa.BinaryArray) -> tuple[Offsets, list[Violations]]:
+    def of(self, refused: Payloads) -> tuple[Offsets, list[Violations]]:
         """For each payload the number of its violations among those in the list, ``UNSAID`` where there are none."""
         keys = pa.nulls(len(refused), pa.binary())
         if self._keys is not None:
-            keys = native.of_buffers(pa.binary(), self._keys(*native.in_one_piece(refused)))
+            keys = native.columns_of(self._keys(refused.places), _KEYS)[0]
         encoded = keys.dictionary_encode()
         codes = encoded.indices.fill_null(UNSAID).to_numpy().astype(np.int64)
         found: list[Violations] = []
@@ -67,11 +68,11 @@ class Reasons:
             of_key = np.full(len(samples), UNSAID, np.int64)
             for code, key in enumerate(encoded.dictionary.to_pylist()):
                 if key not in self._known:
-                    self._learn(key, self._violations(refused[samples[code]].as_py()))
+                    self._learn(key, self._violations(refused[samples[code]]))
                 of_key[code] = _added(found, self._known[key])
             numbers[alike] = of_key[codes[alike]]
         for place in np.flatnonzero(codes == UNSAID).tolist():
-            numbers[place] = _added(found, self._violations(refused[place].as_py()))
+            numbers[place] = _added(found, self._violations(refused[place]))
         return numbers, found
 
     def _learn(self, key: bytes, violations: Violations | None) -> None:
@@ -79,8 +80,8 @@ class Reasons:
             self._known.clear()
         self._known[key] = violations
 
-    def _violations(self, payload: bytes | None) -> Violations | None:
-        if payload is None or len(payload) > _LONGEST:
+    def _violations(self, payload: bytes) -> Violations | None:
+        if len(payload) > _LONGEST:
             return None
         try:
             value = parse_json(payload)

@@ -24,7 +24,7 @@ from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.attributes import AttributeChecks, EnvelopeChecks, demands, lacking
 from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode
-from signalbook.pipeline.fastpath.native import Decode, Decoded
+from signalbook.pipeline.fastpath.native import Decode, Decoded, Payloads
 from signalbook.pipeline.fastpath.reasons import Reasons, reasons
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict, Verdicts
 from signalbook.pipeline.landing.rows import RowBuilder
@@ -125,7 +125,7 @@ class FastPath:
         if len(events):
             self._waiting.append(events)
             # Data that was encoded takes more than its messages.
-            self._waiting_bytes += max(messages.weight, events.data.nbytes)
+            self._waiting_bytes += max(messages.weight, int(events.data.lengths.sum()))
         if self._waiting_bytes >= self._enough():
             yield from self.flush()
 
@@ -226,13 +226,12 @@ class FastPath:
         return _EventRoute(definition, target, decoding, checks, None if decode is None else reasons(definition))
 
 
-def _are_json(payloads: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    """Which of these, of those that are there, are JSON beyond doubt."""
-    _, refused, _ = native.module().JsonDecoder(("raw", False, False), rescue.ALL).read(*native.in_one_piece(payloads))
-    found: npt.NDArray[np.bool_] = payloads.is_null().to_numpy(zero_copy_only=False)
+def _are_json(payloads: Payloads) -> npt.NDArray[np.bool_]:
+    """Which of these are JSON beyond doubt."""
+    _, refused = native.module().JsonDecoder(("raw", False, False), rescue.ALL).read(payloads.places)
     sound = np.ones(len(payloads), np.bool_)
     sound[refused] = False
-    return found | sound
+    return sound
 
 
 def _types(contract: Contract, protocol: str) -> dict[str, str]:
@@ -258,7 +257,7 @@ def _is_decided(definition: CompiledDefinition, protocol: str, mode: ContentMode
     return not (definition.protocol and (protocol or definition.policy.strict_delivery))
 
 
-def _undecoded(payloads: pa.BinaryArray) -> Decoded:
+def _undecoded(payloads: Payloads) -> Decoded:
     """Refuses payloads that nothing decodes."""
     return [], list(range(len(payloads)))
 
@@ -346,7 +345,7 @@ def _judge_payloads(batch: EventBatch, refused: _Routed, verdicts: Verdicts) -> 
             )
 
 
-def _rows(route: Route, payloads: pa.BinaryArray, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:
+def _rows(route: Route, payloads: Payloads, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:
     """Rows of payloads and the arrays of their other columns, and the numbers of payloads that are refused."""
     try:
         decoded, refused = route.decode(payloads)

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns
-from signalbook.pipeline.fastpath.native import Decode, Decoded
+from signalbook.pipeline.fastpath.native import Decode, Decoded, Payloads
 from signalbook.pipeline.landing.rows import OPAQUE, AcceptedRow, Bookkeeping, RowBuilder, in_json, payloads_of
 from signalbook.values import JSON, dump_json
 
@@ -37,13 +37,13 @@ class TextRowBuilder(RowBuilder):
     def decoding(self, decode: Decode) -> Decode:
         """Reads payloads by ``decode``, which says whether they conform, into the columns for text."""
 
-        def read(payloads: pa.BinaryArray) -> Decoded:
+        def read(payloads: Payloads) -> Decoded:
             arrays, refused = decode(payloads)
             if len(refused) == len(payloads):
                 return [], refused
             if self._schema is not None:
                 return self._texts(arrays), refused
-            kept = payloads.take(pa.array(np.delete(np.arange(len(payloads)), refused))) if refused else payloads
+            kept = payloads.take(np.delete(np.arange(len(payloads)), refused)).array()
             return [_bare(kept).cast(pa.string()), pa.nulls(len(kept), pa.binary())], refused
 
         return read
