@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import chain, groupby
 from typing import Final, TypeVar
@@ -58,11 +58,12 @@ def assign_tables(tables: Tables, output: Where, batch: JournalEntry) -> Journal
     return replace(batch, files=tuple(chain.from_iterable(assigned)))
 
 
-def _each(tables: Tables, output: Place, work: Callable[[_Item], _Found], items: Sequence[_Item]) -> Iterator[_Found]:
+def _each(tables: Tables, output: Place, work: Callable[[_Item], _Found], items: Sequence[_Item]) -> Generator[_Found]:
     """What ``work`` makes of each of ``items``, of several tables at once: they wait for a store or a disk."""
-    if not tables.concurrent:
-        return map(work, items)
-    return in_parallel(output, work, items, local=_TOGETHER)
+    if len(items) > 1 and tables.concurrent:
+        yield from in_parallel(output, work, items, local=_TOGETHER)
+    else:
+        yield from map(work, items)
 
 
 def _table(file: DataFile) -> TableName:
@@ -176,7 +177,8 @@ def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProg
         with _withdrawn(journal, batch):
             tables.commit(parts[table], table)
     done = _each(tables, journal.output, lambda table: tables.commit(parts[table], table), rest)
-    with tables.together():
+    # those still at work when something fails come to an end before what waits is made
+    with tables.together() if rest else nullcontext(), closing(done):
         for number, _ in enumerate(chain([None], done), len(first)):
             show(Progress(stage="committing", done=number, total=len(names)))
     # only when all tables have it: until then every run starts by doing the above again

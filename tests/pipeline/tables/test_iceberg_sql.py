@@ -158,8 +158,8 @@ def test_a_table_that_fails_keeps_no_other_from_the_batch(lake: Lake) -> None:
         path.rename(path.with_suffix(".away"))
     with pytest.raises(PipelineError, match=r"table shop\.b has lost a file"):
         lake.commit(batch)
-    assert [row["a"] for row in lake.rows(NAMES[0])] == [1, 2]
-    assert [row["a"] for row in lake.rows(NAMES[2])] == [1]
+    for name in (NAMES[0], NAMES[2]):
+        assert [row["a"] for row in lake.rows(name)] == [1, 2]
     for path in (lake.output / "tables/shop/b/metadata").glob("*.away"):
         path.rename(path.with_suffix(".json"))
     complete_unfinished(lake.journal, lambda _: None)

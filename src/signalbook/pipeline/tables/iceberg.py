@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, reduce
+from threading import Lock
 from typing import Final
 
 import pyarrow as pa
@@ -69,6 +70,7 @@ class IcebergTables(Tables):
         self._missing: set[str] = set()
         self._loaded: dict[TableName, Table | None] = {}
         self._waiting: list[tuple[JournalEntry, TableName]] | None = None
+        self._making = Lock()
 
     @cached_property
     def _connection(self) -> CatalogConnection:
@@ -136,30 +138,29 @@ class IcebergTables(Tables):
 
     @property
     def concurrent(self) -> bool:
-        """Where the store is the catalog: others have one connection."""
-        return self._by_folders
+        """Where the store is the catalog, and in a database that is written when all are done."""
+        return self._by_folders or (isinstance(self.catalog, RememberingSqlCatalog) and self.catalog.gathers)
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """In a database's catalog; if someone else changed a table meanwhile, all are looked at anew one by one."""
+        catalog = self.catalog
+        if not isinstance(catalog, RememberingSqlCatalog) or not catalog.gather():
+            yield
+            return
         self._waiting = []
         try:
             yield
         finally:  # also if one failed: what the others were given need not be made again then
             waiting, self._waiting = self._waiting, None
-            for batch, table in [] if self._make_all(waiting) else waiting:
+            with self._plainly(f"the catalog of {self.output}"):
+                made = catalog.make()
+            for batch, table in [] if made else waiting:
                 self.commit(batch, table)
-
-    def _make_all(self, waiting: Sequence[object]) -> bool:
-        if not waiting:
-            return True
-        assert isinstance(self.catalog, RememberingSqlCatalog)
-        with self._plainly(f"the catalog of {self.output}"):
-            return self.catalog.make()
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Add the files to the table in one snapshot, making it or widening its schema where need be."""
-        if self._waiting is not None and isinstance(self.catalog, RememberingSqlCatalog) and self.catalog.gather():
+        if self._waiting is not None:
             self._waiting.append((batch, table))
         with self._plainly(f"table {table}"):
             try:
@@ -285,9 +286,10 @@ class IcebergTables(Tables):
     def _create(self, table: TableName, columns: pa.Schema, batch: JournalEntry) -> Change:
         """A table that comes to be with its first files: one commit instead of three."""
         # ``versions`` asks for the tables of a namespace first, so that one without an entry is not there yet.
-        if table.group not in self._names:
-            self._make(self._namespace(table.group))
-        self._names.setdefault(table.group, set()).add(table.message)
+        with self._making:
+            if table.group not in self._names:
+                self._make(self._namespace(table.group))
+            self._names.setdefault(table.group, set()).add(table.message)
         owner = {OUTPUT_KEY: self._connection.owner} if self._connection.owner else {}
         definition = {} if table == DEAD_LETTERS else {DEFINITION_KEY: definition_of(table)}
         schema = schema_of(columns)

@@ -36,11 +36,16 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
 
     _rows: list[_Row] | None = None
 
+    @property
+    def gathers(self) -> bool:
+        """Whether commits can wait: the database has to tell how many rows an update changed."""
+        return bool(self.engine.dialect.supports_sane_rowcount)
+
     def gather(self) -> bool:
-        """Have commits wait for ``make`` from now on. Not with a database that does not tell what an update changed."""
-        if self._rows is None and self.engine.dialect.supports_sane_rowcount:
+        """Have commits wait for ``make`` from now on, if they can."""
+        if self.gathers:
             self._rows = []
-        return self._rows is not None
+        return self.gathers
 
     def make(self) -> bool:
         """Make the commits since ``gather``; not one of them if someone else changed one of the tables meanwhile."""
