@@ -7,6 +7,7 @@ A format is a module that keeps to the ``Format`` protocol and is named in the e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from importlib.metadata import EntryPoint
 from typing import Final, Literal, Protocol, runtime_checkable
 
@@ -44,7 +45,11 @@ class PayloadError(SignalbookError):
     def __init__(self, reason: Reason, findings: Iterable[Finding]) -> None:
         self.reason = reason
         self.findings = tuple(findings)
-        super().__init__(f"{reason}: " + "; ".join(str(finding) for finding in self.findings))
+        super().__init__()
+
+    # Made when asked for: of thousands of payloads that are rejected hardly anybody reads it.
+    def __str__(self) -> str:
+        return f"{self.reason}: " + "; ".join(str(finding) for finding in self.findings)
 
     # Exceptions that are made of more than their text do not survive the way from a worker otherwise.
     def __reduce__(self) -> tuple[type[PayloadError], tuple[Reason, tuple[Finding, ...]]]:
@@ -173,13 +178,24 @@ def shorten(message: str) -> str:
 
 def media_type(content_type: str) -> str:
     """The type/subtype of a Content-Type, lower case, without parameters."""
-    return content_type.partition(";")[0].strip().lower()
+    return _known(content_type)[0] if len(content_type) <= _LONGEST else _media(content_type)[0]
 
 
 def is_json(content_type: str) -> bool:
     """Whether a Content-Type names JSON: ``application/json``, ``text/json`` or a ``+json`` suffix."""
-    name = media_type(content_type)
-    return name in ("application/json", "text/json") or name.endswith("+json")
+    return _known(content_type)[1] if len(content_type) <= _LONGEST else _media(content_type)[1]
+
+
+# Asked several times of each message, which mostly have the same few; but a client may send any.
+_LONGEST: Final = 256
+
+
+def _media(content_type: str) -> tuple[str, bool]:
+    name = content_type.partition(";")[0].strip().lower()
+    return name, name in ("application/json", "text/json") or name.endswith("+json")
+
+
+_known: Final = lru_cache(maxsize=1024)(_media)
 
 
 def read_json(payload: bytes) -> JSON:

@@ -33,6 +33,8 @@ from tests.pipeline.kafkarows import (
 )
 
 from signalbook.messages import CompiledDefinition, Contract, Message, parse_flags
+from signalbook.messages.matching.outcome import rejected_payload
+from signalbook.pipeline.fastpath import reasons
 from signalbook.pipeline.fastpath.modes import BinaryMode
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
@@ -437,6 +439,67 @@ def test_what_is_wrong_with_headers_takes_it_too(
     with patch.object(Processing, "_slowly", None):
         quick = processed(contract, KAFKA, frames)
     assert same(quick, processed(contract, KAFKA, map(slow, frames))).reasons == {reason: 12}
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind", "content_type", "values", "expected"),
+    [
+        (0, "parcel.measured", b"application/avro", AVRO_VALUES[2:6], {"decode_error"}),
+        (2, "parcel.measured", b"", (b"\0\0\0\0\7" + AVRO_VALUES[0], b"{}"), {"decode_error"}),
+        (5, "parcel.measured", b"", (AVRO_VALUES[0], b"\0\0\0\0\7", b"\0\0\0\0\7x"), {"decode_error"}),
+        (0, "parcel.scanned", b"application/protobuf", (b"\xff" * 12, b"\x0a\x05P", b"{}"), {"decode_error"}),
+        (5, "parcel.scanned", b"", (b"\0\0\0\0\x08\0\xff", b"\0\0\0\0\x09\0"), {"decode_error", "schema_not_found"}),
+        (0, "parcel.accepted", b"application/json", (b"", b"{", b"\xff", b"nul"), {"decode_error"}),
+        (2, "parcel.accepted", b"", (b"{", b"[1,]"), {"decode_error"}),
+        (
+            6,
+            "parcel.accepted",
+            b"",
+            (b'{"id":"P","id":"Q","weight":1}', b'{"id":1}'),
+            {"decode_error", "schema_violation"},
+        ),
+    ],
+)
+def test_payloads_that_nothing_decodes_take_it_too(
+    contracts: list[Contract],
+    policy: int,
+    kind: str,
+    content_type: bytes,
+    values: tuple[bytes, ...],
+    expected: set[str],
+) -> None:
+    """K-40, K-44: and is said of each what its schema says."""
+    head = {"ce_specversion": b"1.0", "ce_id": b"1", "ce_source": b"/depots/7", "ce_type": kind.encode()}
+    headers = [*head.items(), ("content-type", content_type)]
+    frames = list(base.record_batches(rows(*((value, headers) for value in values * 5))))
+    with patch.object(Processing, "_slowly", None):
+        quick = processed(contracts[policy], KAFKA, frames)
+    tally = same(quick, processed(contracts[policy], KAFKA, map(slow, frames)))
+    assert (tally.dead_lettered, set(tally.reasons)) == (len(values) * 5, expected)
+
+
+def test_so_does_data_in_base64(contract: Contract, parcels: Any) -> None:
+    kinds = {"parcel.measured": b"\x02P", "parcel.scanned": b"\xff", "parcel.accepted": b"{"}
+    events = [
+        parcels.event(n, type=name, data_base64=b64encode(data).decode())
+        for n, (name, data) in enumerate(kinds.items())
+    ]
+    text = parcels.lines(*({name: value for name, value in each.items() if name != "data"} for each in events))
+    with patch.object(Processing, "_slowly", None):
+        quick = outcome(contract, JSONL, text)
+    assert same(quick, outcome(contract, SlowLines(), text)).reasons == {"decode_error": 3}
+
+
+def test_schemas_are_not_asked_about_all_payloads_that_conform_after_all(contract: Contract) -> None:
+    """Fields that a schema does not know are sound, and left to the slow path, which decodes them once more."""
+    headers = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/depots/7"), ("ce_type", b"parcel.scanned")]
+    unknown = [(b"\x0a\x01P\xa0\x06\x01", headers)] * 300
+    (frame,) = base.record_batches(rows(*unknown, (b"\xff", headers), *unknown))
+    with patch.object(reasons, "rejected_payload", side_effect=rejected_payload) as asked:
+        quick = processed(contract, KAFKA, [frame])
+    assert asked.call_count < 100
+    tally = same(quick, processed(contract, KAFKA, [slow(frame)]))
+    assert (tally.landed.total(), tally.reasons) == (600, {"decode_error": 1})
 
 
 def test_several_unsound_attributes_are_said_in_the_order_of_the_message(contract: Contract, parcels: Any) -> None:

@@ -199,6 +199,14 @@ def decide(
     return tuple(_accept(message, subject, fit, result, binding) for fit, result in passed)
 
 
+def rejected_payload(message: Message, event: CloudEvent | None, definition: CompiledDefinition) -> Rejected | None:
+    """What ``decide`` says of a message that fits one definition, if that rejects its payload."""
+    checked = Fit(definition=definition, context={}), _check_payload(definition, Payload(message, event))
+    if checked[1].reason is None or _is_tagged(*checked):
+        return None
+    return _payload_rejected(message, [checked])
+
+
 def _is_dropped(subject: MatchSubject, fits: Sequence[Fit]) -> bool:
     """Whether a message without a body is a tombstone of Kafka, which all its definitions pass over."""
     keyed = subject.message.protocol == "KAFKA" and subject.message.sections.get("key") is not None

@@ -1,13 +1,14 @@
-"""Why payloads of JSON are rejected: what ``Schema.validate`` says of them, asked once for those that break the same.
+"""Why payloads are rejected, in the words of the slow path.
 
-The native module gives such payloads a key: the values in them that break a rule, each with its path, as they are
-written. Where a schema's rules are about one value each, the key decides what there is to say, in the validator's own
-words. Payloads without a key are asked about one by one, and those that cannot be read go the slow path.
+Of JSON that is what ``Schema.validate`` says, asked once for payloads that break the same. The native module gives such
+payloads a key: the values in them that break a rule, each with its path, as they are written. Where a schema's rules
+are about one value each, the key decides what there is to say. Payloads without a key, those that cannot be read, and
+those of other formats are asked about one by one, without the rest of the slow path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -16,12 +17,13 @@ import pyarrow as pa
 
 from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.format import JsonSchema
-from signalbook.messages import CompiledDefinition
+from signalbook.messages import CloudEvent, CompiledDefinition, Message, Reason, Rejected
 from signalbook.messages.matching.matching import MAX_FINDINGS
+from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import firsts
 from signalbook.pipeline.fastpath.native import NoPlan, Payloads
-from signalbook.pipeline.fastpath.verdicts import UNSAID
+from signalbook.pipeline.fastpath.verdicts import UNSAID, RejectionVerdict
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import JSON, Finding, JSONError, parse_json
 
@@ -29,6 +31,8 @@ from signalbook.values import JSON, Finding, JSONError, parse_json
 _MOST_KEYS: Final = 10_000
 # Longer payloads go the slow path, which bounds what becomes of them in memory.
 _LONGEST: Final = 1024 * 1024
+# So many payloads are asked about before it counts that most of them conform after all.
+_TRIED: Final = 64
 # Keywords by which what is said of one value depends on others, or quotes what is around it.
 _ENTANGLED: Final = frozenset(
     {
@@ -53,8 +57,11 @@ class Reasons:
         self._keys = _keys(schema)
         self._known: dict[bytes, Violations | None] = {}
 
-    def of(self, refused: Payloads) -> tuple[Offsets, list[Violations]]:
-        """For each payload the number of its violations among those in the list, ``UNSAID`` where there are none."""
+    def of(self, refused: Payloads, *, one_by_one: bool = True) -> tuple[Offsets, list[Violations]]:
+        """For each payload the number of its violations among those in the list, ``UNSAID`` where there are none.
+
+        Without ``one_by_one`` there are none of payloads without a key.
+        """
         keys = pa.nulls(len(refused), pa.binary())
         if self._keys is not None:
             keys = native.columns_of(self._keys(refused.places), _KEYS)[0]
@@ -71,7 +78,7 @@ class Reasons:
                     self._learn(key, self._violations(refused[samples[code]]))
                 of_key[code] = _added(found, self._known[key])
             numbers[alike] = of_key[codes[alike]]
-        for place in np.flatnonzero(codes == UNSAID).tolist():
+        for place in np.flatnonzero(codes == UNSAID).tolist() if one_by_one else ():
             numbers[place] = _added(found, self._violations(refused[place]))
         return numbers, found
 
@@ -88,6 +95,62 @@ class Reasons:
         except JSONError:
             return None
         return tuple(self._schema.validate(value)[:MAX_FINDINGS])
+
+
+# What rejects a payload, if anything does.
+Judge = Callable[[bytes], Rejected | None]
+
+
+def event_judge(definition: CompiledDefinition, content_type: str) -> Judge:
+    """Rejects data of events that fit a definition, as the bytes that were sent with a content type."""
+    attributes = {"datacontenttype": content_type} if content_type else {}
+    return lambda payload: rejected_payload(Message(), CloudEvent(attributes=attributes, body=payload), definition)
+
+
+class PayloadReasons:
+    """Why payloads of a definition are rejected that nothing else is wrong with.
+
+    Without a ``judge`` nothing is said of those that are no JSON.
+    """
+
+    def __init__(self, definition: CompiledDefinition, judge: Judge | None) -> None:
+        self._candidates = (definition.xid,)
+        self._alike = reasons(definition)
+        self._judge = judge
+
+    def of(self, refused: Payloads) -> tuple[Offsets, list[RejectionVerdict]]:
+        """For each payload the number of the verdict on it among those in the list, ``UNSAID`` where there is none."""
+        numbers: Offsets = np.full(len(refused), UNSAID, np.int64)
+        found: list[RejectionVerdict] = []
+        if self._alike is not None:
+            numbers, violations = self._alike.of(refused, one_by_one=self._judge is None)
+            found = [
+                RejectionVerdict(reason=Reason.SCHEMA_VIOLATION, violations=each, candidates=self._candidates)
+                for each in violations
+            ]
+        if self._judge is not None:
+            self._ask(self._judge, refused, numbers, found)
+        return numbers, found
+
+    def _ask(self, judge: Judge, refused: Payloads, numbers: Offsets, found: list[RejectionVerdict]) -> None:
+        """Judge the payloads that have no number yet one by one."""
+        known: dict[RejectionVerdict, int] = {}
+        conform = 0
+        places = np.flatnonzero(numbers == UNSAID)
+        given = refused.take(places).to_list()
+        for asked, (place, payload) in enumerate(zip(places.tolist(), given, strict=True)):
+            rejected = judge(payload) if len(payload) <= _LONGEST else None
+            if rejected is not None:
+                verdict = RejectionVerdict.of(rejected)
+                number = known.setdefault(verdict, len(found))
+                if number == len(found):
+                    found.append(verdict)
+                numbers[place] = number
+                continue
+            conform += 1
+            # Where the native module takes less than the schema does, they are decoded once more on the slow path.
+            if asked >= _TRIED and 2 * conform > asked:
+                return
 
 
 def _added(found: list[Violations], violations: Violations | None) -> int:

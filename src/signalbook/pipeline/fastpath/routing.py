@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from signalbook.messages import CompiledDefinition, Contract, Outcome, Reason, Rejected
+from signalbook.messages import CompiledDefinition, Contract, Outcome, Rejected
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath import native
@@ -25,7 +25,7 @@ from signalbook.pipeline.fastpath.attributes import AttributeChecks, EnvelopeChe
 from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode
 from signalbook.pipeline.fastpath.native import Decode, Decoded, Payloads
-from signalbook.pipeline.fastpath.reasons import Reasons, reasons
+from signalbook.pipeline.fastpath.reasons import PayloadReasons, event_judge
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict, Verdicts
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
@@ -84,7 +84,7 @@ class _EventRoute(Route):
     """Where events go, what they have to pass, and what says why their payloads are refused."""
 
     checks: EnvelopeChecks
-    reasons: Reasons | None
+    reasons: PayloadReasons | None
 
 
 # Events of a batch with their route, by number.
@@ -222,8 +222,10 @@ class FastPath:
         address = _ADDRESSES[self._protocol] if self._protocol and definition.protocol_checks else ""
         checks = self._checks.setdefault(demands(definition), EnvelopeChecks(definition, kind[0], address))
         target = self._target(definition)
-        decoding = _undecoded if decode is None else target.decoding(decode)
-        return _EventRoute(definition, target, decoding, checks, None if decode is None else reasons(definition))
+        if decode is None:
+            return _EventRoute(definition, target, _undecoded, checks, None)
+        judge = None if self.mode.json and kind[1] is None else event_judge(definition, kind[1] or "")
+        return _EventRoute(definition, target, target.decoding(decode), checks, PayloadReasons(definition, judge))
 
 
 def _are_json(payloads: Payloads) -> npt.NDArray[np.bool_]:
@@ -328,21 +330,13 @@ def landed(
 
 def _judge_payloads(batch: EventBatch, refused: _Routed, verdicts: Verdicts) -> None:
     """Say of events why their payloads are refused, where there is a way to."""
+    step = batch.payloads_at_once()
     for route, events in refused:
-        if route.reasons is None or not len(events):
+        if route.reasons is None:
             continue
-        step, candidates = batch.payloads_at_once(), (route.definition.xid,)
         for start in range(0, len(events), step):
             part = events[start : start + step]
-            numbers, violations = route.reasons.of(batch.payloads(part))
-            verdicts.say(
-                part,
-                numbers,
-                [
-                    RejectionVerdict(reason=Reason.SCHEMA_VIOLATION, violations=each, candidates=candidates)
-                    for each in violations
-                ],
-            )
+            verdicts.say(part, *route.reasons.of(batch.payloads(part)))
 
 
 def _rows(route: Route, payloads: Payloads, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:
