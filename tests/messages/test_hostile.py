@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from signalbook.messages import Contract, Message, Policy, SchemaDocument
 from signalbook.messages.bindings.http import request
-from signalbook.messages.matching.contract import DefinitionSource
+from signalbook.messages.definitions.source import DefinitionSource
 
 NAMES = st.sampled_from(
     [

@@ -9,7 +9,7 @@ import pytest
 
 from signalbook.messages import Accepted, Contract, Dropped, Message, Outcome, Reason, Rejected, parse_flags
 from signalbook.messages.bindings.http import request
-from signalbook.messages.matching.contract import DefinitionSource
+from signalbook.messages.definitions.source import DefinitionSource
 from signalbook.messages.policy import Policy
 
 G = "/messagegroups/g/messages/"

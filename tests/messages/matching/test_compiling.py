@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.messages import Accepted, Contract, Message, Outcome, Policy, Rejected, SchemaDocument
-from signalbook.messages.matching.contract import DefinitionSource, outline
+from signalbook.messages.definitions.source import DefinitionSource, outline
 from signalbook.values import JSONObject, dump_json
 
 GROUP = "/messagegroups/g/messages"

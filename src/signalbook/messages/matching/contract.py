@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -13,11 +12,12 @@ import msgspec
 
 from signalbook.messages.bindings.base import Binding, find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
-from signalbook.messages.definitions.broken import LeftOut, compile_broken
-from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey, compile_definition
-from signalbook.messages.definitions.lint import lint, lint_together, malformed
-from signalbook.messages.definitions.normalise import UNRESOLVED, Bases, Materialised, materialise
-from signalbook.messages.definitions.schemas import ContractSchemas, ImportLookup, Lookup
+from signalbook.messages.definitions.broken import LeftOut
+from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey
+from signalbook.messages.definitions.lint import lint, lint_together
+from signalbook.messages.definitions.normalise import UNRESOLVED, Bases
+from signalbook.messages.definitions.schemas import Lookup
+from signalbook.messages.definitions.source import DefinitionSource, Outline, outline
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, IndexBucket
 from signalbook.messages.matching.matching import Fit, MatchSubject, MismatchExplanation, explain, fit_all
@@ -27,29 +27,6 @@ from signalbook.messages.payloads.content import TEXT_INDICATOR, Unreadable, che
 from signalbook.messages.payloads.payload import Payload
 from signalbook.messages.policy import Policy
 from signalbook.values import Finding, JSONObject
-
-
-class Outline(msgspec.Struct, frozen=True, array_like=True):
-    """A definition in outline.
-
-    ``type`` is the type that its events must have, ``None`` where they may have several. ``constants`` are all values
-    that an event's attributes must have, with their names.
-    """
-
-    xid: str
-    is_event: bool
-    protocol: str
-    type: str | None
-    constants: tuple[tuple[str, str], ...]
-
-
-def outline(definition: CompiledDefinition) -> Outline:
-    """The outline of a definition: what a contract files it by."""
-    constants = {key.name: key.value for key in definition.event_keys if isinstance(key.value, str)}
-    return Outline(
-        definition.xid, definition.is_event, definition.protocol, constants.get("type"), tuple(constants.items())
-    )
-
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -91,42 +68,6 @@ class Deferred(Mapping[K, V]):
     def made(self) -> int:
         """How many values were asked for so far."""
         return len(self._made)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DefinitionSource:
-    """Raw definitions by xid, as a registry document has them, and where to look for schemas, for what these import,
-    and for ``basemessage``."""
-
-    definitions: Mapping[str, JSONObject | None]
-    schemas: Lookup
-    bases: Bases
-    imports: ImportLookup | None = None
-
-    def materialised(self, xid: str) -> Materialised:
-        """A definition completed by its bases. Raises ``DefinitionError``."""
-        raw = self.definitions[xid]
-        if not isinstance(raw, Mapping):
-            raise DefinitionError(xid, [Finding(path="", rule="structure", message="must be an object")])
-        return materialise({"xid": xid, **raw}, self.bases)
-
-
-def _compile(xid: str, source: DefinitionSource, schemas: ContractSchemas, policy: Policy) -> CompiledDefinition:
-    """A definition ready for use. Raises ``DefinitionError``."""
-    found = source.materialised(xid)
-    faults = [*(finding for finding in found.findings if finding.severity == "error"), *malformed(found.definition)]
-    if faults:
-        raise DefinitionError(xid, faults)
-    # A warning that it says less than was meant, with each message too (F-17).
-    doubts = tuple(finding for finding in found.findings if finding.rule == UNRESOLVED)
-    return compile_definition(xid, found.definition, schemas, policy.of(xid), doubts)
-
-
-def _left_over(
-    xid: str, source: DefinitionSource, schemas: ContractSchemas, policy: Policy, reasons: tuple[str, ...]
-) -> tuple[LeftOut, CompiledDefinition | None]:
-    """What is left of a definition that cannot be used for these reasons."""
-    return compile_broken(xid, source.definitions[xid], source.bases, schemas, policy.of(xid), reasons)
 
 
 # Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are decided.
@@ -185,12 +126,12 @@ class Contract:
     @classmethod
     def of_source(cls, source: DefinitionSource, policy: Policy) -> Contract:
         """The contract of all definitions of a source, each compiled by itself."""
-        schemas = ContractSchemas(source.schemas, source.imports)
+        schemas = source.contract_schemas()
         compiled: dict[str, CompiledDefinition] = {}
         broken: dict[str, tuple[Finding, ...]] = {}
         for xid in source.definitions:
             try:
-                compiled[xid] = _compile(xid, source, schemas, policy)
+                compiled[xid] = source.compiled(xid, schemas, policy)
             except DefinitionError as error:
                 broken[xid] = error.findings
         return cls(source, compiled, tuple(map(outline, compiled.values())), broken, policy)
@@ -208,12 +149,12 @@ class Contract:
         Each is compiled when a message may fit it: of five thousand, those that occur. ``left_out`` are those that were
         found broken, as ``leave_out`` has them.
         """
-        schemas, known = ContractSchemas(source.schemas, source.imports), tuple(outlines)
+        schemas, known = source.contract_schemas(), tuple(outlines)
         broken = left_out or {}
 
         def compiled(xid: str) -> CompiledDefinition:
-            found = _left_over(xid, source, schemas, policy, broken[xid].reasons)[1] if xid in broken else None
-            return found or _compile(xid, source, schemas, policy)
+            found = source.left_over(xid, schemas, policy, broken[xid].reasons)[1] if xid in broken else None
+            return found or source.compiled(xid, schemas, policy)
 
         definitions = Deferred({each.xid: each.xid for each in known}, compiled)
         return cls(source, definitions, known, {}, policy, broken)
@@ -225,9 +166,9 @@ class Contract:
         """
         outlines = [each for each in self.outlines if each.xid not in broken]
         left_out: dict[str, LeftOut] = {}
-        schemas = ContractSchemas(self._source.schemas, self._source.imports)
+        schemas = self._source.contract_schemas()
         for xid, reasons in broken.items():
-            left_out[xid], compiled = _left_over(xid, self._source, schemas, self.policy, reasons)
+            left_out[xid], compiled = self._source.left_over(xid, schemas, self.policy, reasons)
             outlines += [] if compiled is None else [outline(compiled)]
         return tuple(outlines), left_out
 

@@ -23,7 +23,8 @@ from signalbook.formats.imports import ROOT_LABEL, Importable, SchemaFiles, by_x
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
 from signalbook.messages.definitions.broken import LeftOut
 from signalbook.messages.definitions.normalise import stated_base
-from signalbook.messages.matching.contract import Deferred, DefinitionSource, Outline
+from signalbook.messages.definitions.source import DefinitionSource, Outline
+from signalbook.messages.matching.contract import Deferred
 from signalbook.messages.payloads import content
 from signalbook.messages.policy import Override
 from signalbook.pipeline.errors import PipelineError
