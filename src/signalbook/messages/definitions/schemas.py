@@ -81,7 +81,7 @@ class SchemaDocument:
 
 # Given an xid or absolute URI without deep link, the document it names, or None. Never reads a network.
 Lookup = Callable[[str], SchemaDocument | None]
-# Given the path of a file that a schema imports, and the xid of that schema, the file's text, or None.
+# Given what a schema refers to, a URI or the path of a file that it imports, and its own xid: that text, or None.
 ImportLookup = Callable[[str, str], bytes | None]
 
 
@@ -188,9 +188,9 @@ class ContractSchemas:
 
     def _content(self, xid: str, uri: str) -> bytes | None:
         """What a document with this ``xid`` refers to."""
-        document = self._lookup(uri)
-        if document is None and self._imports is not None:
+        if self._imports is not None:
             return self._imports(uri, xid)
+        document = self._lookup(uri)
         return None if document is None else document.content
 
 

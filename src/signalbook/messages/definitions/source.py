@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -12,6 +12,7 @@ from signalbook.messages.definitions.definition import CompiledDefinition, Defin
 from signalbook.messages.definitions.lint import malformed
 from signalbook.messages.definitions.normalise import UNRESOLVED, Bases, Materialised, materialise
 from signalbook.messages.definitions.schemas import ContractSchemas, ImportLookup, Lookup
+from signalbook.messages.message import Reason
 from signalbook.messages.policy import Policy
 from signalbook.values import Finding, JSONObject
 
@@ -36,6 +37,20 @@ def outline(definition: CompiledDefinition) -> Outline:
     return Outline(
         definition.xid, definition.is_event, definition.protocol, constants.get("type"), tuple(constants.items())
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a check of one definition, with its schema, came to.
+
+    ``outline`` is None where nothing tells its messages from others, ``left_out`` where it can be used. ``doubts`` name
+    a base that is not there (F-17); ``document`` is the xid of the schema document that was read for it, if any.
+    """
+
+    outline: Outline | None
+    left_out: LeftOut | None = None
+    doubts: tuple[Finding, ...] = ()
+    document: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,3 +89,34 @@ class DefinitionSource:
     ) -> tuple[LeftOut, CompiledDefinition | None]:
         """What is left of a definition that cannot be used for these reasons."""
         return compile_broken(xid, self.definitions[xid], self.bases, schemas, policy.of(xid), reasons)
+
+    def verdict(self, xid: str, schemas: ContractSchemas, policy: Policy) -> Verdict:
+        """Whether a definition can be used.
+
+        One whose schema is not there can: its messages wait among the dead letters (domain.md K-45).
+        """
+        try:
+            found = self.compiled(xid, schemas, policy)
+        except DefinitionError as error:
+            return self._unusable(xid, schemas, policy, error.findings)
+        use = found.schema_use
+        doubts = tuple(finding for finding in found.warnings if finding.rule == UNRESOLVED)
+        if use.findings and use.reason is not Reason.SCHEMA_NOT_FOUND:
+            broken = self._unusable(xid, schemas, policy, use.findings)
+            return replace(broken, doubts=doubts, document=use.document)
+        return Verdict(outline=outline(found), doubts=doubts, document=use.document)
+
+    def _unusable(self, xid: str, schemas: ContractSchemas, policy: Policy, findings: tuple[Finding, ...]) -> Verdict:
+        left_out, rest = self.left_over(xid, schemas, policy, tuple(map(str, findings)))
+        return Verdict(outline=None if rest is None else outline(rest), left_out=left_out)
+
+
+def leave_out(verdicts: Mapping[str, Verdict]) -> tuple[tuple[Outline, ...], dict[str, LeftOut]]:
+    """The outlines of all definitions, those of what is left of unusable ones last, and which are left out.
+
+    For ``Contract.outlined``.
+    """
+    sound = [each.outline for each in verdicts.values() if each.left_out is None and each.outline is not None]
+    broken = {xid: verdicts[xid] for xid in sorted(verdicts) if verdicts[xid].left_out is not None}
+    rest = [each.outline for each in broken.values() if each.outline is not None]
+    return (*sound, *rest), {xid: each.left_out for xid, each in broken.items() if each.left_out is not None}

@@ -144,10 +144,10 @@ class Contract:
         policy: Policy,
         left_out: Mapping[str, LeftOut] | None = None,
     ) -> Contract:
-        """The contract of definitions that another one like it has found sound, which gave these outlines of them.
+        """The contract of definitions that have been checked, of which these are the outlines.
 
         Each is compiled when a message may fit it: of five thousand, those that occur. ``left_out`` are those that were
-        found broken, as ``leave_out`` has them.
+        found broken. ``DefinitionSource.verdict`` finds both.
         """
         schemas, known = source.contract_schemas(), tuple(outlines)
         broken = left_out or {}
@@ -158,19 +158,6 @@ class Contract:
 
         definitions = Deferred({each.xid: each.xid for each in known}, compiled)
         return cls(source, definitions, known, {}, policy, broken)
-
-    def leave_out(self, broken: Mapping[str, tuple[str, ...]]) -> tuple[tuple[Outline, ...], Mapping[str, LeftOut]]:
-        """The outlines of all definitions, with what is left of those that are ``broken`` for these reasons.
-
-        For ``outlined``.
-        """
-        outlines = [each for each in self.outlines if each.xid not in broken]
-        left_out: dict[str, LeftOut] = {}
-        schemas = self._source.contract_schemas()
-        for xid, reasons in broken.items():
-            left_out[xid], compiled = self._source.left_over(xid, schemas, self.policy, reasons)
-            outlines += [] if compiled is None else [outline(compiled)]
-        return tuple(outlines), left_out
 
     @cached_property
     def findings(self) -> Mapping[str, tuple[Finding, ...]]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -20,15 +20,16 @@ from signalbook.confluent.naming import URL_PREFIX
 from signalbook.documents import SourceDocument, Upload, aim, read_bytes, read_folder, source_of
 from signalbook.formats.base import family
 from signalbook.formats.imports import ROOT_LABEL, Importable, SchemaFiles, by_xid
-from signalbook.messages import Contract, Policy, Reason, SchemaDocument
+from signalbook.messages import Contract, Policy, SchemaDocument
 from signalbook.messages.definitions.broken import LeftOut
 from signalbook.messages.definitions.normalise import stated_base
-from signalbook.messages.definitions.source import DefinitionSource, Outline
+from signalbook.messages.definitions.source import DefinitionSource, Outline, leave_out
 from signalbook.messages.matching.contract import Deferred
 from signalbook.messages.payloads import content
 from signalbook.messages.policy import Override
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job import subjects
+from signalbook.pipeline.job.checking import Checked, Entities, Lookups, check
 from signalbook.pipeline.job.subjects import Strategy, Subjects
 from signalbook.uris import without_user
 from signalbook.values import JSONObject, canonical_json, digest, dump_json
@@ -256,7 +257,8 @@ class Snapshot:
     A message's xid stands for its default Version; Versions are there beside it where others derive from them.
     What is no object is None. ``files`` are the schemas that others may import by a path. ``selected`` are the xids of
     the definitions that messages are matched with; the others may be bases of those. With ``subjects`` there are those
-    of the group ``subjects.GROUP``, whose records say the ids of their schemas. ``outlines`` are those of all the
+    of the group ``subjects.GROUP``, whose records say the ids of their schemas. ``origin`` says what was read: another
+    state of the same is told from it by what changed. ``outlines`` are those of all the
     selected ones, if they have been checked, ``left_out`` those of them that cannot be used, and ``doubts`` what is to
     be said to people: which those are, that some are hidden, and the bases that are not there.
     """
@@ -266,6 +268,7 @@ class Snapshot:
     selected: tuple[str, ...]
     files: tuple[Importable, ...] = ()
     subjects: Strategy = ""
+    origin: tuple[object, ...] = field(default=(), compare=False)
     outlines: tuple[Outline, ...] = field(default=(), compare=False)
     left_out: Mapping[str, LeftOut] = field(default_factory=dict, compare=False)
     doubts: tuple[str, ...] = field(default=(), compare=False)
@@ -282,9 +285,10 @@ class Snapshot:
         definitions, too, which are all that one with Confluent's API alone has. Raises ``PipelineError`` if there are
         no messages, and what the reader raises.
         """
+        origin = registry, tuple(groups), tuple(versions), subjects
         path = None if is_foreign(registry) or registry.startswith(_URL) else Path(registry)
         if path is not None and path.is_file() and not subjects:
-            return cls._of_file(path, groups, versions)
+            return cls._of_file(path, groups, versions, origin)
         doubts = _hidden(registry)
         try:
             documents = () if is_foreign(registry) else read_documents(registry)
@@ -294,10 +298,12 @@ class Snapshot:
                 found = cls.of_registry(registry, documents, groups, versions)
         except PipelineError as error:
             raise PipelineError("\n".join([str(error), *doubts])) from None
-        return replace(found, doubts=(*doubts, *found.doubts))
+        return replace(found, origin=origin, doubts=(*doubts, *found.doubts))
 
     @classmethod
-    def _of_file(cls, path: Path, groups: Sequence[str], versions: Sequence[str]) -> Snapshot:
+    def _of_file(
+        cls, path: Path, groups: Sequence[str], versions: Sequence[str], origin: tuple[object, ...]
+    ) -> Snapshot:
         """That of one document: of the same bytes the same as in an earlier batch of this process."""
         content = read_bytes(path)
         key = str(path), digest(content), tuple(groups), tuple(versions)
@@ -305,7 +311,7 @@ class Snapshot:
         if known is not None:
             return known
         source = source_of(path, content)
-        found = cls.of_registry(str(path), [_named(source)], groups, versions)
+        found = replace(cls.of_registry(str(path), [_named(source)], groups, versions), origin=origin)
         if not source.files:  # of which these bytes say nothing
             _loaded.keep(key, found, len(content))
         return found
@@ -426,14 +432,17 @@ class Snapshot:
         return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid)
 
     def imported(self, path: str, xid: str) -> bytes | None:
-        """The file that the schema ``xid`` imports by this path."""
+        """What the schema ``xid`` refers to: another schema, or the file that it imports by this path."""
+        stated = self.schema(path)
+        if stated is not None:
+            return stated.content
         referred = (self.schemas.get(xid) or {}).get("references") or {}
         named = referred.get(path) or referred.get(path.removeprefix("/"))  # JSON Schema makes all paths absolute
         if named is not None:
             found = self.schema(named)
             return None if found is None else found.content
-        stated = next((each for each in by_xid(path) if each in self.schemas), None)
-        found = self.schema(stated or self._by_path.find(path, group_of(xid)) or "")
+        named = next((each for each in by_xid(path) if each in self.schemas), None)
+        found = self.schema(named or self._by_path.find(path, group_of(xid)) or "")
         return None if found is None else found.content
 
     @cached_property
@@ -467,40 +476,37 @@ class Snapshot:
 
         A schema that is not there stops nobody else's messages: its own wait among the dead letters (domain.md K-45).
         A policy for a group or definition that is not among them is refused too: it would be without effect.
-        The same snapshot under the same policy is not checked again in a later batch of the process.
+        In a later batch of the process only those definitions are checked again that look up something that changed.
         """
-        key = self.fingerprint, policy
-        known = _checked.get(key)
-        if known is None:
-            known = self._check(policy)
-            _checked.keep(key, known, sum(map(len, self._text.values())))
-        outlines, left_out, doubts = known
-        found = replace(self, outlines=outlines, left_out=left_out, doubts=(*self.doubts, *doubts))
+        key = self.origin, self.subjects, policy
+        last = _checked.get(key)
+        if last is None or last.fingerprint != self.fingerprint:
+            last = self._check(policy, None if last is None else last.checked)
+            _checked.keep(key, last, sum(map(len, self._text.values())))
+        found = replace(self, outlines=last.outlines, left_out=last.left_out, doubts=(*self.doubts, *last.doubts))
         # What takes long to find out of thousands of definitions is the same of both.
         vars(found).update({name: getattr(self, name) for name in ("_text", "fingerprint")})
         return found
 
-    def _check(self, policy: Policy) -> _Checked:
+    def _check(self, policy: Policy, before: Checked | None) -> _Outcome:
         unknown = policy.unknown_overrides(self.selected)
         if unknown:
             raise PipelineError(f"there is a policy for {', '.join(unknown)}, but no definition it is about")
-        compiled = Contract.of_source(self._source(), self._policy(policy))
-        uses = {xid: definition.schema_use for xid, definition in compiled.definitions.items()}
-        broken = {
-            xid: findings
-            for xid, findings in compiled.verify().items()
-            if xid not in uses or uses[xid].reason is not Reason.SCHEMA_NOT_FOUND
-        }
-        needed = {xid: faults for xid, faults in broken.items() if policy.of(xid).on_broken_definition == "stop"}
-        if needed:
-            shown = _shown(f"  {xid}: {'; '.join(map(str, findings))}" for xid, findings in needed.items())
-            raise PipelineError("\n".join(["these definitions cannot be used:", *shown]))
+        lookups = Lookups()
+        noting = replace(self, messages=lookups.noting(self.messages), schemas=lookups.noting(self.schemas))
+        source = replace(noting._source(), imports=lookups.following(noting.imported))
+        entities = Entities(messages=self.messages, schemas=self.schemas, files=self.files)
+        checked = check(source, self._policy(policy), entities, lookups, before)
+        verdicts = checked.verdicts
         # With outlines a worker compiles a definition when a message needs it: of thousands, those that occur.
-        reasons = {xid: tuple(map(str, findings)) for xid, findings in sorted(broken.items())}
-        outlines, left_out = compiled.leave_out(reasons)
-        doubts = (f"{xid}: {found.message}" for xid, findings in compiled.incomplete.items() for found in findings)
+        outlines, left_out = leave_out(verdicts)
+        needed = {xid: each for xid, each in left_out.items() if policy.of(xid).on_broken_definition == "stop"}
+        if needed:
+            shown = _shown(f"  {xid}: {'; '.join(each.reasons)}" for xid, each in needed.items())
+            raise PipelineError("\n".join(["these definitions cannot be used:", *shown]))
+        doubts = (f"{xid}: {found.message}" for xid, each in verdicts.items() for found in each.doubts)
         said = _shown(map(_left_out, left_out, left_out.values()))
-        return outlines, left_out, (*said, *doubts)
+        return _Outcome(self.fingerprint, checked, outlines, left_out, (*said, *doubts))
 
 
 _Key = TypeVar("_Key")
@@ -535,10 +541,19 @@ class Latest(Generic[_Key, _Value]):
                 self._found.pop(each, None)
 
 
+class _Outcome(NamedTuple):
+    """What the check of a snapshot came to."""
+
+    fingerprint: str
+    checked: Checked
+    outlines: tuple[Outline, ...]
+    left_out: Mapping[str, LeftOut]
+    doubts: tuple[str, ...]
+
+
 # Bytes of definitions: in memory they are several times that.
 _KEPT: Final = 32 * 1024 * 1024
-_Checked: TypeAlias = tuple[tuple[Outline, ...], Mapping[str, LeftOut], tuple[str, ...]]
-_checked: Final = Latest[tuple[str, Policy], _Checked](_KEPT)
+_checked: Final = Latest[tuple[object, Strategy, Policy], _Outcome](_KEPT)
 _loaded: Final = Latest[tuple[str, str, tuple[str, ...], tuple[str, ...]], Snapshot](_KEPT)
 _compiled: Final[dict[tuple[str, Policy], Contract]] = {}
 

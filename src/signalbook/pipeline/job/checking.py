@@ -1,0 +1,141 @@
+"""The check of definitions: where some have changed since the last one, of those alone that it may concern.
+
+To check a definition is to look things up: itself, its bases, its schema, what that imports. Which xids it looked up is
+noted. As long as there is the same under all of them as before, it would look up the same again and come to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
+
+from signalbook.formats.imports import Importable
+from signalbook.messages import Policy
+from signalbook.messages.definitions.schemas import ImportLookup
+from signalbook.messages.definitions.source import DefinitionSource, Verdict
+from signalbook.values import JSONObject, dump_json
+
+# Stands for which schemas may be imported by a path, among the xids that were looked up: no xid is like it.
+_FILES: Final = "files"
+_MISSING: Final = object()
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entities:
+    """Where definitions look things up, as ``Snapshot`` has it."""
+
+    messages: Mapping[str, JSONObject | None]
+    schemas: Mapping[str, JSONObject]
+    files: Sequence[Importable]
+
+    def changed(self, before: Entities) -> set[str]:
+        """The xids under which there is something else, or nothing more, or nothing was."""
+        found = _changed(before.messages, self.messages) | _changed(before.schemas, self.schemas)
+        return found if before.files == self.files else found | {_FILES}
+
+
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
+    return {
+        xid for xid in before.keys() | now.keys() if not _is_same(before.get(xid, _MISSING), now.get(xid, _MISSING))
+    }
+
+
+def _is_same(before: Any, now: Any) -> bool:
+    if before is now:
+        return True
+    # By their text: to Python 1, 1.0 and true are equal, and findings come in the order of members.
+    return before is not _MISSING and now is not _MISSING and dump_json(before) == dump_json(now)
+
+
+class Lookups:
+    """Notes by which xids things are looked up in ``entities``."""
+
+    def __init__(self) -> None:
+        self.noted: set[str] = set()
+        # What a schema refers to is looked up once, when it is parsed, and not for each definition that has it.
+        self._by_document: dict[str, set[str]] = {}
+
+    def noting(self, entities: Mapping[str, V]) -> Mapping[str, V]:
+        """``entities``, with each look into them noted."""
+        return _Noting(entities, self)
+
+    def following(self, imported: ImportLookup) -> ImportLookup:
+        """``imported``, with what it looks up noted for the schema that refers to something."""
+
+        def followed(uri: str, xid: str) -> bytes | None:
+            outer, self.noted = self.noted, self._by_document.setdefault(xid, {_FILES})
+            try:
+                return imported(uri, xid)
+            finally:
+                self.noted = outer
+
+        return followed
+
+    def of_document(self, xid: str) -> set[str]:
+        """What the schema document ``xid`` refers to was looked up by."""
+        return self._by_document.get(xid, set())
+
+
+class _Noting(Mapping[str, V]):
+    def __init__(self, entities: Mapping[str, V], lookups: Lookups) -> None:
+        self._entities = entities
+        self._lookups = lookups
+
+    def __getitem__(self, xid: str) -> V:
+        self._lookups.noted.add(xid)
+        return self._entities[xid]
+
+    def get(self, xid: Any, default: Any = None) -> Any:
+        self._lookups.noted.add(xid)
+        return self._entities.get(xid, default)
+
+    def __contains__(self, xid: object) -> bool:
+        self._lookups.noted.add(str(xid))
+        return xid in self._entities
+
+    def __iter__(self) -> Iterator[str]:
+        raise TypeError("a check of one definition goes over all")  # which no note of xids would tell
+
+    def __len__(self) -> int:
+        return len(self._entities)
+
+
+class Known(NamedTuple):
+    """A verdict, and the xids that were looked up for it."""
+
+    verdict: Verdict
+    lookups: tuple[str, ...]
+
+
+class Checked(NamedTuple):
+    """The verdicts on some definitions, and among which entities they are true."""
+
+    entities: Entities
+    known: Mapping[str, Known]
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """Those alone, by xid."""
+        return {xid: each.verdict for xid, each in self.known.items()}
+
+
+def check(
+    source: DefinitionSource, policy: Policy, entities: Entities, lookups: Lookups, before: Checked | None
+) -> Checked:
+    """The verdicts on all definitions of ``source``, whose looks into ``entities`` are noted in ``lookups``.
+
+    Those of ``before``, by the same policy, stand where nothing is changed that they looked up.
+    """
+    changed, known = (set[str](), {}) if before is None else (entities.changed(before.entities), before.known)
+    schemas = source.contract_schemas()
+    found: dict[str, Known] = {}
+    for xid in source.definitions:
+        standing = known.get(xid)
+        if standing is None or not changed.isdisjoint(standing.lookups):
+            lookups.noted = {xid}
+            verdict = source.verdict(xid, schemas, policy)
+            standing = Known(verdict, tuple(lookups.noted | lookups.of_document(verdict.document)))
+        found[xid] = standing
+    return Checked(entities, found)
