@@ -12,6 +12,7 @@ from signalbook.documents.importing import (
     target_of,
 )
 from signalbook.documents.jsonrepair import repair_json
+from signalbook.documents.parts import Parts
 from signalbook.documents.protofiles import proto_format
 from signalbook.documents.reading import (
     MAX_BYTES,
@@ -34,6 +35,7 @@ __all__ = [
     "DocumentError",
     "FolderFile",
     "ImportPlan",
+    "Parts",
     "Repair",
     "SourceDocument",
     "Upload",

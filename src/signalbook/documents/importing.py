@@ -6,7 +6,7 @@ PATCH touches every entity it names, and new epochs and events report it, so tha
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -120,28 +120,32 @@ def collections(body: JSONObject) -> Iterator[str]:
             yield name
 
 
-def entities(document: JSON) -> Iterator[tuple[Xid, JSONObject]]:
-    """Every Group, Resource and Version in ``document``. Raises ``DocumentError`` for an ``xid`` that is none."""
+def entities(document: JSON, *, without: Container[int] = ()) -> Iterator[tuple[Xid, JSONObject]]:
+    """Every Group, Resource and Version in ``document``. Raises ``DocumentError`` for an ``xid`` that is none.
+
+    What has its id among those ``without`` is passed over, with all that is in it.
+    """
     if isinstance(document, dict) and not is_model(document):
         target = target_of(document)
-        yield from _entities_of(target, document) if target.is_collection else _entities_at(target, document)
+        make = _entities_of if target.is_collection else _entities_at
+        yield from make(target, document, without)
 
 
-def _entities_of(collection: Xid, members: JSON) -> Iterator[tuple[Xid, JSONObject]]:
+def _entities_of(collection: Xid, members: JSON, without: Container[int]) -> Iterator[tuple[Xid, JSONObject]]:
     for name, body in members.items() if isinstance(members, dict) else ():
-        if isinstance(body, dict):
-            yield from _entities_at(collection / name, body)
+        if isinstance(body, dict) and id(body) not in without:
+            yield from _entities_at(collection / name, body, without)
 
 
-def _entities_at(xid: Xid, body: JSONObject) -> Iterator[tuple[Xid, JSONObject]]:
+def _entities_at(xid: Xid, body: JSONObject, without: Container[int]) -> Iterator[tuple[Xid, JSONObject]]:
     if xid.kind in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION):
         yield xid, body
     match xid.kind:
         case Kind.REGISTRY | Kind.GROUP:
             for plural in collections(body):
-                yield from _entities_of(xid / plural, body[plural])
+                yield from _entities_of(xid / plural, body[plural], without)
         case Kind.RESOURCE:
-            yield from _entities_of(xid / "versions", body.get("versions"))
+            yield from _entities_of(xid / "versions", body.get("versions"), without)
 
 
 Find = Callable[[Xid], JSONObject | None]

@@ -10,6 +10,7 @@ from signalbook.documents.errors import DocumentError, Repair, line_of
 from signalbook.documents.jsonrepair import repair_json
 from signalbook.documents.messagecatalog import shape_of
 from signalbook.documents.modernise import modernise
+from signalbook.documents.parts import Parts
 from signalbook.documents.yaml import parse_yaml
 from signalbook.values import JSON, MAX_DEPTH, JSONError, parse_json
 
@@ -30,11 +31,13 @@ def parse_document(
     max_depth: int = MAX_DEPTH,
     label: str = "",
     unique: bool = False,
+    parts: Parts | None = None,
 ) -> tuple[JSON, tuple[Repair, ...]]:
     """The value in ``data`` and, if ``lenient``, the repairs it took: to its text, then to names and values of old.
 
     With ``unique`` a name that an object has twice is an error; in YAML it always is. ``name`` is a file name or URL,
-    ``label`` what repaired entities call it, by default its last part.
+    ``label`` what repaired entities call it, by default its last part. Of JSON the ``parts`` that the document before
+    had, too, are the same objects; then it is read strictly, to the usual depth.
 
     A ``media_type`` that ends in ``yaml`` or ``json`` tells the language, else the name: ``.yaml``, ``.yml``,
     ``.json``. Anything else (``.cereg``, standard input) is JSON if it starts with a brace or bracket. Raises
@@ -42,7 +45,10 @@ def parse_document(
     """
     try:
         text = data.decode("utf-8-sig")
-        value, repairs = _parse(text, _is_yaml(text, name, media_type), lenient, max_depth, unique)
+        yaml = _is_yaml(text, name, media_type)
+        if parts is not None and not yaml:
+            return _parsed(text, parts), ()
+        value, repairs = _parse(text, yaml, lenient, max_depth, unique)
     except UnicodeDecodeError as error:
         raise DocumentError(f"{name}: not UTF-8 text (byte {error.start})") from None
     except DocumentError as error:
@@ -143,6 +149,13 @@ def _parse(text: str, yaml: bool, lenient: bool, max_depth: int, unique: bool) -
     except JSONError as error:
         if lenient:
             return repair_json(text, max_depth=max_depth)
+        raise DocumentError(_located(text, error)) from None
+
+
+def _parsed(text: str, parts: Parts) -> JSON:
+    try:
+        return parts.parse(text.encode())
+    except JSONError as error:
         raise DocumentError(_located(text, error)) from None
 
 

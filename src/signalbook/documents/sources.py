@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import base64
 import mimetypes
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from signalbook.documents import avroidl
-from signalbook.documents.conversion import convert
+from signalbook.documents.conversion import convert, is_of_another_standard
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import aim, collections, entities
 from signalbook.documents.modernise import REPAIRED, modernise
+from signalbook.documents.parts import Parts
 from signalbook.documents.protofiles import group_of_files, is_proto_folder
 from signalbook.documents.reading import AVRO_IDL, MAX_BYTES, files_in, files_of, parse_document, read_bytes
 from signalbook.values import JSON, MAX_DEPTH, JSONObject
@@ -32,15 +33,17 @@ _CONTENT_TYPES: Final = {
 }
 
 
-def attach(document: JSON, *, beside: Path, root: Path, max_bytes: int) -> tuple[Path, ...]:
+def attach(document: JSON, *, beside: Path, root: Path, max_bytes: int, plain: Container[int] = ()) -> tuple[Path, ...]:
     """Take the files that ``document``, read from the file ``beside``, names into it; returns them.
+
+    Entities with their ids among the ``plain`` ones are known to name none.
 
     The bytes become ``<RESOURCE>base64``, with a ``contenttype`` by the file's suffix where none is given. Raises
     ``DocumentError`` for a file that is not there, not below ``root``, or with the others larger than ``max_bytes``.
     """
     files: list[Path] = []
     left = max_bytes
-    for xid, body in entities(document):
+    for xid, body in entities(document, without=plain):
         if xid.kind is Kind.GROUP:
             continue
         for name in [name for name in body if name.endswith("url") and _names_file(name, body[name])]:
@@ -136,6 +139,7 @@ def parse_source(
     max_depth: int = MAX_DEPTH,
     label: str = "",
     files: bool = False,
+    parts: Parts | None = None,
 ) -> SourceDocument:
     """As ``parse_document``; the error of a strict reading tells what a lenient one would repair.
 
@@ -146,12 +150,15 @@ def parse_source(
         return _avro_idl(Path(path.name), data, label or path.name, root=None, max_bytes=0)
     try:
         document, repairs = parse_document(
-            data, name=name, media_type=media_type, lenient=lenient, max_depth=max_depth, label=label
+            data, name=name, media_type=media_type, lenient=lenient, max_depth=max_depth, label=label, parts=parts
         )
     except DocumentError as error:
         if lenient:
             raise
         raise DocumentError(f"{error}{_instead(data, name, media_type, max_depth)}") from None
+    if parts is not None and is_of_another_standard(document):
+        # Whoever converts it may change it, and it is to share nothing with the one before.
+        return parse_source(data, name=name, media_type=media_type, label=label, files=files)
     try:
         converted = convert(document, source=label or PurePath(name.partition("?")[0]).name, files=files)
     except DocumentError as error:
@@ -170,16 +177,27 @@ def read_source(
 
 
 def source_of(
-    path: Path, data: bytes, *, root: Path | None = None, lenient: bool = False, max_bytes: int = MAX_BYTES
+    path: Path,
+    data: bytes,
+    *,
+    root: Path | None = None,
+    lenient: bool = False,
+    max_bytes: int = MAX_BYTES,
+    parts: Parts | None = None,
 ) -> SourceDocument:
-    """The same out of what was read of the file."""
+    """The same out of what was read of the file.
+
+    Of JSON the ``parts`` that the document before had, too, are the same objects. Where the document names files, or
+    cannot be read, they are of no use any more.
+    """
     # In a folder there may be several of a name.
     label = "" if root is None else path.relative_to(root).as_posix()
     if path.suffix.lower() == AVRO_IDL:
         return _avro_idl(path, data, label or path.name, root=root or path.parent, max_bytes=max_bytes - len(data))
-    source = parse_source(data, name=str(path), lenient=lenient, label=label, files=True)
+    source = parse_source(data, name=str(path), lenient=lenient, label=label, files=True, parts=parts)
+    plain = parts.plain if parts is not None else ()
     try:
-        files = attach(source.document, beside=path, root=root or path.parent, max_bytes=max_bytes)
+        files = attach(source.document, beside=path, root=root or path.parent, max_bytes=max_bytes, plain=plain)
     except DocumentError as error:
         raise DocumentError(f"{path}: {error}") from None
     return replace(source, files=files)

@@ -91,6 +91,8 @@ class Policy:
 
     def unknown_overrides(self, definitions: Iterable[str]) -> tuple[str, ...]:
         """The xids of overrides that name none of these definitions, and no group of one."""
+        if not self.overrides:
+            return ()
         known = {place for xid in definitions for place in (xid, _group(xid))}
         return tuple(dict.fromkeys(override.xid for override in self.overrides if override.xid not in known))
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from signalbook.errors import SignalbookError
 from signalbook.messages import Policy, parse_flags
 from signalbook.messages.definitions.source import Verdict
-from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.checking import Checked, Entities, Lookups, check
-from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot, read_documents
 from signalbook.values import JSONObject
 
 EVENT: JSONObject = {"envelope": "CloudEvents/1.0"}
@@ -150,12 +154,11 @@ def edited(document: JSONObject, edit: tuple[str, str, Any]) -> JSONObject:
     return document
 
 
-def outcome(document: JSONObject, policy: Policy, origin: str) -> Any:
-    """What a check says that may stand on an earlier one of the same origin."""
-    snapshot = replace(Snapshot.of_documents([("d", document)]), origin=(origin,))
+def outcome(load: Callable[[], Snapshot], policy: Policy) -> Any:
+    """All that comes of reading and checking definitions."""
     try:
-        checked = snapshot.check(policy)
-    except PipelineError as error:
+        checked = load().check(policy)
+    except SignalbookError as error:
         return str(error)
     return checked.fingerprint, checked.outlines, checked.left_out, checked.doubts, checked.to_json()
 
@@ -163,22 +166,37 @@ def outcome(document: JSONObject, policy: Policy, origin: str) -> Any:
 _ORIGINS = count()
 
 
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(EDITS, max_size=3),
-    st.lists(st.lists(EDITS, min_size=1, max_size=2), min_size=1, max_size=5),
-    st.sampled_from(POLICIES),
+def load_anew(path: Path) -> Snapshot:
+    """What is read of a file, with nothing of what was read of it before."""
+    return replace(Snapshot.of_registry(str(path), read_documents(str(path))), origin=(next(_ORIGINS),))
+
+
+WRITERS = st.sampled_from(
+    [
+        json.dumps,
+        partial(json.dumps, indent=1, ensure_ascii=False),
+        lambda document: json.dumps(document)[:-1],
+        lambda document: json.dumps(document).replace('{"a":', '{"a": {"messages": {"x": {"n": 1e999}}}, "a":', 1),
+        lambda document: json.dumps(document).replace('"schema"', '"sch\\u0065ma"'),
+    ]
 )
-def test_what_changed_is_checked_again_as_if_all_were(
-    first: list[Any], batches: list[list[Any]], policy: Policy
+BATCHES = st.tuples(st.lists(EDITS, min_size=1, max_size=2), st.just(json.dumps) | WRITERS)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(EDITS, max_size=3), st.lists(BATCHES, min_size=1, max_size=5), st.sampled_from(POLICIES))
+def test_what_changed_is_read_and_checked_again_as_if_all_were(
+    first: list[Any], batches: list[Any], policy: Policy
 ) -> None:
     document = START
-    stream = f"stream {next(_ORIGINS)}"
-    for edits in (first, *batches):
-        for edit in edits:
-            document = edited(document, edit)
-        anew = outcome(document, policy, f"anew {next(_ORIGINS)}")
-        assert outcome(document, policy, stream) == anew
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "definitions.json"
+        for edits, write in ((first, json.dumps), *batches):
+            for edit in edits:
+                document = edited(document, edit)
+            path.write_text(write(document))
+            anew = outcome(lambda: load_anew(path), policy)
+            assert outcome(lambda: Snapshot.load(str(path)), policy) == anew
 
 
 def checks(document: JSONObject, before: Checked | None = None) -> tuple[Checked, set[str]]:
@@ -219,18 +237,18 @@ def _chained() -> JSONObject:
 @pytest.mark.parametrize(
     ("edit", "again"),
     [
-        (("put", f"{S}/inner", {"format": JSON, "schema": {"type": 5}}), {"one", "two"}),
-        (("put", f"{S}/other", {"format": JSON, "schema": {"type": 5}}), {"derived"}),
-        (("put", f"{S}/later", {"format": JSON, "schema": True}), {"alone"}),
-        (("put", f"{G}/one", {**EVENT, "envelopemetadata": {"type": {"value": "1"}}}), {"one", "derived"}),
-        (("put", f"{G}/alone", 5), {"alone"}),
-        (("put", f"{G}/fresh", EVENT), {"fresh"}),
-        (("remove", f"{G}/one", None), {"derived"}),
-        (("put", f"{S}/unused", {"format": JSON, "schema": {}}), set()),
+        (("put", f"{S}/inner", {"format": JSON, "schema": {"type": 5}}), ["one", "two"]),
+        (("put", f"{S}/other", {"format": JSON, "schema": {"type": 5}}), ["derived"]),
+        (("put", f"{S}/later", {"format": JSON, "schema": True}), ["alone"]),
+        (("put", f"{G}/one", {**EVENT, "envelopemetadata": {"type": {"value": "1"}}}), ["one", "derived"]),
+        (("put", f"{G}/alone", 5), ["alone"]),
+        (("put", f"{G}/fresh", EVENT), ["fresh"]),
+        (("remove", f"{G}/one", None), ["derived"]),
+        (("put", f"{S}/unused", {"format": JSON, "schema": {}}), []),
     ],
     ids=str,
 )
-def test_only_those_are_checked_again_that_look_up_what_changed(edit: Any, again: set[str]) -> None:
+def test_only_those_are_checked_again_that_look_up_what_changed(edit: Any, again: list[str]) -> None:
     before, first = checks(_chained())
     assert first == before.known.keys()
     now, found = checks(edited(_chained(), edit), before)

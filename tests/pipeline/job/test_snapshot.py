@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from signalbook.documents import parse_document
+from signalbook.documents import DocumentError, parse_document
 from signalbook.messages import Accepted, Message, Policy, Rejected, parse_flags
 from signalbook.messages.matching.contract import Deferred
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.snapshot import Latest, Snapshot
+from signalbook.pipeline.job.keeping import Latest
+from signalbook.pipeline.job.snapshot import Snapshot, read_documents
 
 PARCEL = "/schemagroups/parcels/schemas/parcel"
 
@@ -95,6 +96,39 @@ def test_files_that_a_document_names_are_read_each_time(tmp_path: Path, parcels:
     first = Snapshot.load(str(path))
     schema.write_text("{}")
     assert Snapshot.load(str(path)).fingerprint != first.fingerprint
+
+
+def test_of_a_document_that_is_another_the_same_entities_are_not_read_again(definitions: Path) -> None:
+    first = Snapshot.load(str(definitions)).check(Policy())
+    text = definitions.read_text()
+    definitions.write_text(text.replace("parcel.noted", "parcel.seen"))
+    second = Snapshot.load(str(definitions)).check(Policy())
+    accepted, version = "/messagegroups/parcels/messages/parcel.accepted", f"{PARCEL}/versions/1"
+    assert second.messages[accepted] is first.messages[accepted]
+    assert second.schemas[version] is first.schemas[version]
+    assert second.outlines != first.outlines
+    assert second.to_json() == Snapshot.of_documents(read_documents(str(definitions))).check(Policy()).to_json()
+
+
+def test_files_that_a_document_comes_to_name_and_names_no_more(tmp_path: Path, parcels: Any) -> None:
+    """What is read of them is no part of what is kept for the document."""
+    document = parcels.catalogue()
+    version = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]
+    plain = json.dumps(document)
+    (schema := tmp_path / "parcel.schema.json").write_text(json.dumps(version.pop("schema")))
+    version["schemaurl"] = f"./{schema.name}"
+    (path := tmp_path / "definitions.json").write_text(plain)
+    first = Snapshot.load(str(path))
+    for text in ('{"x": 5}', "true"):
+        path.write_text(json.dumps(document))
+        schema.write_text(text)
+        named = Snapshot.load(str(path))
+        assert named.fingerprint == Snapshot.of_documents(read_documents(str(path))).fingerprint
+        path.write_text(json.dumps(document).replace(schema.name, "nowhere.json"))
+        with pytest.raises(DocumentError, match="nowhere"):
+            Snapshot.load(str(path))
+        path.write_text(plain)
+        assert Snapshot.load(str(path)).fingerprint == first.fingerprint
 
 
 def test_it_survives_shipping(definitions: Path) -> None:

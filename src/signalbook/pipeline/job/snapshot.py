@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from signalbook.client import Client
 from signalbook.client.responses import BadResponse, NotFound
 from signalbook.confluent.naming import URL_PREFIX
-from signalbook.documents import SourceDocument, Upload, aim, read_bytes, read_folder, source_of
+from signalbook.documents import Parts, SourceDocument, Upload, aim, read_bytes, read_folder, source_of
 from signalbook.formats.base import family
 from signalbook.formats.imports import ROOT_LABEL, Importable, SchemaFiles, by_xid
 from signalbook.messages import Contract, Policy, SchemaDocument
@@ -30,6 +30,7 @@ from signalbook.messages.policy import Override
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job import subjects
 from signalbook.pipeline.job.checking import Checked, Entities, Lookups, check
+from signalbook.pipeline.job.keeping import Derived, Latest
 from signalbook.pipeline.job.subjects import Strategy, Subjects
 from signalbook.uris import without_user
 from signalbook.values import JSONObject, canonical_json, digest, dump_json
@@ -53,54 +54,67 @@ def whole(upload: Upload) -> JSONObject:
     return dict(document)
 
 
-def messages_of(document: JSONObject) -> Iterator[tuple[str, JSONObject | None]]:
-    """Each message's xid and its default Version, None for what is no object or has Versions that are none."""
-    for xid, resource in _resources(document, _MESSAGES):
-        resource = _followed(document, resource)
-        yield xid, _default(resource)[1] if _is_resource(resource) else None
+def _message(resource: Any) -> JSONObject | None:
+    """A message's default Version, None for what is no object or has Versions that are none."""
+    return _default(resource)[1] if _is_resource(resource) else None
 
 
-def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
-    """Each schema Version's xid and attributes, and under the Resource's xid which Version is the default one.
+class _SchemaResource(NamedTuple):
+    """What a schema Resource has to say, by what follows its own xid.
 
-    Which one wire prefixes mean by a number is there under that number, too. What is no object is no schema.
+    That is each Version's attributes that decide on payloads; alone, which Version is the default one; and which one
+    wire prefixes mean by a number. Others may import it if it has a name for that, empty or not.
     """
-    for xid, resource in _resources(document, _SCHEMAS):
-        resource = _followed(document, resource)
-        if not _is_resource(resource):
-            continue
-        versionid, default = _default(resource)
-        versions = resource.get("versions") or {versionid: default}
-        yield xid, {"versionid": versionid}
-        for name, version in versions.items():
-            if isinstance(version, dict):
-                yield f"{xid}/versions/{name}", {**version, "versionid": name}
-                labels = version.get("labels")
-                number = labels.get(content.NUMBER_LABEL) if isinstance(labels, dict) else None
-                if number is not None:
-                    yield content.reference_of_number(xid, number), {"versionid": name}
+
+    entries: tuple[tuple[str, JSONObject], ...]
+    file_name: str | None
 
 
-def importable(documents: Documents) -> Iterator[Importable]:
-    """The schemas that others may import by a path."""
-    roots: dict[str, str] = {}
-    names: dict[str, str] = {}
-    for _, document in documents:
-        for group in groups_of(document):
-            labels = (_entity(document, group) or {}).get("labels")
-            if isinstance(labels, dict) and ROOT_LABEL in labels:
-                roots[group] = str(labels[ROOT_LABEL])
-        for xid, resource in _resources(document, _SCHEMAS):
-            resource = _followed(document, resource)
-            default = _default(resource)[1] if _is_resource(resource) else {}
-            if family(str(default.get("format") or "")) == "protobuf":
-                names[xid] = str(default.get("name") or "")
-    for xid, name in sorted(names.items()):
-        yield Importable(xid, name, roots.get(group_of(xid), ""))
+def _schema(resource: Any) -> _SchemaResource | None:
+    """None for what is no object: it is no schema."""
+    if not _is_resource(resource):
+        return None
+    versionid, default = _default(resource)
+    versions = resource.get("versions") or {versionid: default}
+    entries: list[tuple[str, JSONObject]] = [("", {"versionid": versionid})]
+    for name, version in versions.items():
+        if isinstance(version, dict):
+            entries.append((f"{_VERSIONS}{name}", _slim({**version, "versionid": name})))
+            labels = version.get("labels")
+            number = labels.get(content.NUMBER_LABEL) if isinstance(labels, dict) else None
+            if number is not None:
+                entries.append((content.reference_of_number("", number), {"versionid": name}))
+    is_file = family(str(default.get("format") or "")) == "protobuf"
+    return _SchemaResource(tuple(entries), str(default.get("name") or "") if is_file else None)
 
 
-def _broken_schemas(document: JSONObject) -> Iterator[str]:
-    return (xid for xid, found in _resources(document, _SCHEMAS) if not _is_resource(_followed(document, found)))
+def _roots(document: JSONObject) -> Iterator[tuple[str, str]]:
+    """The import roots that groups state."""
+    for group in groups_of(document):
+        labels = (_entity(document, group) or {}).get("labels")
+        if isinstance(labels, dict) and ROOT_LABEL in labels:
+            yield group, str(labels[ROOT_LABEL])
+
+
+def _canonical(entity: JSONObject | None) -> msgspec.Raw:
+    return msgspec.Raw(canonical_json(entity))
+
+
+class Reading:
+    """A registry document as it was last read: of what is the same text in the next one nothing is made again."""
+
+    def __init__(self) -> None:
+        self.parts = Parts()
+        # The digest of the document, and what was made of it.
+        self.last: tuple[str, Snapshot] | None = None
+        self.message: Derived[JSONObject | None] = Derived(_message)
+        self.schema: Derived[_SchemaResource | None] = Derived(_schema)
+        self.canonical: Derived[msgspec.Raw] = Derived(_canonical)
+
+    def turn(self) -> None:
+        """Begin to read a document."""
+        for derived in (self.message, self.schema, self.canonical):
+            derived.turn()
 
 
 def version_of(document: JSONObject, xid: str) -> JSONObject | None:
@@ -125,7 +139,8 @@ def with_bases(messages: Mapping[str, JSONObject | None], documents: Documents) 
     found = {xid: message for xid, message in messages.items() if _VERSIONS not in xid}
     known, waiting = list(documents), [message for message in found.values() if message is not None]
     while waiting:
-        xid = _message_xid(stated_base(waiting.pop()) or "")
+        base = stated_base(waiting.pop())
+        xid = _message_xid(base) if base else ""
         if _VERSIONS not in xid or xid in found:
             continue
         version = next((each for _, document in known if (each := version_of(document, xid)) is not None), None)
@@ -306,14 +321,19 @@ class Snapshot:
     ) -> Snapshot:
         """That of one document: of the same bytes the same as in an earlier batch of this process."""
         content = read_bytes(path)
-        key = str(path), digest(content), tuple(groups), tuple(versions)
-        known = _loaded.get(key)
-        if known is not None:
-            return known
-        source = source_of(path, content)
-        found = replace(cls.of_registry(str(path), [_named(source)], groups, versions), origin=origin)
+        seen = digest(content)
+        known = _readings.get(origin)
+        if known is not None and known.last is not None and known.last[0] == seen:
+            return known.last[1]
+        # While it changes nobody else has it, and where this fails, nobody any more.
+        reading = _readings.take(origin) or Reading()
+        reading.turn()
+        source = source_of(path, content, parts=reading.parts)
+        found = replace(cls.of_registry(str(path), [_named(source)], groups, versions, reading), origin=origin)
         if not source.files:  # of which these bytes say nothing
-            _loaded.keep(key, found, len(content))
+            vars(found)["_text"] = found._parts_text(reading.canonical)
+            reading.last = seen, found
+            _readings.keep(origin, reading, len(content))
         return found
 
     def with_subjects(self, registry: str, strategy: Strategy) -> Snapshot:
@@ -336,10 +356,15 @@ class Snapshot:
 
     @classmethod
     def of_registry(
-        cls, registry: str, documents: Documents, groups: Sequence[str] = (), versions: Sequence[str] = ()
+        cls,
+        registry: str,
+        documents: Documents,
+        groups: Sequence[str] = (),
+        versions: Sequence[str] = (),
+        reading: Reading | None = None,
     ) -> Snapshot:
         """The same out of documents that were read from ``registry``."""
-        snapshot = cls.of_documents(documents, groups, versions)
+        snapshot = cls.of_documents(documents, groups, versions, reading)
         if not snapshot.selected:
             shown = without_user(registry)
             where = f"in {', '.join(groups)} of {shown}" if groups else f"in {shown}"
@@ -347,19 +372,41 @@ class Snapshot:
         return snapshot
 
     @classmethod
-    def of_documents(cls, documents: Documents, groups: Sequence[str] = (), versions: Sequence[str] = ()) -> Snapshot:
-        """The snapshot of registry documents, each with its name. Raises ``PipelineError`` where two disagree."""
+    def of_documents(
+        cls,
+        documents: Documents,
+        groups: Sequence[str] = (),
+        versions: Sequence[str] = (),
+        reading: Reading | None = None,
+    ) -> Snapshot:
+        """The snapshot of registry documents, each with its name. Raises ``PipelineError`` where two disagree.
+
+        What ``reading`` knows of the same entities is taken from there.
+        """
         messages: dict[str, JSONObject | None] = {}
         schemas: dict[str, JSONObject] = {}
         parents: set[str] = set()
         there: set[str] = set()
         pinned: dict[str, JSONObject] = {}
         doubts: list[str] = []
-        documents = list(documents)
+        roots: dict[str, str] = {}
+        names: dict[str, str] = {}
+        documents, reading = list(documents), reading or Reading()
         for name, document in documents:
-            _merge(messages, dict(messages_of(document)), name)
-            _merge(schemas, {xid: _slim(schema) for xid, schema in schemas_of(document)}, name)
-            doubts += [f"the schema {xid} cannot be used: it must be an object" for xid in _broken_schemas(document)]
+            own = {xid: reading.message(_followed(document, each)) for xid, each in _resources(document, _MESSAGES)}
+            _merge(messages, own, name)
+            entries: dict[str, JSONObject] = {}
+            for xid, each in _resources(document, _SCHEMAS):
+                schema = reading.schema(_followed(document, each))
+                if schema is None:
+                    doubts.append(f"the schema {xid} cannot be used: it must be an object")
+                    continue
+                for suffix, entity in schema.entries:
+                    entries[xid + suffix] = entity
+                if schema.file_name is not None:
+                    names[xid] = schema.file_name
+            _merge(schemas, entries, name)
+            roots |= _roots(document)
             parents |= reachable_groups(document, groups)
             there |= groups_of(document)
             pinned |= {xid: found for xid in versions if (found := version_of(document, xid)) is not None}
@@ -379,7 +426,7 @@ class Snapshot:
             messages=with_bases(messages, documents),
             schemas=schemas,
             selected=tuple(wanted),
-            files=tuple(importable(documents)),
+            files=tuple(Importable(xid, name, roots.get(group_of(xid), "")) for xid, name in sorted(names.items())),
             doubts=tuple(doubts),
         )
 
@@ -394,7 +441,15 @@ class Snapshot:
 
     @cached_property
     def _text(self) -> JSONObject:
-        parts = {"messages": dict(self.messages), "schemas": dict(self.schemas), "selected": self.selected}
+        return self._parts_text(lambda entity: entity)
+
+    def _parts_text(self, canonical: Callable[[JSONObject | None], object]) -> JSONObject:
+        """The canonical JSON of each part; ``canonical`` gives each entity, or its canonical JSON."""
+        parts: JSONObject = {
+            "messages": {xid: canonical(each) for xid, each in self.messages.items()},
+            "schemas": {xid: canonical(each) for xid, each in self.schemas.items()},
+            "selected": self.selected,
+        }
         if self.files:
             parts["files"] = msgspec.to_builtins(self.files)
         if self.subjects:
@@ -509,38 +564,6 @@ class Snapshot:
         return _Outcome(self.fingerprint, checked, outlines, left_out, (*said, *doubts))
 
 
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
-
-
-class Latest(Generic[_Key, _Value]):
-    """What was made or asked for last, as far as it is of ``most`` bytes together: the very last in any case.
-
-    Jobs that take turns in a process, each with definitions of its own, find theirs again.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._found: dict[_Key, tuple[_Value, int]] = {}
-
-    def get(self, key: _Key) -> _Value | None:
-        """What was kept under ``key``, if it still is."""
-        found = self._found.pop(key, None)
-        if found is None:
-            return None
-        self._found[key] = found  # the latest is at the end
-        return found[0]
-
-    def keep(self, key: _Key, value: _Value, size: int) -> None:
-        """Keep ``value``, of so many bytes, and of the others the latest that there is room for."""
-        self._found[key] = value, size
-        left = self._most
-        for each, (_, own) in reversed(list(self._found.items())):
-            left -= own
-            if left < 0 and each != key:
-                self._found.pop(each, None)
-
-
 class _Outcome(NamedTuple):
     """What the check of a snapshot came to."""
 
@@ -554,7 +577,7 @@ class _Outcome(NamedTuple):
 # Bytes of definitions: in memory they are several times that.
 _KEPT: Final = 32 * 1024 * 1024
 _checked: Final = Latest[tuple[object, Strategy, Policy], _Outcome](_KEPT)
-_loaded: Final = Latest[tuple[str, str, tuple[str, ...], tuple[str, ...]], Snapshot](_KEPT)
+_readings: Final = Latest[tuple[object, ...], Reading](_KEPT)
 _compiled: Final[dict[tuple[str, Policy], Contract]] = {}
 
 

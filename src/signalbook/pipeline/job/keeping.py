@@ -1,0 +1,62 @@
+"""What is kept between the batches of a process, so that it is not made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Latest(Generic[K, V]):
+    """What was made or asked for last, as far as it is of ``most`` bytes together: the very last in any case.
+
+    Jobs that take turns in a process, each with definitions of its own, find theirs again.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._found: dict[K, tuple[V, int]] = {}
+
+    def get(self, key: K) -> V | None:
+        """What was kept under ``key``, if it still is."""
+        found = self._found.pop(key, None)
+        if found is None:
+            return None
+        self._found[key] = found  # the latest is at the end
+        return found[0]
+
+    def take(self, key: K) -> V | None:
+        """The same, which is kept no longer."""
+        found = self._found.pop(key, None)
+        return None if found is None else found[0]
+
+    def keep(self, key: K, value: V, size: int) -> None:
+        """Keep ``value``, of so many bytes, and of the others the latest that there is room for."""
+        self._found[key] = value, size
+        left = self._most
+        for each, (_, own) in reversed(list(self._found.items())):
+            left -= own
+            if left < 0 and each != key:
+                self._found.pop(each, None)
+
+
+class Derived(Generic[V]):
+    """What ``make`` makes of values, which nobody changes: once of each that is the same object in turn after turn."""
+
+    def __init__(self, make: Callable[[Any], V]) -> None:
+        self._make = make
+        # With the values themselves: as long as one is here no other object has its id.
+        self._before: dict[int, tuple[Any, V]] = {}
+        self._now: dict[int, tuple[Any, V]] = {}
+
+    def turn(self) -> None:
+        """Begin the next turn: what was not asked for in this one is forgotten at the end of that."""
+        self._before, self._now = self._now, {}
+
+    def __call__(self, value: Any) -> V:
+        """What is made of ``value``."""
+        found = self._now.get(id(value)) or self._before.get(id(value)) or (value, self._make(value))
+        self._now[id(value)] = found
+        return found[1]

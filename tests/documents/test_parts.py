@@ -1,0 +1,116 @@
+"""A document read by its parts is the document that parse_json reads, and what is the same in it is the same object."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from signalbook.documents import Parts
+from signalbook.values import JSONError, JSONObject, parse_json
+
+NAMES = st.sampled_from(["messages", "m", "url", "schemaurl", "é", "\\", '"', ""])
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.0, -0.0, 1e300, "", 'é"\\', "./file"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=25,
+)
+DOCUMENTS: st.SearchStrategy[Any] = VALUES
+for _ in range(4):
+    DOCUMENTS = st.dictionaries(NAMES, DOCUMENTS, max_size=2)
+# What no writer of JSON makes: names twice, numbers out of range, faults, and text that ends early.
+TEXTS = st.one_of(
+    DOCUMENTS.map(json.dumps),
+    DOCUMENTS.map(lambda each: json.dumps(each, indent=2, ensure_ascii=False)),
+    VALUES.map(json.dumps),
+    st.builds(
+        lambda document, place, piece: (
+            (text := json.dumps(document))[: place % len(text)] + piece + text[place % len(text) :]
+        ),
+        DOCUMENTS,
+        st.integers(0, 500),
+        st.sampled_from(['"a":1,', '"m":{"m":{"m":{"m":{"m":1e999}}}},', "1e999", "}", '"', "\\", ",", " ", "\x00"]),
+    ),
+    st.builds(lambda text, end: text[:end], DOCUMENTS.map(json.dumps), st.integers(0, 300)),
+)
+
+
+def read(parse: Any, text: bytes) -> tuple[str, str]:
+    try:
+        return "read", repr(parse(text))  # in which 1, 1.0 and true differ, and so does another order of names
+    except JSONError as error:
+        return "refused", str(error)
+
+
+@settings(max_examples=200)
+@given(st.lists(TEXTS, min_size=1, max_size=4))
+def test_it_is_read_as_a_whole_document_is(texts: list[str]) -> None:
+    parts = Parts()
+    for text in texts:
+        encoded = text.encode()
+        assert read(parts.parse, encoded) == read(parse_json, encoded)
+
+
+def document(**resources: Any) -> JSONObject:
+    return {"schemagroups": {"g": {"labels": {"a": "b"}, "schemas": resources}}}
+
+
+def resources(value: JSONObject) -> JSONObject:
+    return dict(value["schemagroups"]["g"]["schemas"])
+
+
+def test_a_resource_with_the_same_text_is_the_same_object() -> None:
+    parts = Parts()
+    first = resources(parts.parse(json.dumps(document(a={"n": 1}, b={"n": 2}, c=[1])).encode()))
+    again = resources(parts.parse(json.dumps(document(b={"n": 2}, d={"n": 1}, a={"n": 3})).encode()))
+    assert again["b"] is first["b"]
+    assert again["d"] is first["a"]  # under any name
+    assert again == {"b": {"n": 2}, "d": {"n": 1}, "a": {"n": 3}}
+    last = resources(parts.parse(json.dumps(document(e=first["a"], f={"n": 2.0})).encode()))
+    assert last["e"] is first["a"]
+    assert repr(last["f"]) == "{'n': 2.0}"
+
+
+def test_what_was_in_no_document_since_is_forgotten() -> None:
+    parts = Parts()
+    texts = [json.dumps(document(**each)).encode() for each in ({"a": {"n": 1}}, {"b": {"n": 2}}, {"a": {"n": 1}})]
+    first, _, last = [resources(parts.parse(text)) for text in texts]
+    assert last["a"] == first["a"]
+    assert last["a"] is not first["a"]
+
+
+@pytest.mark.parametrize("depth", [58, 59, 60, 61])
+def test_documents_are_as_deep_as_they_may_be(depth: int) -> None:
+    deep: Any = 1
+    for _ in range(depth):
+        deep = {"a": deep}
+    for value in (document(a=deep), document(a=[deep]), {"a": [deep]}, {"a": {"b": [deep]}}):
+        encoded = json.dumps(value).encode()
+        assert read(Parts().parse, encoded) == read(parse_json, encoded)
+
+
+def test_a_name_that_comes_twice_hides_nothing() -> None:
+    """The last one counts, and what the others have must be JSON all the same."""
+    text = b'{"g": {"g": {"schemas": {"a": {"n": 1e999}, "a": {"n": 1}}}}}'
+    with pytest.raises(JSONError, match="out of range"):
+        Parts().parse(text)
+    assert Parts().parse(text.replace(b"e999", b"e9")) == {"g": {"g": {"schemas": {"a": {"n": 1}}}}}
+
+
+@pytest.mark.parametrize(
+    ("resource", "plain"),
+    [
+        ('{"schema": {}}', True),
+        ('{"schemaurl": "./f"}', False),
+        ('{"versions": {"1": {"schemaurl": "./f"}}}', False),
+        ('{"schema\\u0075rl": "./f"}', False),
+        ('{"schemaurls": "url"}', False),
+    ],
+)
+def test_what_may_name_a_file_is_not_plain(resource: str, plain: bool) -> None:
+    parts = Parts()
+    value = parts.parse(json.dumps(document(a=5)).replace("5", resource).encode())
+    assert (id(resources(value)["a"]) in parts.plain) == plain
