@@ -7,9 +7,9 @@ A format is a module that keeps to the ``Format`` protocol and is named in the e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import EntryPoint
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeGuard, runtime_checkable
 
 from signalbook import plugins
 from signalbook.errors import SignalbookError
@@ -137,6 +137,30 @@ class Indexed(Protocol):
     def is_at(self, indices: tuple[int, ...]) -> bool:
         """Whether it is the one at this place among those of the document, then among those in that one."""
         ...
+
+
+def is_judging(schema: object) -> TypeGuard[Judging]:
+    """Whether it is one of these."""
+    return _follows(schema, Judging)
+
+
+def is_indexed(schema: object) -> TypeGuard[Indexed]:
+    """Whether it is one of these."""
+    return _follows(schema, Indexed)
+
+
+def is_elsewhere(schema: Schema, indices: tuple[int, ...]) -> bool:
+    """Whether it is one of several in its document, and not that at this place."""
+    return is_indexed(schema) and not schema.is_at(indices)
+
+
+def _follows(schema: object, protocol: Any) -> bool:
+    kind: Any = type(schema)
+    return _is_subclass(kind, protocol)
+
+
+# To look at an object for its methods takes Python longer than to read a small payload.
+_is_subclass: Final = cache(issubclass)
 
 
 class Format(Protocol):

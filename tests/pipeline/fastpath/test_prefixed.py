@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from io import BytesIO
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import fastavro
@@ -19,8 +20,11 @@ from tests.pipeline.kafkarows import PROTO_VALUES, rows
 
 from signalbook.client.schemaversions import SchemaVersion
 from signalbook.messages import Contract, parse_flags
+from signalbook.messages.matching.outcome import rejected_payload
+from signalbook.pipeline.fastpath import prefixed
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Strategy, Subjects
+from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 
@@ -225,6 +229,40 @@ def test_any_records(strategy: Strategy, flags: tuple[str, ...], topic: str, fou
     records = [(value, [*headers, *more]) for (value, headers), more in found]
     if records:
         same(*both(contract(strategy, *flags), topic, *records))
+
+
+REFUSED: dict[str, list[Record]] = {
+    "orders": [sent(1, b""), sent(2, b"x"), sent(9, b"x"), (b"{}", []), (b"\0\0", []), sent(2, b"x", header=True)],
+    "odd": [sent(4, b""), sent(4, SOUND[4][0] + b"x"), (b"", []), (b"x", [("__value_schema_id", b"\1" + bytes(16))])],
+    "scans": [
+        sent(6, b"\0\xff"),
+        sent(6, b"\2\4"),
+        sent(9, b"\0"),
+        sent(9, b"\x80"),
+        sent(5, b"\4\2\2"),
+        (b"\3" * 9, []),
+    ],
+    "paid": [sent(7, b"{"), sent(8, b"{}"), sent(8, b'{"id":5}'), sent(7, b'{"n":"x"}', header=True), sent(8, b"\xff")],
+}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("topic", REFUSED)
+def test_nor_are_those_that_are_rejected(strategy: Strategy, topic: str) -> None:
+    """K-40, K-44: by an unknown schema, by none, or because it does not read them."""
+    found = contract(strategy)
+    records = REFUSED[topic] * 3
+    with patch.object(Processing, "_slowly", None):
+        quick = processed(found, KAFKA, base.record_batches(rows(*records, topic=topic)))
+    assert same(quick, both(found, topic, *records)[1]).dead_lettered == len(records)
+
+
+def test_one_record_speaks_for_those_of_the_same_unknown_schema() -> None:
+    found, records = contract("topic"), [sent(9, bytes([n])) for n in range(50)] + [(b"{%d" % n, []) for n in range(50)]
+    with patch.object(prefixed, "rejected_payload", side_effect=rejected_payload) as asked:
+        quick, slow = both(found, "orders", *records)
+    assert asked.call_count == 2
+    assert same(quick, slow).reasons == {"schema_not_found": 50, "decode_error": 50}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

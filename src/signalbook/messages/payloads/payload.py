@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from signalbook.formats import PayloadError, Schema
-from signalbook.formats.base import Indexed, JsonValues, Judging, Tolerant, is_json, json_payload, media_type
+from signalbook.formats.base import JsonValues, Tolerant, is_elsewhere, is_json, is_judging, json_payload, media_type
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.definitions.definition import CompiledDefinition
 from signalbook.messages.definitions.schemas import SchemaUse
@@ -95,7 +95,7 @@ class Payload:
             return False
         use = self._schema_use(definition)
         schema = use.schema if use.of_values else None
-        return schema is not None and isinstance(schema, Judging) and not schema.allows(self.value)
+        return schema is not None and is_judging(schema) and not schema.allows(self.value)
 
     def _is_prefixed(self, definition: CompiledDefinition) -> bool:
         # Data inside of a JSON event has been decoded with it, and so had no prefix.
@@ -133,7 +133,7 @@ class Payload:
         use = definition.schema_of_number(written.id)
         if use.schema is None:
             return _without_schema(use)
-        if isinstance(use.schema, Indexed) and not use.schema.is_at(written.indices):
+        if is_elsewhere(use.schema, written.indices):
             place = ", ".join(map(str, written.indices))
             return _unprefixed(use.schema, f"the payload is of another message type of its schema, that at [{place}]")
         found = self._check_body(definition, use.schema, written.payload)
@@ -149,7 +149,7 @@ class Payload:
             if use.schema is None:
                 return use.reason is not Reason.SCHEMA_NOT_FOUND
             written = writer_schema(self._message, body, schema.format)
-            return not isinstance(use.schema, Indexed) or use.schema.is_at(written.indices)
+            return not is_elsewhere(use.schema, written.indices)
         except ValueError:
             return True
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from signalbook.formats import Anything, MapOf, Scalar, Schema, Shape, Struct, as_sent, is_lossy
 from signalbook.formats.avro.format import AvroSchema
-from signalbook.formats.base import Indexed, is_json
+from signalbook.formats.base import is_elsewhere, is_json
 from signalbook.formats.jsonschema.columns import shape_of
 from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.format import JsonSchema
@@ -97,7 +97,7 @@ def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
             written, found = read_schema_id(raw, schema.format)
         except ValueError:
             return 0
-        if isinstance(schema, Indexed) and not schema.is_at(written.indices):
+        if is_elsewhere(schema, written.indices):
             return 0
         return len(raw) - len(found) if definition.schema_of_number(written.id).schema is schema else 0
 

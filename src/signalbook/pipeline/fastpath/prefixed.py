@@ -6,16 +6,18 @@ what decodes its payloads into the columns of the definition's table. Whatever h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from signalbook.formats.base import Indexed
-from signalbook.messages import CompiledDefinition, Contract
+from signalbook.formats.base import is_elsewhere, is_indexed
+from signalbook.messages import CompiledDefinition, Contract, Message, Rejected
+from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.messages.payloads.content import SCHEMA_HEADER, read_schema_id
 from signalbook.pipeline import columns
 from signalbook.pipeline.columns import ATTRIBUTES
@@ -23,7 +25,9 @@ from signalbook.pipeline.fastpath import resolving
 from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns, groups
 from signalbook.pipeline.fastpath.modes import Headers
 from signalbook.pipeline.fastpath.native import Decode, Payloads
+from signalbook.pipeline.fastpath.reasons import Judge, PayloadReasons, reasons_of
 from signalbook.pipeline.fastpath.routing import LEAST_BATCH, LeftOver, Result, Route, landed
+from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, Offsets
 
@@ -35,9 +39,17 @@ _MORE: Final = 0x80
 # Message types inside of each other, beyond which indices are looked at one by one.
 _MOST_NESTED: Final = 8
 # Anybody may send any number of ids that mean nothing.
-_MOST_ROUTES: Final = 10_000
+_MOST_PLANS: Final = 10_000
 # What a record says of its schema: a header, or else the beginning of its value.
 _Said = tuple[bool, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where records go that say the same, if there is a way for them, and what says why they are refused."""
+
+    route: Route | None
+    reasons: PayloadReasons
 
 
 class PrefixedPath:
@@ -49,7 +61,7 @@ class PrefixedPath:
     def __init__(self, contract: Contract, target: Callable[[CompiledDefinition], RowBuilder]) -> None:
         self._contract = contract
         self._target = target
-        self._routes: dict[tuple[str, _Said], Route | None] = {}
+        self._plans: dict[tuple[str, _Said], _Plan | RejectionVerdict | None] = {}
         self._of_topic: dict[str, list[CompiledDefinition]] = {}
         self._waiting: list[EventColumns] = []
         self._waiting_bytes = 0
@@ -97,15 +109,29 @@ class PrefixedPath:
 
     def _process(self, batch: EventBatch, parts: list[EventColumns]) -> Iterator[Result]:
         left = np.ones(len(batch), np.bool_)
+        verdicts = Verdicts(len(batch))
         routed: list[tuple[Route, Offsets]] = []
+        asked: list[tuple[PayloadReasons, Offsets]] = []
         for topic, said, events in self._kinds(batch, parts):
-            route = self._route(topic, said)
-            if route is not None:
-                routed.append((route, events))
-                left[events] = False
+            plan = self._plan(topic, said)
+            if isinstance(plan, RejectionVerdict):
+                verdicts.say(events, np.zeros(len(events), np.int64), [plan])
+            elif plan is not None:
+                asked.append((plan.reasons, events))
+                if plan.route is not None:
+                    routed.append((plan.route, events))
+                    left[events] = False
         if routed:
             contexts = pa.nulls(sum(len(events) for _, events in routed), columns.TEXT_MAP)
             yield from landed(batch, routed, contexts, left)
+        step = batch.payloads_at_once()
+        for reasons, events in asked:
+            refused = events[left[events]]
+            for start in range(0, len(refused), step):
+                part = refused[start : start + step]
+                verdicts.say(part, *reasons.of(batch.payloads(part)))
+        left[verdicts.events] = False
+        yield from verdicts.rejections(batch)
         for messages, indices, _ in batch.messages(np.flatnonzero(left)):
             yield LeftOver(messages, indices)
 
@@ -129,9 +155,12 @@ class PrefixedPath:
             yield from self._by_prefix(batch, names[topics[events[0]]], events)
 
     def _by_prefix(self, batch: EventBatch, topic: str, events: Offsets) -> Iterator[tuple[str, _Said, Offsets]]:
-        """Those of a topic by their prefixes; what has none is left out."""
+        """Those of a topic by their prefixes, which is empty for what has none; guids are left out."""
         payloads = batch.payloads(events)
         heads, lengths = payloads.heads(_PREFIX + 1 + _MOST_NESTED), payloads.lengths
+        bare = (lengths < _PREFIX) | (heads[:, 0] > 1)
+        if bare.any():
+            yield topic, (False, b""), events[bare]
         sound = (lengths >= _PREFIX) & (heads[:, 0] == 0)
         events, heads, lengths = events[sound], heads[sound], lengths[sound]
         if not len(events):
@@ -149,20 +178,23 @@ class PrefixedPath:
     def _has_indices(self, topic: str, number: int) -> bool:
         """Whether indices of a message type follow this number."""
         uses = [each.schema_of_number(number).schema for each in self._candidates(topic)]
-        return any(isinstance(schema, Indexed) for schema in uses)
+        return any(is_indexed(schema) for schema in uses)
 
-    def _route(self, topic: str, said: _Said) -> Route | None:
+    def _plan(self, topic: str, said: _Said) -> _Plan | RejectionVerdict | None:
         key = topic, said
-        if key not in self._routes:
-            if len(self._routes) >= _MOST_ROUTES:
+        if key not in self._plans:
+            if len(self._plans) >= _MOST_PLANS:
                 return None
-            self._routes[key] = self._planned(topic, *said)
-        return self._routes[key]
+            self._plans[key] = self._planned(topic, *said)
+        return self._plans[key]
 
-    def _planned(self, topic: str, in_header: bool, said: bytes) -> Route | None:
-        """The way of records of the one definition that has the schema they name, unless another may fit them."""
-        found = []
-        for definition in self._candidates(topic):
+    def _planned(self, topic: str, in_header: bool, said: bytes) -> _Plan | RejectionVerdict | None:
+        """The way of records of the one definition that has the schema they name, unless another may fit them.
+
+        Where the only one that may fit has no such schema, they are rejected, whatever their payloads are.
+        """
+        found, candidates = [], self._candidates(topic)
+        for definition in candidates:
             own = definition.schema_use.schema
             if own is None:
                 return None
@@ -172,19 +204,44 @@ class PrefixedPath:
                 continue
             use = definition.schema_of_number(written.id)
             schema = use.schema
-            if schema is None or (isinstance(schema, Indexed) and not schema.is_at(written.indices)):
+            if schema is None or is_elsewhere(schema, written.indices):
                 continue
             if rest:  # of a header, which ends there
                 return None
-            found.append((definition, resolving.decoder(definition, use)))
+            found.append((definition, use))
+        judge, prefix = self._judge(topic, candidates, said if in_header else None), 0 if in_header else len(said)
+        if candidates and not found:
+            # Behind an unknown number may be indices, and what is wrong with these goes before that. Of several
+            # definitions the payload may say which it was meant for.
+            indexed = any(is_indexed(each.schema_use.schema) for each in candidates)
+            rejected = judge(said) if len(candidates) == 1 and (in_header or not said or not indexed) else None
+            if rejected is not None:
+                return RejectionVerdict.of(rejected)
+            return _Plan(None, PayloadReasons(candidates[0], None, judge, prefix))
         if len(found) != 1:
             return None
-        definition, decode = found[0]
+        definition, use = found[0]
+        decode = resolving.decoder(definition, use)
         if decode is None:
             return None
         target = self._target(definition)
-        bare = decode if in_header else _behind(len(said), decode)
-        return Route(definition, target, target.decoding(bare))
+        route = Route(definition, target, target.decoding(_behind(prefix, decode)))
+        alike = reasons_of(use.schema, definition.policy) if len(candidates) == 1 else None
+        return _Plan(route, PayloadReasons(definition, alike, judge, prefix))
+
+    def _judge(self, topic: str, candidates: Sequence[CompiledDefinition], header: bytes | None) -> Judge:
+        """What rejects values of records of a topic that say their schema in a header, or in a prefix."""
+        headers = () if header is None else ((SCHEMA_HEADER, header),)
+        sections: dict[str, Any] = {"topic": topic, "headers": headers}
+
+        def judge(payload: bytes) -> Rejected | None:
+            message = Message(protocol=PROTOCOL, body=payload, sections=sections)
+            if len(candidates) == 1:
+                return rejected_payload(message, None, candidates[0])
+            (outcome, *others) = self._contract.process(message)
+            return outcome if isinstance(outcome, Rejected) and not others else None
+
+        return judge
 
     def _candidates(self, topic: str) -> list[CompiledDefinition]:
         """The definitions for records of a topic; none if others may fit them, too."""

@@ -15,9 +15,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 
+from signalbook.formats import Schema
 from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.format import JsonSchema
-from signalbook.messages import CloudEvent, CompiledDefinition, Message, Reason, Rejected
+from signalbook.messages import CloudEvent, CompiledDefinition, Message, Policy, Reason, Rejected
 from signalbook.messages.matching.matching import MAX_FINDINGS
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import native, payloads
@@ -110,47 +111,52 @@ def event_judge(definition: CompiledDefinition, content_type: str) -> Judge:
 class PayloadReasons:
     """Why payloads of a definition are rejected that nothing else is wrong with.
 
-    Without a ``judge`` nothing is said of those that are no JSON.
+    They are ``alike`` by what they break behind so many bytes of a ``prefix``. Without a ``judge`` nothing is said of
+    those that are no JSON.
     """
 
-    def __init__(self, definition: CompiledDefinition, judge: Judge | None) -> None:
+    def __init__(
+        self, definition: CompiledDefinition, alike: Reasons | None, judge: Judge | None, prefix: int = 0
+    ) -> None:
         self._candidates = (definition.xid,)
-        self._alike = reasons(definition)
+        self._alike = alike
         self._judge = judge
+        self._prefix = prefix
 
     def of(self, refused: Payloads) -> tuple[Offsets, list[RejectionVerdict]]:
         """For each payload the number of the verdict on it among those in the list, ``UNSAID`` where there is none."""
         numbers: Offsets = np.full(len(refused), UNSAID, np.int64)
         found: list[RejectionVerdict] = []
         if self._alike is not None:
-            numbers, violations = self._alike.of(refused, one_by_one=self._judge is None)
+            numbers, violations = self._alike.of(refused.behind(self._prefix), one_by_one=self._judge is None)
             found = [
                 RejectionVerdict(reason=Reason.SCHEMA_VIOLATION, violations=each, candidates=self._candidates)
                 for each in violations
             ]
         if self._judge is not None:
-            self._ask(self._judge, refused, numbers, found)
+            judge_each(self._judge, refused, numbers, found)
         return numbers, found
 
-    def _ask(self, judge: Judge, refused: Payloads, numbers: Offsets, found: list[RejectionVerdict]) -> None:
-        """Judge the payloads that have no number yet one by one."""
-        known: dict[RejectionVerdict, int] = {}
-        conform = 0
-        places = np.flatnonzero(numbers == UNSAID)
-        given = refused.take(places).to_list()
-        for asked, (place, payload) in enumerate(zip(places.tolist(), given, strict=True)):
-            rejected = judge(payload) if len(payload) <= _LONGEST else None
-            if rejected is not None:
-                verdict = RejectionVerdict.of(rejected)
-                number = known.setdefault(verdict, len(found))
-                if number == len(found):
-                    found.append(verdict)
-                numbers[place] = number
-                continue
-            conform += 1
-            # Where the native module takes less than the schema does, they are decoded once more on the slow path.
-            if asked >= _TRIED and 2 * conform > asked:
-                return
+
+def judge_each(judge: Judge, refused: Payloads, numbers: Offsets, found: list[RejectionVerdict]) -> None:
+    """Judge the payloads that have no number yet one by one; verdicts are added to those that were found."""
+    known: dict[RejectionVerdict, int] = {}
+    conform = 0
+    places = np.flatnonzero(numbers == UNSAID)
+    given = refused.take(places).to_list()
+    for asked, (place, payload) in enumerate(zip(places.tolist(), given, strict=True)):
+        rejected = judge(payload) if len(payload) <= _LONGEST else None
+        if rejected is not None:
+            verdict = RejectionVerdict.of(rejected)
+            number = known.setdefault(verdict, len(found))
+            if number == len(found):
+                found.append(verdict)
+            numbers[place] = number
+            continue
+        conform += 1
+        # Where the native module takes less than the schema does, they are decoded once more on the slow path.
+        if asked >= _TRIED and 2 * conform > asked:
+            return
 
 
 def _added(found: list[Violations], violations: Violations | None) -> int:
@@ -166,8 +172,13 @@ _reasons: Final[WeakKeyDictionary[JsonSchema, Reasons]] = WeakKeyDictionary()
 
 def reasons(definition: CompiledDefinition) -> Reasons | None:
     """What says why payloads of the definition's own schema are rejected, if that is all they are rejected for."""
-    schema, policy = definition.schema_use.schema, definition.policy
-    if not isinstance(schema, JsonSchema) or policy.wire_prefix != "none":
+    schema = definition.schema_use.schema
+    return None if definition.policy.wire_prefix != "none" else reasons_of(schema, definition.policy)
+
+
+def reasons_of(schema: Schema | None, policy: Policy) -> Reasons | None:
+    """The same of payloads that a schema wrote, without a prefix."""
+    if not isinstance(schema, JsonSchema):
         return None
     # By these policies such payloads land, or are rejected for something else.
     if policy.on_schema_violation != "dead_letter" or policy.on_duplicate_names != "last":

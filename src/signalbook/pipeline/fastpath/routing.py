@@ -25,7 +25,7 @@ from signalbook.pipeline.fastpath.attributes import AttributeChecks, EnvelopeChe
 from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode
 from signalbook.pipeline.fastpath.native import Decode, Decoded, Payloads
-from signalbook.pipeline.fastpath.reasons import PayloadReasons, event_judge
+from signalbook.pipeline.fastpath.reasons import PayloadReasons, event_judge, reasons
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict, Verdicts
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
@@ -225,7 +225,8 @@ class FastPath:
         if decode is None:
             return _EventRoute(definition, target, _undecoded, checks, None)
         judge = None if self.mode.json and kind[1] is None else event_judge(definition, kind[1] or "")
-        return _EventRoute(definition, target, target.decoding(decode), checks, PayloadReasons(definition, judge))
+        said = PayloadReasons(definition, reasons(definition), judge)
+        return _EventRoute(definition, target, target.decoding(decode), checks, said)
 
 
 def _are_json(payloads: Payloads) -> npt.NDArray[np.bool_]:
