@@ -1,4 +1,4 @@
-"""Answers about envelopes that are kept, and forgotten again."""
+"""Answers about envelopes: kept, forgotten again, and those of one definition about each event."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from signalbook.messages import Contract
 from signalbook.pipeline.fastpath import attributes
@@ -16,39 +18,99 @@ from signalbook.pipeline.fastpath.modes import StructuredMode
 from signalbook.pipeline.sources.base import one_message
 
 XID = "/messagegroups/g/messages/m"
+NEEDED = {"specversion": "1.0", "id": "1", "source": "s", "type": "t"}
 
 
-def answers(source: dict[str, Any]) -> EnvelopeChecks:
-    """Those for events of a type that have such a source."""
-    metadata = {"type": {"value": "t"}, "source": source}
+def answers(**declared: Any) -> EnvelopeChecks:
+    """Those for events of a type that have such attributes."""
+    metadata = {"type": {"value": "t"}, **declared}
     contract = Contract.compile({XID: {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata}}, lambda _: None)
     return EnvelopeChecks(contract.definitions[XID], "t")
 
 
-def batch(*sources: str) -> EventBatch:
-    parts = []
-    for source in sources:
-        event = {"specversion": "1.0", "id": "1", "source": source, "type": "t", "data": 1}
-        frame = one_message("f", json.dumps(event).encode(), 0)
-        parts.append(StructuredMode().columns(frame)[0])
+def batch(*events: dict[str, Any]) -> EventBatch:
+    parts, mode = [], StructuredMode()
+    for event in events:
+        mode.learn(event)
+        frame = one_message("f", json.dumps({**NEEDED, **event, "data": 1}).encode(), 0)
+        parts.append(mode.columns(frame)[0])
     return EventBatch(parts)
 
 
 @pytest.mark.parametrize(
-    ("declared", "fit"), [({"type": "uritemplate", "value": "/shops/{shop}"}, True), ({"value": "/here"}, False)]
+    ("declared", "fit"), [({"type": "uritemplate", "value": "/{kind}/{shop}"}, True), ({"value": "/here"}, False)]
 )
 def test_no_more_answers_are_kept_than_there_is_room_for(
     monkeypatch: pytest.MonkeyPatch, declared: dict[str, Any], fit: bool
 ) -> None:
     """K-34: also of events that fit nothing, of which anybody may send any number."""
     monkeypatch.setattr(attributes, "_MOST_CONTEXTS", 10)
-    asked = answers(declared)
+    asked, events = answers(source=declared), np.arange(6)
     for first in range(0, 60, 6):
         shops = [str(number) for number in range(first, first + 6)]
-        numbers = asked.numbers(batch(*(f"/shops/{shop}" for shop in shops)), np.arange(6))
+        found = batch(*({"source": f"/shops/{shop}"} for shop in shops))
+        numbers = asked.numbers(found, events)
         assert sum(map(len, asked._numbers.values())) <= 16
         if fit:
-            assert asked.maps(numbers).to_pylist() == [[("shop", shop)] for shop in shops]
+            maps = asked.maps(found, events, numbers)
+            assert maps.to_pylist() == [[("kind", "shops"), ("shop", shop)] for shop in shops]
         else:
             assert max(numbers.tolist()) < 0
             assert len(asked._breaches.found) <= 16
+
+
+def test_what_only_differs_in_a_placeholder_of_its_own_is_asked_about_once() -> None:
+    """K-34."""
+    asked = answers(source={"type": "uritemplate", "value": "/shops/{shop}"}, subject={"value": "order {number}"})
+    found = batch(*({"source": f"/shops/{n % 7}", "subject": f"order {n}"} for n in range(100)))
+    numbers = asked.numbers(found, np.arange(100))
+    assert [len(known) for known in asked._numbers.values()] == [1]
+    expected = [[("shop", str(n % 7)), ("number", str(n))] for n in range(100)]
+    assert asked.maps(found, np.arange(100), numbers).to_pylist() == expected
+
+
+PIECES = st.sampled_from(["a", "/", ".", "%41", "%", "%C3", "é", "\n", "{", "x", "a/", "/b", "shops", ":"])
+TEXTS = st.lists(PIECES, min_size=1, max_size=5).map("".join)
+FILLINGS = st.sampled_from(["", "a", "/", "%41", "é%"]) | TEXTS
+LITERALS = TEXTS.map(lambda text: text.replace("{", "é"))
+PLACES = st.lists(LITERALS | st.sampled_from(["{a}", "{b}"]), min_size=1, max_size=4).map("".join)
+ENDS = st.sampled_from(["", "a", "a/", "/a"])
+# Most have one placeholder, and what is before and behind it may be the same.
+TEMPLATES = st.tuples(ENDS, st.sampled_from(["{a}", "{b}"]), ENDS).map("".join) | PLACES
+DECLARED = st.fixed_dictionaries(
+    {"type": st.sampled_from(["uritemplate", "string", "any"]), "value": TEMPLATES},
+    optional={"required": st.booleans()},
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.fixed_dictionaries({"source": DECLARED}, optional=dict.fromkeys(("subject", "tenant"), DECLARED)),
+    st.data(),
+)
+def test_answers_are_those_of_the_definition_about_each_event(declared: dict[str, Any], data: st.DataObject) -> None:
+    """K-16, K-34, F-27: for any templates, and texts that fit them, nearly fit them or do not."""
+    asked = answers(**declared)
+
+    def values(name: str) -> st.SearchStrategy[Any]:
+        template = str(declared.get(name, {}).get("value", ""))
+        filled = st.tuples(FILLINGS, FILLINGS).map(lambda two: template.replace("{a}", two[0]).replace("{b}", two[1]))
+        others = st.integers(0, 9) | st.booleans() if name == "tenant" else st.nothing()
+        return filled.map(lambda text: text or "a") | filled.map(lambda text: f"a{text}") | TEXTS | others
+
+    drawn = st.fixed_dictionaries(
+        {"source": values("source")}, optional={name: values(name) for name in ("subject", "tenant")}
+    )
+    events = data.draw(st.lists(drawn, min_size=1, max_size=8))
+    found, order = batch(*events), np.arange(len(events))
+    for _ in range(2):  # asked, and known
+        numbers = asked.numbers(found, order)
+        fitting = np.flatnonzero(numbers >= 0)
+        maps = iter(asked.maps(found, fitting, numbers[fitting]).to_pylist())
+        for event, number in zip(events, numbers.tolist(), strict=True):
+            context: dict[str, str] = {}
+            breach = asked._definition.check_event({**NEEDED, **event}, context)
+            if breach:
+                assert asked._breaches.found[-1 - number] == tuple(breach)
+            else:
+                assert dict(next(maps) or ()) == context

@@ -154,7 +154,8 @@ class CompiledDefinition:
     """One message definition, ready to be held against messages.
 
     ``event_checks`` go over the context attributes of a CloudEvent, ``protocol_checks`` over the values a binding
-    reads from a message, ``message_checks`` over the rest. ``options`` are the names of the protocol properties it
+    reads from a message, ``message_checks`` over the rest. ``event_templates`` and ``protocol_templates`` are those of
+    attributes and protocol properties, by name. ``options`` are the names of the protocol properties it
     declares, ``discriminators`` those whose mismatch means another kind of message. ``payload_type`` is the content
     type of the payload where the message does not say (declared, else implied by the schema's format). ``score`` counts
     constants, templates and required properties (K-29). ``policy`` is what applies to this definition (K-46).
@@ -171,6 +172,8 @@ class CompiledDefinition:
     message_checks: tuple[MessageCheck, ...]
     event_keys: tuple[IndexKey, ...]
     protocol_keys: tuple[IndexKey, ...]
+    event_templates: Mapping[str, Template]
+    protocol_templates: Mapping[str, Template]
     options: frozenset[str]
     discriminators: frozenset[str]
     payload_type: str
@@ -245,6 +248,8 @@ def compile_definition(
         message_checks=tuple(compiler.message_checks),
         event_keys=_keys(compiler.attributes),
         protocol_keys=_keys(compiler.options),
+        event_templates=_templates(compiler.attributes),
+        protocol_templates=_templates(compiler.options),
         options=frozenset(option.name for option in options),
         discriminators=frozenset(option.name for option in options if option.role == "discriminator"),
         payload_type=compiler.payload_type,
@@ -371,6 +376,10 @@ def _message_checks(definition: JSONObject) -> Iterable[MessageCheck]:
     outer = str(definition.get("datacontenttype") or "")
     if outer.lower().startswith(MEDIA_TYPE):
         yield has_format(outer, "datacontenttype")
+
+
+def _templates(parts: Iterable[_Part]) -> Mapping[str, Template]:
+    return {part.declared.name: template for part in parts if (template := part.declared.template()) is not None}
 
 
 def _keys(parts: Iterable[_Part]) -> tuple[IndexKey, ...]:

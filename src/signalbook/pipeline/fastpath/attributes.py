@@ -6,6 +6,7 @@ at, is asked about once, and the answer remembered.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -18,9 +19,10 @@ from signalbook.formats.base import is_json
 from signalbook.messages import CompiledDefinition, Reason
 from signalbook.messages.cloudevents import SPECVERSION, invalid_attributes
 from signalbook.messages.matching.matching import MAX_FINDINGS, breach_reason
+from signalbook.messages.uritemplates import Template
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import text_map
-from signalbook.pipeline.fastpath.batch import EventBatch, dense, firsts
+from signalbook.pipeline.arrays import text_maps
+from signalbook.pipeline.fastpath.batch import EventBatch, dense, firsts, text_codes
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import Finding, canonical_json
@@ -38,6 +40,8 @@ _PRINTABLE: Final = range(ord(" "), ord("~") + 1)
 _ANCIENT: Final = -2_208_988_800_000_000
 # Attributes of which a definition without a value for them asks no more than whether they are there.
 _PRESENCE: Final = {"id": (None, "string"), "subject": (None, "string"), "time": (None, "timestamp")}
+# Stands for all values that fit a template.
+_FITS: Final = object()
 # Attributes that decide without being declared: a content type may be implied (domain.md F-32).
 _UNDECLARED: Final = frozenset({"datacontenttype"})
 
@@ -159,6 +163,40 @@ def demands(definition: CompiledDefinition) -> bytes:
     return canonical_json([metadata, *stated, definition.payload_type])
 
 
+def _free_templates(definition: CompiledDefinition, *, address: bool) -> Mapping[str, Template]:
+    """The templates of attributes with one placeholder that no other property has: nothing else makes a difference."""
+    templates, options = definition.event_templates, definition.protocol_templates.values() if address else ()
+    uses = Counter(name for template in (*templates.values(), *options) for name in template.names)
+    return {
+        name: template
+        for name, template in templates.items()
+        if name not in _UNDECLARED and [uses[placeholder] for placeholder in template.names] == [1]
+    }
+
+
+def _texts(batch: EventBatch, name: str, events: Offsets) -> pa.StringArray | None:
+    """The values that events have of an attribute, unless some of it are no texts."""
+    if name in batch.attributes:
+        return batch.attributes[name].take(pa.array(events))
+    column = batch.extensions.get(name)
+    return None if column is None or column.kinds is not None else column.texts.take(pa.array(events))
+
+
+def _captured(template: Template, texts: pa.StringArray) -> pa.StringArray:
+    """What the one placeholder of a template stands for in texts, as ``Template.match`` has it.
+
+    Null where it does not fit, and where it is percent-encoded.
+    """
+    first, last = template.literals
+    fits = pc.and_(pc.starts_with(texts, first), pc.ends_with(texts, last))
+    fits = pc.and_(fits, pc.greater(pc.utf8_length(texts), len(first) + len(last)))
+    inner = pc.utf8_slice_codeunits(texts, len(first), -len(last) if last else None)
+    barred = [] if template.whole else [template.separator]
+    for text in [*barred, "%"] if template.encoded else barred:
+        fits = pc.and_not(fits, pc.match_substring(inner, text))
+    return pc.if_else(fits, inner, pa.scalar(None, pa.string()))
+
+
 class _Breaches:
     """What is wrong with envelopes, each once; most break a rule as others do."""
 
@@ -186,32 +224,36 @@ class EnvelopeChecks:
         self._type = type
         self._declared: Mapping[str, Any] = definition.definition.get("envelopemetadata") or {}
         self._names = {*self._declared, *_UNDECLARED}
-        # contexts by number, what is wrong with those that have none, by numbers below zero, and numbers by the
-        # attributes that make a difference and their values
-        self._maps = pa.array([], columns.TEXT_MAP)
+        self._templates = _free_templates(definition, address=bool(address))
+        self._forget()
+
+    def _forget(self) -> None:
+        # contexts by number, as a column for each placeholder, what is wrong with those that have none, by numbers
+        # below zero, and numbers by the attributes that make a difference and their values
+        self._count = 0
+        self._contexts: dict[str, pa.StringArray] = {}
         self._breaches = _Breaches()
         self._numbers: dict[tuple[str, ...], dict[Any, int]] = {}
 
     def numbers(self, batch: EventBatch, events: Offsets) -> Offsets:
         """For each of these events the number of its context, one below zero if it does not fit the definition."""
         if sum(map(len, self._numbers.values())) > _MOST_CONTEXTS:  # those without a match are kept too
-            self._maps, self._breaches, self._numbers = self._maps.slice(0, 0), _Breaches(), {}
+            self._forget()
         # Which attributes make a difference may change from batch to batch, so that answers are filed under their names
         # too.
         names, keys, firsts, inverse = self._distinct(batch, events)
         known = self._numbers.setdefault(names, {})
-        fresh: list[dict[str, str]] = []
+        fresh: list[Mapping[str, str | None]] = []
         for key, first in zip(keys, firsts, strict=True):
             if key not in known:
                 context, breach = self._ask(batch, int(first))
                 if breach:
                     known[key] = -1 - self._breaches.number(breach)
                 else:
-                    known[key] = len(self._maps) + len(fresh)
-                    fresh.append(context)
-        if fresh:
-            maps = text_map([tuple(context.items()) or None for context in fresh])
-            self._maps = pa.concat_arrays([self._maps, maps])
+                    known[key] = self._count + len(fresh)
+                    fitting = [name for name, value in zip(names, key, strict=True) if value is _FITS]
+                    fresh.append(context | {self._templates[name].names[0]: None for name in fitting})
+        self._add(fresh)
         found: Offsets = np.array([known[key] for key in keys], np.int64)[inverse]
         return found
 
@@ -222,11 +264,25 @@ class EnvelopeChecks:
             reason=breach_reason(findings), violations=findings[:MAX_FINDINGS], candidates=(definition.xid,)
         )
 
-    def maps(self, numbers: Offsets) -> pa.Array:
-        """The contexts with these numbers, as a ``columns.TEXT_MAP``."""
-        if self._maps.null_count == len(self._maps):
+    def _add(self, fresh: list[Mapping[str, str | None]]) -> None:
+        for name in dict.fromkeys([*self._contexts, *(name for context in fresh for name in context)]):
+            known = self._contexts.get(name, pa.nulls(self._count, pa.string()))
+            values = pa.array([context.get(name) for context in fresh], pa.string())
+            self._contexts[name] = pa.concat_arrays([known, values])
+        self._count += len(fresh)
+
+    def maps(self, batch: EventBatch, events: Offsets, numbers: Offsets) -> pa.Array:
+        """The contexts of these events, which have these numbers, as a ``columns.TEXT_MAP``."""
+        if not self._contexts or not len(events):
             return pa.nulls(len(numbers), columns.TEXT_MAP)
-        return self._maps.take(pa.array(numbers))
+        taken = pa.array(numbers)
+        found = {name: values.take(taken) for name, values in self._contexts.items()}
+        for name, template in self._templates.items():
+            if (texts := _texts(batch, name, events)) is not None:
+                captured, placeholder = _captured(template, texts), template.names[0]
+                known = found.get(placeholder)
+                found[placeholder] = captured if known is None else pc.coalesce(captured, known)
+        return text_maps(found)
 
     def _distinct(self, batch: EventBatch, events: Offsets) -> tuple[tuple[str, ...], list[Any], Offsets, Offsets]:
         """What tells envelopes apart: attribute names, their distinct values, an event with each, each event's one."""
@@ -234,28 +290,38 @@ class EnvelopeChecks:
         combined, count = np.zeros(len(events), np.int64), min(len(events), 1)
         parts: dict[str, tuple[Offsets, list[Any]]] = {}
         for name in (*batch.attributes, *batch.extensions):
-            part = self._part(batch, name)
+            part = self._part(batch, name, events)
             if part is not None:
                 parts[name] = part
         if self._address:
-            parts["@"] = batch.addresses  # no name of an attribute
+            codes, values = batch.addresses
+            parts["@"] = codes[events], values  # no name of an attribute
         for codes, values in parts.values():
-            combined, count = dense(combined * len(values) + codes[events], count * len(values))
-        samples = events[firsts(combined, count)]
+            combined, count = dense(combined * len(values) + codes, count * len(values))
+        samples = firsts(combined, count)
         columns = [[values[code] for code in codes[samples].tolist()] for codes, values in parts.values()]
         keys = list(zip(*columns, strict=True)) if columns else [()]
-        return tuple(parts), keys, samples, combined
+        return tuple(parts), keys, events[samples], combined
 
-    def _part(self, batch: EventBatch, name: str) -> tuple[Offsets, list[Any]] | None:
-        """What the checks see of an attribute, as codes and values; ``None`` if it makes no difference."""
+    def _part(self, batch: EventBatch, name: str, events: Offsets) -> tuple[Offsets, list[Any]] | None:
+        """What the checks see of an attribute of events, as codes and values; ``None`` if it makes no difference."""
         if name == "type" or (name not in self._declared and name not in _UNDECLARED):
             return None
+        texts = _texts(batch, name, events)
+        if name in self._templates and texts is not None:
+            odd = _captured(self._templates[name], texts).is_null()
+            codes = odd.cast(pa.int64()).to_numpy().copy()
+            inner, values = text_codes(texts.filter(odd))
+            codes[codes > 0] += inner
+            return codes, [_FITS, *values]
         if name in batch.extensions:
             codes, values = batch.codes(name)
-            return codes, [(value.__class__, value) for value in values]  # for True == 1
+            return codes[events], [(value.__class__, value) for value in values]  # for True == 1
         if not self._is_presence(name):
-            return batch.codes(name)
-        absent = batch.attributes[name].is_null()
+            codes, values = batch.codes(name)
+            return codes[events], values
+        assert texts is not None
+        absent = texts.is_null()
         return (absent.cast(pa.int64()).to_numpy(), [False, True]) if absent.true_count else None
 
     def _is_presence(self, name: str) -> bool:

@@ -286,7 +286,7 @@ def _matched(
             matched.append((route, events[fit & _has_own_schema(batch, route.definition, events)]))
     order = np.concatenate([np.arange(0), *(events for _, events in matched)])
     left[order] = False
-    return matched, checks.maps(numbers[order])
+    return matched, checks.maps(batch, order, numbers[order])
 
 
 def _has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Offsets) -> npt.NDArray[np.bool_]:
