@@ -209,6 +209,10 @@ def kafka_records(draw: st.DrawFn) -> tuple[bytes | None, list[tuple[str, bytes 
             | {"data": {"id": "P", "weight": 1}}
         ).encode()
         headers = [("content-type", b"application/cloudevents+json")]
+        if draw(st.booleans()):
+            encoding, encode = draw(st.sampled_from(list(ENCODINGS.items())))
+            value = encode(value)
+            headers.append(("content-encoding", encoding.encode()))
     for name, text in draw(st.lists(CHANGES, max_size=3)):
         match draw(st.sampled_from(["set", "set", "add", "drop"])):
             case "add":

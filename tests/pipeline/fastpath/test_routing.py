@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -36,6 +37,7 @@ from signalbook.messages import CompiledDefinition, Contract, Message, parse_fla
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import reasons
 from signalbook.pipeline.fastpath.modes import BinaryMode
+from signalbook.pipeline.frames.messages import SOURCE as ROWS
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
@@ -568,6 +570,32 @@ def test_content_encodings_are_undone(contract: Contract, monkeypatch: pytest.Mo
     monkeypatch.setattr(Processing, "_slowly", None)
     batch = rows(encoded, (JSON_VALUES[1], headers), encoded)
     assert processed(contract, KAFKA, base.record_batches(batch))[0].landed.total() == 3
+
+
+@pytest.mark.parametrize("encoding", [name for name in ENCODINGS if name != "compress"])
+@pytest.mark.parametrize("protocol", ["KAFKA", "HTTP", "NATS", ""])
+def test_so_are_those_of_structured_events(contract: Contract, parcels: Any, protocol: str, encoding: str) -> None:
+    """K-22: whether they land or not, with all that is said of them."""
+    changes: list[dict[str, Any]] = [{}, {"source": "/elsewhere"}, {}, {"data": {"id": 1}}, {"id": None}]
+    values = [json.dumps(parcels.event(number, **more)).encode() for number, more in enumerate(changes)]
+    headers = [("content-type", b"application/cloudevents+json"), ("content-encoding", encoding.encode())]
+    batch = rows(*((ENCODINGS[encoding](value), headers) for value in values))
+    frames = list(base.record_batches(batch.set_column(0, "protocol", pa.array([protocol] * len(values)))))
+    with patch.object(Processing, "_slowly", None):
+        quick = processed(contract, ROWS, frames)
+    tally = same(quick, processed(contract, ROWS, map(slow, frames)))
+    assert (tally.landed.total(), tally.dead_lettered) == (2, 3)
+
+
+def test_what_is_not_in_its_encoding_goes_the_slow_path(contract: Contract, parcels: Any) -> None:
+    sound = json.dumps(parcels.event(1)).encode()
+    headers = [("content-type", b"application/cloudevents+json"), ("content-encoding", b"gzip")]
+    packed = gzip.compress(sound)
+    odd = [sound, packed[:-9], packed + b"x", b"", gzip.compress(b""), gzip.compress(sound[:-1]), gzip.compress(b"[]")]
+    for values in ([packed, *odd, packed], odd):
+        frames = list(base.record_batches(rows(*((value, headers) for value in values))))
+        tally = same(processed(contract, KAFKA, frames), processed(contract, KAFKA, map(slow, frames)))
+        assert tally.landed.total() == values.count(packed)
 
 
 def test_encoded_payloads_have_bounds() -> None:

@@ -44,7 +44,7 @@ EVENT = ("content-type", b"application/cloudevents+json")
 def test_what_is_an_event_beyond_doubt(value: bytes | None, headers: list[tuple[str, bytes]], event: bool) -> None:
     batch = rows((b"a", []), (value, headers), (b"{}", [EVENT]))
     for found in (batch, batch.slice(1), batch.slice(1, 1)):
-        assert base.structured_events(found).tolist()[-2 if len(found) > 1 else 0] is event
+        assert base.structured_events(found)[0].tolist()[-2 if len(found) > 1 else 0] is event
 
 
 @pytest.mark.parametrize("protocol", ["HTTP", "NATS"])
@@ -53,7 +53,27 @@ def test_names_of_headers_may_have_no_case(protocol: str, name: str, events: lis
     """K-20: one that is there twice, in whatever case, is for the slow path."""
     batch = rows((b"{}", [(name, EVENT[1])]), (b"{}", [EVENT, ("CONTENT-TYPE", b"text/plain")]))
     batch = batch.set_column(0, "protocol", pa.array([protocol] * 2))
-    assert base.structured_events(batch).tolist() == events
+    assert base.structured_events(batch)[0].tolist() == events
+
+
+@pytest.mark.parametrize(
+    ("protocol", "name", "encoded"),
+    [
+        ("KAFKA", "content-encoding", [7]),
+        ("KAFKA", "Content-Encoding", []),
+        ("HTTP", "Content-Encoding", [7]),
+        ("NATS", "CONTENT-ENCODING", [7]),
+        ("", "content-encoding", [7, 10]),
+        ("MQTT/5.0", "content-encoding", []),
+    ],
+)
+def test_events_in_an_encoding_are_apart(protocol: str, name: str, encoded: list[int]) -> None:
+    twice = [EVENT, (name, b"gzip"), (name, b"gzip")]
+    batch = rows((b"x", [EVENT, (name, b"gzip")]), (b"{}", [EVENT]), (b"x", twice), (b"x", [(name, b"gzip")]))
+    batch = batch.set_column(0, "protocol", pa.array([protocol] * 4))
+    found = [frame for frame in base.record_batches(batch) if frame.encoded]
+    assert [position for frame in found for position in frame.positions.tolist()] == encoded
+    assert not any(frame.binary for frame in found)
 
 
 def test_frames_are_of_one_source_and_bounded() -> None:

@@ -25,7 +25,7 @@ from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import OPAQUE_TYPE, EventColumns, ExtensionColumn
 from signalbook.pipeline.fastpath.native import Decode, Payloads
-from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch
+from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, CASELESS, MessageBatch
 from signalbook.pipeline.sources.files import request_records
 
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
@@ -78,6 +78,31 @@ class StructuredMode:
 
     def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """By the native module, which looks at members of the envelope and leaves data as it is."""
+        return self._encoded(messages) if messages.encoded else self._read(messages)
+
+    def _encoded(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
+        """Those with a content encoding are read without it, and stay the messages that they are."""
+        assert messages.records is not None
+        headers = Headers(messages.records, folded=messages.protocol in CASELESS)
+        stated = headers.texts(_ENCODING)
+        values = [messages.raw(index) for index in range(len(messages))]
+        _decode(values, stated, headers.refused)
+        kept = np.flatnonzero(~headers.refused)
+        values = [values[index] for index in kept.tolist()]
+        ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
+        clear = replace(
+            messages,
+            content=b"".join(values),
+            starts=ends[:-1],
+            ends=ends[1:],
+            positions=messages.positions[kept],
+            records=None,
+        )
+        events, _ = self._read(clear)
+        events = replace(events, messages=messages, indices=kept[events.indices])
+        return events, np.setdiff1d(np.arange(len(messages)), events.indices, assume_unique=True).tolist()
+
+    def _read(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         bounds = map(np.ascontiguousarray, (messages.starts, messages.ends))
         try:
             refused, found, kinds, data = self._envelopes.read(messages.content, *bounds)
@@ -251,13 +276,8 @@ class BinaryMode:
         stated = self._value(headers, _ENCODING)
         if stated.null_count == len(stated):
             return values
-        found, room = values.to_pylist(), _MOST_DECODED
-        for number in np.flatnonzero(stated.is_valid().to_numpy(zero_copy_only=False) & ~headers.refused).tolist():
-            try:
-                found[number] = decoded(stated[number].as_py(), found[number], min(_LARGEST_DECODED, room))
-                room -= len(found[number])
-            except Unreadable:
-                headers.refused[number] = True
+        found = values.to_pylist()
+        _decode(found, stated, headers.refused)
         return pa.array(found, pa.binary())
 
     def _value(self, headers: Headers, name: str) -> pa.Array:
@@ -278,6 +298,17 @@ class BinaryMode:
         known.update(dict.fromkeys(fresh[: MOST_EXTENSIONS - len(known)]))
         headers.forbid([name for name in names if name not in known])
         return {name[start:]: self._value(headers, name) for name in names if name in known}
+
+
+def _decode(values: list[bytes], encodings: pa.StringArray, refused: npt.NDArray[np.bool_]) -> None:
+    """Undo the encodings of values; what that makes too large, or is none, is refused."""
+    room = _MOST_DECODED
+    for number in np.flatnonzero(encodings.is_valid().to_numpy(zero_copy_only=False) & ~refused).tolist():
+        try:
+            values[number] = decoded(encodings[number].as_py(), values[number], min(_LARGEST_DECODED, room))
+            room -= len(values[number])
+        except Unreadable:
+            refused[number] = True
 
 
 def _doubtful_text(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import EntryPoint
 from itertools import pairwise
 from pathlib import Path
@@ -71,7 +72,10 @@ _BATCH_BYTES: Final = 1 << 20
 # Microseconds from 1970 to the years 1 and 10000, beyond which Python and most readers of tables have no dates.
 _FIRST_TIME: Final = -62_135_596_800 * 10**6
 _END_TIME: Final = 253_402_300_800 * 10**6
-_CASELESS: Final = frozenset({"HTTP", "NATS"})
+CASELESS: Final = frozenset({"HTTP", "NATS"})
+"""Protocols whose names of headers have no case."""
+# Protocols in which a header says how a message is encoded; to others it is one like any other.
+_ENCODED: Final = frozenset({"", "HTTP", "KAFKA", "NATS"})
 # Protocols whose messages have a topic or subject, be it an empty one.
 _ADDRESSED: Final = frozenset({"KAFKA", "MQTT/5.0", "NATS"})
 _CONTENT_TYPE: Final = "content-type"
@@ -115,8 +119,9 @@ class MessageBatch:
     Message ``i`` is ``content[starts[i]:ends[i]]`` and lies at ``positions[i]`` in ``path``. With ``lines`` the content
     is nothing but those messages, each of several ended by a newline; a blank line is no message. ``records`` are the
     rows of ``RECORD_COLUMNS`` they came as, if they did; those of a ``binary`` batch are no structured events in JSON,
-    but may be events in binary mode, and so may requests in lines, which came by ``transport``. With ``slow_path`` they
-    are not for the fast path, whatever the source says. An ``error`` says why nothing in the batch can be read, and
+    but may be events in binary mode, and so may requests in lines, which came by ``transport``. Those of an ``encoded``
+    one are such events in a content encoding that a header states. With ``slow_path`` they are not for the fast path,
+    whatever the source says. An ``error`` says why nothing in the batch can be read, and
     ``rule`` is what a dead letter calls that.
     """
 
@@ -128,6 +133,7 @@ class MessageBatch:
     lines: bool = False
     records: pa.RecordBatch | None = None
     binary: bool = False
+    encoded: bool = False
     transport: str = ""
     slow_path: bool = False
     error: str = ""
@@ -394,7 +400,8 @@ def _slice(batch: MessageBatch, start: int, end: int) -> MessageBatch:
 def record_batches(records: pa.RecordBatch) -> Iterator[MessageBatch]:
     """The messages of rows of ``RECORD_COLUMNS``, in batches of about a megabyte.
 
-    Structured CloudEvents in JSON, by their content type, are in batches of their own, for the fast path.
+    Structured CloudEvents in JSON, by their content type, are in batches of their own, for the fast path, and so are
+    those in a content encoding.
     """
     # Sessions may have larger types for texts, and times in zones of their own.
     found = records if records.schema.types == RECORD_TYPES.types else records.cast(RECORD_TYPES)
@@ -402,9 +409,13 @@ def record_batches(records: pa.RecordBatch) -> Iterator[MessageBatch]:
         if _protocol(piece) in (DAMAGED, UNREADABLE):
             yield from _damages(piece)
             continue
-        fit = structured_events(piece)
-        # Two batches at most, so that the order of records is kept within each kind; between kinds it means nothing.
-        for rows, to_batch in ((fit, _event_batch), (~fit, _other_batch)):
+        plain, encoded = structured_events(piece)
+        # Three batches at most, so that the order of records is kept within each kind; between kinds it means nothing.
+        for rows, to_batch in (
+            (plain, _event_batch),
+            (encoded, partial(_other_batch, encoded=True)),
+            (~(plain | encoded), _other_batch),
+        ):
             if rows.all():
                 yield to_batch(piece)
             elif rows.any():
@@ -427,14 +438,14 @@ def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(index, "received_at", pc.if_else(sound, times, None))
 
 
-def structured_events(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Which records are beyond doubt structured CloudEvents in JSON, with a value and without content encoding."""
+def structured_events(records: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Which records are beyond doubt structured CloudEvents in JSON, without content encoding, and which are in one."""
     present: npt.NDArray[np.bool_] = records.column("value").is_valid().to_numpy(zero_copy_only=False)
     listed = records.column("headers")
     if not _protocol(records) and listed.null_count == len(listed):
-        return present
+        return present, np.zeros_like(present)
     flat = listed.flatten()
-    names = pc.utf8_lower(flat.field("name")) if _protocol(records) in _CASELESS else flat.field("name")
+    names = pc.utf8_lower(flat.field("name")) if _protocol(records) in CASELESS else flat.field("name")
     rows = pc.list_parent_indices(listed).to_numpy()
 
     def count(mask: pa.Array) -> Offsets:
@@ -446,8 +457,8 @@ def structured_events(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     if not _protocol(records):
         # Without a content type a body is an event as well, unless its attributes are beside it.
         once |= (count(typed) == 0) & (count(pc.starts_with(names, ATTRIBUTE_PREFIX)) == 0)
-    valid: npt.NDArray[np.bool_] = once & (count(pc.equal(names, _CONTENT_ENCODING)) == 0) & present
-    return valid
+    encodings, once = count(pc.equal(names, _CONTENT_ENCODING)), once & present
+    return once & (encodings == 0), once & (encodings == 1) & (_protocol(records) in _ENCODED)
 
 
 def transport_arrays(records: pa.RecordBatch) -> list[pa.Array]:
@@ -503,7 +514,7 @@ def _event_batch(records: pa.RecordBatch) -> MessageBatch:
     )
 
 
-def _other_batch(records: pa.RecordBatch) -> MessageBatch:
+def _other_batch(records: pa.RecordBatch, *, encoded: bool = False) -> MessageBatch:
     values = pc.fill_null(records.column("value").cast(pa.binary()), b"")
     offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
     content = values.buffers()[2]
@@ -514,5 +525,6 @@ def _other_batch(records: pa.RecordBatch) -> MessageBatch:
         ends=offsets[1:] - offsets[0],
         positions=records.column("position").to_numpy(),
         records=records,
-        binary=True,
+        binary=not encoded,
+        encoded=encoded,
     )
