@@ -1,4 +1,4 @@
-"""The native module is the one that the sources of this version build; without it there is no run."""
+"""The native module is the one that the sources of this version build; what it is given; without it there is no run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from signalbook.messages import Policy
 from signalbook.pipeline import PipelineError
 from signalbook.pipeline.commands.run import check
 from signalbook.pipeline.fastpath import native
+from signalbook.pipeline.fastpath.native import Payloads
 
 
 @pytest.fixture(autouse=True)
@@ -40,3 +45,40 @@ def test_without_it_no_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PipelineError, match=r"needs its native module.*pip install \./native") as raised:
         check(Policy())
     assert "\n" not in str(raised.value)
+
+
+VALUES = st.lists(st.binary(max_size=6), max_size=5)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["array", "list", "block"]), VALUES), min_size=1, max_size=4), st.data())
+def test_payloads_are_found_where_they_lie(parts: list[tuple[str, list[bytes]]], data: st.DataObject) -> None:
+    made = []
+    for kind, values in parts:
+        if kind == "list":
+            made.append(Payloads.of_list(values))
+        elif kind == "array":
+            made.append(Payloads.of(pa.array([b"<", *values, b">"], pa.binary()).slice(1, len(values))))
+        else:
+            ends = np.cumsum([1, *map(len, values)])
+            made.append(Payloads.within(b"<" + b"".join(values) + b">", ends[:-1], ends[1:]))
+    whole, values = Payloads.joined(made), [value for _, part in parts for value in part]
+    chosen = sorted(data.draw(st.sets(st.integers(0, max(len(values) - 1, 0)), max_size=len(values))))
+    for found, expected in (
+        (whole, values),
+        (whole.take(np.array(chosen, np.int64)), [values[number] for number in chosen]),
+    ):
+        assert len(found) == len(expected)
+        assert found.to_list() == found.array().to_pylist() == expected
+        assert [found[number] for number in range(len(expected))] == expected
+        assert found.lengths.tolist() == [*map(len, expected)]
+        heads = found.heads(3)
+        assert [bytes(head[: len(value)]) for head, value in zip(heads, expected, strict=True)] == [
+            value[:3] for value in expected
+        ]
+        lengths = np.array([len(value) // 2 for value in expected], np.int64)
+        assert found.behind(lengths).to_list() == [value[len(value) // 2 :] for value in expected]
+
+
+def test_an_array_of_nothing_need_not_have_buffers() -> None:
+    nothing = pa.Array.from_buffers(pa.binary(), 0, [None, pa.py_buffer(b""), pa.py_buffer(b"")])
+    assert Payloads.of(nothing).to_list() == []

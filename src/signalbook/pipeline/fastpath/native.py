@@ -44,6 +44,8 @@ class Payloads:
     @classmethod
     def of(cls, values: pa.BinaryArray | pa.StringArray) -> Payloads:
         """Those of an array; what is null is as empty."""
+        if not len(values):  # which need not have buffers
+            return cls.of_list([])
         offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
         block, first = values.buffers()[2], offsets[0]
         data = b"" if block is None else block.slice(first, offsets[-1] - first).to_pybytes()
