@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def attached(folder: Path, body: JSON, **limits: int) -> JSON:
+def attached(folder: Path, body: JSON, **limits: Any) -> JSON:
     document = {"gs": {"g": {"ss": {"s": body}}}}
     attach(document, beside=folder / "book.json", root=folder, **{"max_bytes": 100, **limits})
     return document["gs"]["g"]["ss"]["s"]
