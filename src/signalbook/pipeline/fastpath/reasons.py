@@ -13,6 +13,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats import Schema
@@ -26,7 +27,7 @@ from signalbook.pipeline.fastpath.batch import firsts
 from signalbook.pipeline.fastpath.native import NoPlan, Payloads
 from signalbook.pipeline.fastpath.verdicts import UNSAID, RejectionVerdict
 from signalbook.pipeline.sources.base import Offsets
-from signalbook.values import JSON, Finding, JSONError, parse_json
+from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, parse_json
 
 # Answers that are kept, before all are forgotten: anybody may send any number of values.
 _MOST_KEYS: Final = 10_000
@@ -57,6 +58,7 @@ class Reasons:
         self._schema = schema
         self._keys = _keys(schema)
         self._known: dict[bytes, Violations | None] = {}
+        self._broken: dict[bytes, bool] = {}
 
     def of(self, refused: Payloads, *, one_by_one: bool = True) -> tuple[Offsets, list[Violations]]:
         """For each payload the number of its violations among those in the list, ``UNSAID`` where there are none.
@@ -82,6 +84,31 @@ class Reasons:
         for place in np.flatnonzero(codes == UNSAID).tolist() if one_by_one else ():
             numbers[place] = _added(found, self._violations(refused[place]))
         return numbers, found
+
+    def broken(self, refused: Payloads) -> npt.NDArray[np.bool_]:
+        """Which payloads are sure to break a rule, whatever that is; asked once for those that break the same."""
+        keys: list[bytes | None] = [None] * len(refused)
+        if self._keys is not None:
+            keys = native.columns_of(self._keys(refused.places), _KEYS)[0].to_pylist()
+        found = np.zeros(len(refused), np.bool_)
+        if len(self._broken) >= _MOST_KEYS:
+            self._broken.clear()
+        for place, key in enumerate(keys):
+            if key is None:
+                found[place] = self._breaks(refused[place])
+            else:
+                if key not in self._broken:
+                    self._broken[key] = self._breaks(refused[place])
+                found[place] = self._broken[key]
+        return found
+
+    def _breaks(self, payload: bytes) -> bool:
+        if len(payload) > _LONGEST:
+            return False
+        try:
+            return not self._schema.allows(parse_json(payload, max_values=MAX_VALUES))
+        except JSONError:
+            return False
 
     def _learn(self, key: bytes, violations: Violations | None) -> None:
         if len(self._known) >= _MOST_KEYS:
@@ -183,6 +210,11 @@ def reasons_of(schema: Schema | None, policy: Policy) -> Reasons | None:
     # By these policies such payloads land, or are rejected for something else.
     if policy.on_schema_violation != "dead_letter" or policy.on_duplicate_names != "last":
         return None
+    return known_reasons(schema)
+
+
+def known_reasons(schema: JsonSchema) -> Reasons:
+    """What there is to say of payloads of a schema, whatever becomes of them."""
     if schema not in _reasons:
         _reasons[schema] = Reasons(schema)
     return _reasons[schema]

@@ -1,14 +1,15 @@
 """The fast path for CloudEvents: from messages to rows of the tables of definitions, whole columns at a time.
 
 Events among messages become columns (``modes.py``) and wait until there are enough for a batch (``batch.py``). Then
-each event gets a route by its type, if that belongs to one definition and no other definition could fit the event. What
-is left to ask are its attributes (``attributes.py``) and its payload (``payloads.py``), and what they say is what
-``Contract.process`` would say. Whatever fails one of these steps is left over: it goes the slow path, message by
-message, which also finds the reasons.
+each event gets a route by its type, if that belongs to one definition and no other definition could fit the event, or
+one to each of a few. What is left to ask are its attributes (``attributes.py``) and its payload (``payloads.py``), and
+what they say is what ``Contract.process`` would say, as are the reasons for what they refuse (``reasons.py``). Whatever
+is in doubt is left over: it goes the slow path, message by message.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CompiledDefinition, Contract, Outcome, Rejected
+from signalbook.messages.definitions.source import Outline
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath import native
@@ -25,7 +28,7 @@ from signalbook.pipeline.fastpath.attributes import AttributeChecks, EnvelopeChe
 from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode
 from signalbook.pipeline.fastpath.native import Decode, Decoded, Payloads
-from signalbook.pipeline.fastpath.reasons import PayloadReasons, event_judge, reasons
+from signalbook.pipeline.fastpath.reasons import PayloadReasons, event_judge, known_reasons, reasons
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict, Verdicts
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
@@ -39,6 +42,8 @@ _COMPANY: Final = 100
 # Kinds of events for each definition, on average: whoever makes up content types is not worth a route for each.
 _MOST_KINDS: Final = 4
 _LEAST_KINDS: Final = 64
+# Definitions of one type, to all of which a payload is held.
+_MOST_SHARED: Final = 8
 _ENVELOPE: Final = len(columns.ENVELOPE)
 # Properties that say where messages of a protocol were sent to, and so in records their address.
 _ADDRESSES: Final = {"KAFKA": "topic", "HTTP": "path", "NATS": "subject", "MQTT/5.0": "topic_name"}
@@ -105,11 +110,12 @@ class FastPath:
         self._attribute_checks = AttributeChecks(json=mode.json)
         self._definitions = contract.definitions
         self._types = _types(contract, protocol)
-        self._known = {outline.type for outline in contract.outlines if outline.is_event}
+        counts = Counter(outline.type for outline in contract.outlines if outline.is_event)
+        self._known, self._alone = set(counts), {name for name, count in counts.items() if count == 1}
         self._unknown = contract.of_unknown_type(protocol)
         self._no_event = None if mode.json else contract.of_no_event(protocol)
         self._checks: dict[bytes, EnvelopeChecks] = {}
-        self._routes: dict[tuple[Any, ...], _EventRoute | None] = {}
+        self._routes: dict[tuple[Any, ...], Sequence[_EventRoute]] = {}
         self._target = target
         self._waiting: list[EventColumns] = []
         self._waiting_bytes = 0
@@ -141,10 +147,13 @@ class FastPath:
         left = self._attribute_checks.doubtful(batch, verdicts)
         alike = self._without_definition(batch, left)
         refused: _Routed = []
-        for checks, routed in self._by_checks(batch, left).items():
+        by_checks, shared = self._by_checks(batch, left)
+        for checks, routed in by_checks.items():
             matched, contexts = _matched(batch, checks, routed, left, verdicts)
             yield from landed(batch, matched, contexts, left)
             refused += [(route, events[left[events]]) for route, events in matched]
+        for routes, events in shared:
+            yield from _landed_by_one(batch, routes, events, left)
         ignored = 0
         for outcome, events in alike:
             if isinstance(outcome, Rejected):
@@ -189,27 +198,42 @@ class FastPath:
         sound = _are_json(batch.payloads(events))
         return events[sound if batch.opaque is None else sound | batch.opaque[events]]
 
-    def _by_checks(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> dict[EnvelopeChecks, _Routed]:
-        """The events that have a route, by the checks that their definitions share; those without are left."""
-        found: dict[EnvelopeChecks, _Routed] = {}
-        for kind, events in batch.kinds(self.mode.kind):
-            route = self._route(kind)
-            if route is None:
-                left[events] = True
-            else:
-                found.setdefault(route.checks, []).append((route, events[~left[events]]))
-        return found
+    def _by_checks(
+        self, batch: EventBatch, left: npt.NDArray[np.bool_]
+    ) -> tuple[dict[EnvelopeChecks, _Routed], list[tuple[Sequence[_EventRoute], Offsets]]]:
+        """The events that have a route, by the checks that their definitions share, and those that have several.
 
-    def _route(self, kind: tuple[Any, ...]) -> _EventRoute | None:
-        xid = self._types.get(kind[0])
-        if xid is None:
-            return None
-        if kind not in self._routes:
+        Those without are left.
+        """
+        found: dict[EnvelopeChecks, _Routed] = {}
+        shared: list[tuple[Sequence[_EventRoute], Offsets]] = []
+        for kind, events in batch.kinds(self.mode.kind):
+            routes = self._routes_of(kind)
+            sound = events[~left[events]]
+            if len(routes) == 1:
+                found.setdefault(routes[0].checks, []).append((routes[0], sound))
+            else:
+                left[events] = True
+            if len(routes) > 1 and len(sound):
+                shared.append((routes, sound))
+        return found, shared
+
+    def _routes_of(self, kind: tuple[Any, ...]) -> Sequence[_EventRoute]:
+        xids = self._types.get(kind[0], ())
+        if xids and kind not in self._routes:
             # A route may hold a decoder. Beyond so many the slow path is the cheaper answer to made-up content types.
             if len(self._routes) >= _LEAST_KINDS + _MOST_KINDS * len(self._types):
-                return None
-            self._routes[kind] = self._planned(self._definitions[xid], kind)
-        return self._routes[kind]
+                return ()
+            self._routes[kind] = self._all_planned([self._definitions[xid] for xid in xids], kind)
+        return self._routes.get(kind, ())
+
+    def _all_planned(self, definitions: Sequence[CompiledDefinition], kind: tuple[Any, ...]) -> Sequence[_EventRoute]:
+        """The routes of events of a kind to the definitions that they may be of, if there is one to each."""
+        found = [self._planned(each, kind) for each in definitions]
+        routes = [each for each in found if each is not None]
+        if len(routes) < len(definitions) or (len(routes) > 1 and not all(map(_is_told_by_payload, routes))):
+            return ()
+        return routes
 
     def _planned(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> _EventRoute | None:
         """The definition's route for events of a kind, unless it asks for more.
@@ -224,7 +248,9 @@ class FastPath:
         target = self._target(definition)
         if decode is None:
             return _EventRoute(definition, target, _undecoded, checks, None)
-        judge = None if self.mode.json and kind[1] is None else event_judge(definition, kind[1] or "")
+        # Where there are several of a type, also by other protocols, payloads are decoded before they are judged.
+        alone = kind[0] in self._alone and not (self.mode.json and kind[1] is None)
+        judge = event_judge(definition, kind[1] or "") if alone else None
         said = PayloadReasons(definition, reasons(definition), judge)
         return _EventRoute(definition, target, target.decoding(decode), checks, said)
 
@@ -237,9 +263,9 @@ def _are_json(payloads: Payloads) -> npt.NDArray[np.bool_]:
     return sound
 
 
-def _types(contract: Contract, protocol: str) -> dict[str, str]:
-    """Event types that lead to one definition, whatever else an event that came by ``protocol`` says, and its xid."""
-    typed: dict[str, list[str]] = {}
+def _types(contract: Contract, protocol: str) -> dict[str, tuple[str, ...]]:
+    """Event types that lead to few definitions, whatever else an event that came by ``protocol`` says, with xids."""
+    typed: dict[str, list[Outline]] = {}
     for outline in contract.outlines:
         if not outline.is_event:
             if protocol and outline.protocol == protocol:
@@ -247,8 +273,23 @@ def _types(contract: Contract, protocol: str) -> dict[str, str]:
         elif outline.type is None:
             return {}  # it may fit an event of any type
         else:
-            typed.setdefault(outline.type, []).append(outline.xid)
-    return {name: found[0] for name, found in typed.items() if len(found) == 1}
+            typed.setdefault(outline.type, []).append(outline)
+    found = {name: _by_protocol(outlines, protocol) for name, outlines in typed.items()}
+    return {name: xids for name, xids in found.items() if len(xids) <= _MOST_SHARED}
+
+
+def _by_protocol(outlines: Sequence[Outline], protocol: str) -> tuple[str, ...]:
+    """The definitions of a type but for those of other protocols, unless these are all there are."""
+    own = [each.xid for each in outlines if not protocol or each.protocol in ("", protocol)]
+    return tuple(own or [each.xid for each in outlines])
+
+
+def _is_told_by_payload(route: _EventRoute) -> bool:
+    """Whether it can be proved of payloads that they do not conform, and that is all that decides."""
+    definition = route.definition
+    policy, schema = definition.policy, definition.schema_use.schema
+    proved = isinstance(schema, JsonSchema) and policy.wire_prefix == "none" and not policy.prefer_specific
+    return proved and route.decode is not _undecoded
 
 
 def _is_decided(definition: CompiledDefinition, protocol: str, mode: ContentMode) -> bool:
@@ -287,6 +328,48 @@ def _matched(
     order = np.concatenate([np.arange(0), *(events for _, events in matched)])
     left[order] = False
     return matched, checks.maps(batch, order, numbers[order])
+
+
+def _landed_by_one(
+    batch: EventBatch, routes: Sequence[_EventRoute], events: Offsets, left: npt.NDArray[np.bool_]
+) -> Iterator[LandedRows]:
+    """Rows of events of several definitions' type that conform to one, and are sure to break rules of the others.
+
+    All are left at first.
+    """
+    fits, taken = (np.zeros((len(routes), len(events)), np.bool_) for _ in range(2))
+    contexts, decided = [], np.ones(len(events), np.bool_)
+    for place, route in enumerate(routes):
+        numbers = route.checks.numbers(batch, events)
+        fits[place] = numbers >= 0
+        contexts.append(route.checks.maps(batch, events[fits[place]], numbers[fits[place]]))
+        decided &= ~fits[place] | _has_own_schema(batch, route.definition, events)
+        taken[place] = fits[place] & _are_taken(batch, route, events)
+    decided &= taken.sum(axis=0) == 1
+    for place, route in enumerate(routes):
+        schema = route.definition.schema_use.schema
+        assert isinstance(schema, JsonSchema)
+        asked = np.flatnonzero(decided & fits[place] & ~taken[place])
+        decided[asked] = known_reasons(schema).broken(batch.payloads(events[asked]))
+    for place, route in enumerate(routes):
+        mine = np.flatnonzero(decided & taken[place])
+        if len(mine):
+            left[events[mine]] = False
+            own = contexts[place].take(pa.array(np.cumsum(fits[place])[mine] - 1))
+            yield from landed(batch, [(route, events[mine])], own, left)
+
+
+def _are_taken(batch: EventBatch, route: Route, events: Offsets) -> npt.NDArray[np.bool_]:
+    """Which payloads of events a route decodes."""
+    taken, step = np.ones(len(events), np.bool_), batch.payloads_at_once()
+    for start in range(0, len(events), step):
+        part = events[start : start + step]
+        try:
+            refused = route.decode(batch.payloads(part))[1]
+        except MISFITS:
+            refused = list(range(len(part)))
+        taken[start + np.array(refused, np.int64)] = False
+    return taken
 
 
 def _has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Offsets) -> npt.NDArray[np.bool_]:

@@ -1,0 +1,173 @@
+"""Events of a type that several definitions have: the fast path says what going message by message says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pipeline.fastpath.test_routing import SlowLines, check, outcome, processed, same, slow
+from tests.pipeline.kafkarows import rows
+
+from signalbook.formats.jsonschema import JsonSchema
+from signalbook.messages import Contract, parse_flags
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.files import JSONL
+from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
+
+GROUP = "/messagegroups/g"
+A: dict[str, Any] = {
+    "type": "object",
+    "required": ["a"],
+    "properties": {"a": {"type": "integer"}, "at": {"format": "date-time"}},
+}
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "a": A,
+    "b": {"type": "object", "required": ["b"], "properties": {"b": {"type": "string"}, "a": {"type": "string"}}},
+    "c": {**A, "required": ["kind"], "properties": {**A["properties"], "kind": {"const": "c"}}},
+    "d": {**A, "required": ["kind"], "properties": {**A["properties"], "kind": {"enum": ["d", "e"]}}},
+    "either": {"anyOf": [{"required": ["b"]}, {"required": ["kind"]}], **A, "required": []},
+    "closed": {**A, "additionalProperties": False},
+    "list": {"type": "array", "items": {"type": "integer"}},
+}
+# Of each type the schemas of its definitions, with what else is said of these.
+TYPES: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "by.structure": [("a", {}), ("b", {})],
+    "by.constant": [("a", {}), ("c", {}), ("d", {})],
+    "by.source": [("a", {"source": "/shops/{shop}"}), ("b", {"source": "/{any}/7"}), ("closed", {})],
+    "by.protocol": [("a", {"protocol": "HTTP"}), ("b", {"protocol": "KAFKA"}), ("d", {})],
+    "elsewhere": [("a", {"protocol": "HTTP"}), ("b", {"protocol": "NATS"})],
+    "entangled": [("either", {}), ("a", {})],
+    "untyped": [("a", {}), ("", {})],
+    "alike": [("a", {}), ("closed", {})],
+    "of.lists": [("list", {}), ("b", {})],
+    "many": [(name, {}) for name in [*SCHEMAS, "c", "d"]],
+}
+POLICIES = (
+    *((), ("on_schema_violation=tag",), ("on_ambiguous=all",), ("on_ambiguous=best",), ("prefer_specific=true",)),
+    *(("on_duplicate_names=dead_letter",), ("rescue=drop", "columns=as_sent"), ("on_no_match=drop",)),
+)
+
+
+def document() -> dict[str, Any]:
+    messages = {}
+    for name, definitions in TYPES.items():
+        for number, (schema, more) in enumerate(definitions):
+            said = {key: value for key, value in more.items() if key != "source"}
+            source = {"type": "uritemplate", "value": more["source"]} if "source" in more else {}
+            messages[f"{name}.{number}"] = {
+                "envelope": "CloudEvents/1.0",
+                "envelopemetadata": {"type": {"value": name}, "source": source, "subject": {"required": number == 1}},
+                **({"dataschemaformat": "JsonSchema/draft-07"} if schema else {}),
+                **({"dataschemauri": f"/schemagroups/g/schemas/{schema}"} if schema else {}),
+                **said,
+            }
+    schemas = {
+        name: {"versions": {"1": {"format": "JsonSchema/draft-07", "schema": schema}}}
+        for name, schema in SCHEMAS.items()
+    }
+    return {"messagegroups": {"g": {"messages": messages}}, "schemagroups": {"g": {"schemas": schemas}}}
+
+
+@pytest.fixture(scope="module")
+def contracts() -> list[Contract]:
+    """The definitions under each policy."""
+    snapshot = Snapshot.of_documents([("g", document())])
+    return [snapshot.compile(parse_flags(flags)) for flags in POLICIES]
+
+
+DATA = st.one_of(
+    st.sampled_from(
+        [
+            *('{"a":1}', '{"b":"x"}', '{"a":1,"b":"x"}', '{"a":"x","b":"x"}', '{"a":1,"kind":"c"}'),
+            *('{"kind":"d","x":[1]}', '{"a":1,"kind":"e","b":"y"}', '{"a":1.0}', '{"a":99999999999999999999}'),
+            *('{"a":1,"a":2}', '{"a":1,"x":1,"x":2}', '{"a":1,"at":"soon"}', '{"a":1,"b":"\\ud800"}', '{"a":', ""),
+            *("{}", "[]", "[1]", '["x"]', "null", '"x"'),
+        ]
+    ),
+    st.dictionaries(st.sampled_from(["a", "b", "kind"]), st.sampled_from([1, "c", "d", None, 1.5])).map(json.dumps),
+)
+SENT = st.tuples(
+    st.sampled_from(list(TYPES)),
+    st.sampled_from(["/shops/1", "/shops/7", "/else/7", "/"]),
+    st.sampled_from(["s", "s", None]),
+    DATA,
+)
+
+
+def attributes(number: int, type: str, source: str, subject: str | None) -> dict[str, str]:
+    found = {"specversion": "1.0", "id": str(number), "source": source, "type": type}
+    return found if subject is None else {**found, "subject": subject}
+
+
+def line(number: int, sent: tuple[str, str, str | None, str]) -> bytes:
+    head = json.dumps(attributes(number, *sent[:3]))[:-1]
+    return f'{head},"data":{sent[3]}}}\n'.encode()
+
+
+@given(st.sampled_from(range(len(POLICIES))), st.lists(SENT, max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_both_paths_come_to_the_same(contracts: list[Contract], policy: int, sent: list[Any]) -> None:
+    """K-28 to K-31, K-46."""
+    check(contracts[policy], b"".join(line(number, each) for number, each in enumerate(sent)))
+
+
+@given(st.sampled_from(range(len(POLICIES))), st.lists(SENT, max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_so_they_do_for_records(contracts: list[Contract], policy: int, sent: list[Any]) -> None:
+    """Definitions for another protocol are not asked."""
+    found = [
+        (each[3].encode(), [(f"ce_{name}", text.encode()) for name, text in attributes(number, *each[:3]).items()])
+        for number, each in enumerate(sent)
+    ]
+    frames = list(base.record_batches(rows(*found)))
+    same(processed(contracts[policy], KAFKA, frames), processed(contracts[policy], KAFKA, map(slow, frames)))
+
+
+@pytest.mark.parametrize(
+    ("type", "data", "place"),
+    [
+        ("by.structure", '{"a":1}', 0),
+        ("by.structure", '{"b":"x"}', 1),
+        ("by.constant", '{"b":1,"kind":"c"}', 1),
+        ("by.constant", '{"kind":"e"}', 2),
+        ("by.source", '{"b":"x"}', 1),
+        ("by.source", '{"a":1,"b":"x"}', 0),
+        ("entangled", '{"kind":"c"}', 0),
+        ("of.lists", "[1,2]", 0),
+    ],
+)
+def test_those_that_one_definition_takes_are_landed_at_once(
+    contracts: list[Contract], type: str, data: str, place: int
+) -> None:
+    text = b"".join(line(number, (type, "/shops/7", "s", data)) for number in range(30))
+    with patch.object(Processing, "_slowly", None):
+        quick = outcome(contracts[0], JSONL, text)
+    tally = same(quick, outcome(contracts[0], SlowLines(), text))
+    assert tally.landed == {f"{GROUP}/messages/{type}.{place}": 30}
+
+
+def test_other_schemas_are_asked_once_for_those_that_break_the_same(contracts: list[Contract]) -> None:
+    """What breaks them is the key, here the value of ``a`` that one of them wants as text."""
+    values = [f'{{"a":{1000 + number % 3},"more":{number}}}' for number in range(30)]
+    text = b"".join(line(number, ("by.structure", "/", "s", value)) for number, value in enumerate(values))
+    with patch.object(JsonSchema, "allows", autospec=True, side_effect=JsonSchema.allows) as asked:
+        for _ in range(2):
+            assert outcome(contracts[0], JSONL, text)[0].landed.total() == 30
+    assert asked.call_count == 3
+
+
+def test_a_definition_for_another_protocol_takes_nothing_from_the_fast_path(contracts: list[Contract]) -> None:
+    head = attributes(1, "by.protocol", "/", "s").items()
+    headers = [(f"ce_{name}", text.encode()) for name, text in head]
+    values = [b'{"b":"x"}', b'{"a":1,"kind":"d"}', b'{"a":1}', b'{"b":"x","kind":"e"}'] * 5
+    frames = list(base.record_batches(rows(*((value, headers) for value in values))))
+    quick = processed(contracts[0], KAFKA, frames)
+    tally = same(quick, processed(contracts[0], KAFKA, map(slow, frames)))
+    assert tally.landed == {f"{GROUP}/messages/by.protocol.1": 5, f"{GROUP}/messages/by.protocol.2": 5}
+    assert tally.reasons == {"schema_violation": 5, "ambiguous": 5}
