@@ -13,9 +13,13 @@ import msgspec
 from signalbook.values import JSON, MAX_DEPTH, JSONError, JSONObject, parse_json
 
 _LEVELS: Final = 4
-_OBJECT: Final = ord("{")
 _QUOTE: Final = b'"'
-_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+# What else than an object may be where one is expected: lists are left as they are written, as Resources are.
+_Other = str | int | float | bool | None | list[msgspec.Raw]
+_Resources = dict[str, msgspec.Raw]
+_Group = dict[str, _Resources | _Other]
+_Groups = dict[str, _Group | _Other]
+_document: Final = msgspec.json.Decoder(dict[str, _Groups | _Other])
 
 
 class Parts:
@@ -31,9 +35,9 @@ class Parts:
 
     def parse(self, text: bytes) -> JSON:
         """The value of a JSON text, as ``parse_json`` has it. Raises ``JSONError``."""
-        reading = _Reading(self._known)
+        reading = _Reading(text, self._known)
         try:
-            value, quotes = reading.object(text, 1)
+            value, quotes = reading.document()
         except (msgspec.DecodeError, UnicodeError, RecursionError, JSONError):
             quotes = -1
         # Of a name that an object has twice the first value is passed over, whatever is in it. Then there are more
@@ -57,32 +61,46 @@ class _Part(NamedTuple):
 class _Reading:
     """One document being read; ``read`` are its Resources."""
 
-    def __init__(self, known: dict[bytes, _Part]) -> None:
+    def __init__(self, text: bytes, known: dict[bytes, _Part]) -> None:
         self.read: dict[bytes, _Part] = {}
+        self._text = text
         self._known = known
 
-    def object(self, text: Any, level: int) -> tuple[JSONObject, int]:
-        """An object that is the ``level``-th from outside, and how many quotation marks there are in what was read."""
+    def document(self) -> tuple[JSONObject, int]:
+        """All of it, and how many quotation marks there are in what was read."""
+        return self._object(_document.decode(self._text), 1)
+
+    def _object(self, members: dict[str, Any], level: int) -> tuple[JSONObject, int]:
         value: JSONObject = {}
         total = 0
-        for name, raw in _members.decode(text).items():
-            if memoryview(raw)[0] != _OBJECT:
-                found = bytes(raw)
-                value[name], quotes = parse_json(found, max_depth=MAX_DEPTH - level), found.count(_QUOTE)
-            elif level < _LEVELS:
-                value[name], quotes = self.object(raw, level + 1)
+        for name, member in members.items():
+            if level == _LEVELS:
+                value[name], quotes = self._resource(bytes(member))
+            elif member.__class__ is dict:
+                value[name], quotes = self._object(member, level + 1)
+            elif member.__class__ is list:
+                items = list(map(bytes, member))
+                value[name] = [parse_json(item, max_depth=MAX_DEPTH - level - 1) for item in items]
+                quotes = sum(item.count(_QUOTE) for item in items)
             else:
-                part = self._resource(bytes(raw))
-                value[name], quotes = part.value, part.quotes
-            if '"' in name:  # written with more quotation marks, or fewer, than it is counted with
-                raise JSONError(name)
-            total += quotes + 2
+                value[name] = member
+                quotes = self._quotes(member) if isinstance(member, str) else 0
+            total += self._quotes(name) + quotes
         return value, total
 
-    def _resource(self, text: bytes) -> _Part:
+    def _resource(self, text: bytes) -> tuple[JSON, int]:
         found = self._known.get(text)
         if found is None:
+            value, quotes = parse_json(text, max_depth=MAX_DEPTH - _LEVELS), text.count(_QUOTE)
+            if not isinstance(value, dict):
+                return value, quotes
             is_plain = b'url"' not in text and b"\\u" not in text  # a letter may be written by its number
-            found = _Part(parse_json(text, max_depth=MAX_DEPTH - _LEVELS), text.count(_QUOTE), is_plain)
+            found = _Part(value, quotes, is_plain)
         self.read[text] = found
-        return found
+        return found.value, found.quotes
+
+    def _quotes(self, text: str) -> int:
+        """The quotation marks in a string as it is written."""
+        if '"' in text and b"\\u0022" in self._text:  # no way to tell where there are fewer of them
+            raise JSONError(text)
+        return 2 + text.count('"')

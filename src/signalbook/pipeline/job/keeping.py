@@ -57,6 +57,9 @@ class Derived(Generic[V]):
 
     def __call__(self, value: Any) -> V:
         """What is made of ``value``."""
-        found = self._now.get(id(value)) or self._before.get(id(value)) or (value, self._make(value))
-        self._now[id(value)] = found
+        key = id(value)
+        found = self._now.get(key) or self._before.get(key)
+        if found is None:
+            found = value, self._make(value)
+        self._now[key] = found
         return found[1]

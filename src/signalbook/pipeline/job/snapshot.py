@@ -662,6 +662,9 @@ _Entity = TypeVar("_Entity", JSONObject, JSONObject | None)
 
 
 def _merge(into: dict[str, _Entity], found: Mapping[str, _Entity], name: str) -> None:
+    if not into:
+        into.update(found)
+        return
     for xid, entity in found.items():
         # Twice the same is fine, as where several documents bring the group they share.
         if into.setdefault(xid, entity) != entity:
