@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.documents import Parts
-from signalbook.values import JSONError, JSONObject, parse_json
+from signalbook.values import MAX_DEPTH, JSONError, JSONObject, parse_json
 
 NAMES = st.sampled_from(["messages", "m", "url", "schemaurl", "é", "\\", '"', ""])
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -90,6 +91,8 @@ def test_documents_are_as_deep_as_they_may_be(depth: int) -> None:
     for value in (document(a=deep), document(a=[deep]), {"a": [deep]}, {"a": {"b": [deep]}}):
         encoded = json.dumps(value).encode()
         assert read(Parts().parse, encoded) == read(parse_json, encoded)
+        deeper = partial(parse_json, max_depth=MAX_DEPTH + 2)
+        assert read(Parts(max_depth=MAX_DEPTH + 2).parse, encoded) == read(deeper, encoded)
 
 
 def test_a_name_that_comes_twice_hides_nothing() -> None:

@@ -16,7 +16,7 @@ from signalbook.client.access import Access
 from signalbook.client.registry import aimed
 from signalbook.client.responses import BadResponse, Document, Events, NotFound, document, json_object, json_objects
 from signalbook.client.transport import Query, ReadFlags, Target, Transport
-from signalbook.documents import Upload
+from signalbook.documents import Parts, Upload
 from signalbook.values import JSON, JSONObject
 from signalbook.verdict import Verdict
 from signalbook.xid import ROOT
@@ -323,14 +323,15 @@ class Client:
         """The capabilities in force."""
         return self._object("GET", "/capabilities")
 
-    def export(self, target: Target = ROOT) -> JSONObject:
+    def export(self, target: Target = ROOT, *, parts: Parts | None = None) -> JSONObject:
         """``target`` and all beneath it as one document that ``import_document`` takes (core/spec.md "Doc Flag").
 
-        The whole registry comes with its capabilities and model.
+        The whole registry comes with its capabilities and model; of that, what the export before had of ``parts``, too,
+        are the same objects.
         """
         xid = transport.to_xid(target)
         if xid == ROOT:
-            return self._object("GET", "/export")
+            return json_object(self._transport.send("GET", "/export"), parts=parts)
         if xid.is_collection:
             return dict(self.items(xid, inline=["*"], doc=True))
         return self.get(xid, inline=["*"], doc=True)

@@ -10,11 +10,13 @@ from urllib.parse import unquote
 
 import httpx
 
+from signalbook.documents import Parts
 from signalbook.errors import SignalbookError, describe
 from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
 
 _LONGEST_PAUSE: Final = 10.0
-_MAX_DEPTH: Final = 128
+MAX_DEPTH: Final = 128
+"""How deep the JSON of a response may be."""
 _PREFIX: Final = "xregistry-"
 
 
@@ -111,7 +113,7 @@ def checked(response: httpx.Response, *, by_url: bool = False) -> httpx.Response
             f"{response.url}: the server sends to {response.headers.get('location', 'nowhere')}: use that URL"
         )
     try:
-        body = parse_json(response.content, max_depth=_MAX_DEPTH)
+        body = parse_json(response.content, max_depth=MAX_DEPTH)
     except JSONError:
         body = {}
     error = _ERRORS.get(status, Refused)(status, body if isinstance(body, dict) else {})
@@ -127,9 +129,9 @@ _ERRORS: Final[Mapping[int, type[Refused]]] = {
 }
 
 
-def json_object(response: httpx.Response) -> JSONObject:
-    """The JSON object in ``response``. Raises ``BadResponse``."""
-    value = _json(response, "this is no registry")
+def json_object(response: httpx.Response, *, parts: Parts | None = None) -> JSONObject:
+    """The JSON object in ``response``; what it has of ``parts`` are these. Raises ``BadResponse``."""
+    value = _json(response, "this is no registry", parts)
     if not isinstance(value, dict):
         raise BadResponse(f"{response.url}: this is no registry: it answers without a JSON object")
     return value
@@ -143,9 +145,10 @@ def json_objects(response: httpx.Response, what: str) -> list[JSONObject]:
     return found
 
 
-def _json(response: httpx.Response, problem: str) -> JSON:
+def _json(response: httpx.Response, problem: str, parts: Parts | None = None) -> JSON:
     try:
-        return parse_json(response.content, max_depth=_MAX_DEPTH)
+        text = response.content
+        return parse_json(text, max_depth=MAX_DEPTH) if parts is None else parts.parse(text)
     except JSONError as error:
         raise BadResponse(f"{response.url}: {problem}: it answers without JSON ({error})") from None
 

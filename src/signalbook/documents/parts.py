@@ -29,13 +29,14 @@ class Parts:
     this away. ``plain`` are the ids of those that name no file, wherever they are in a document (``sources.attach``).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_depth: int = MAX_DEPTH) -> None:
         self._known: dict[bytes, _Part] = {}
+        self._max_depth = max_depth
         self.plain: frozenset[int] = frozenset()
 
     def parse(self, text: bytes) -> JSON:
         """The value of a JSON text, as ``parse_json`` has it. Raises ``JSONError``."""
-        reading = _Reading(text, self._known)
+        reading = _Reading(text, self._known, self._max_depth)
         try:
             value, quotes = reading.document()
         except (msgspec.DecodeError, UnicodeError, RecursionError, JSONError):
@@ -44,7 +45,7 @@ class Parts:
         # quotation marks than in what was read: parse_json reads it all, and says what is wrong in its own words.
         if quotes != text.count(_QUOTE):
             reading.read.clear()
-            value = parse_json(text)
+            value = parse_json(text, max_depth=self._max_depth)
         self._known = reading.read
         self.plain = frozenset(id(part.value) for part in reading.read.values() if part.is_plain)
         return value
@@ -61,10 +62,11 @@ class _Part(NamedTuple):
 class _Reading:
     """One document being read; ``read`` are its Resources."""
 
-    def __init__(self, text: bytes, known: dict[bytes, _Part]) -> None:
+    def __init__(self, text: bytes, known: dict[bytes, _Part], max_depth: int) -> None:
         self.read: dict[bytes, _Part] = {}
         self._text = text
         self._known = known
+        self._max_depth = max_depth
 
     def document(self) -> tuple[JSONObject, int]:
         """All of it, and how many quotation marks there are in what was read."""
@@ -80,7 +82,7 @@ class _Reading:
                 value[name], quotes = self._object(member, level + 1)
             elif member.__class__ is list:
                 items = list(map(bytes, member))
-                value[name] = [parse_json(item, max_depth=MAX_DEPTH - level - 1) for item in items]
+                value[name] = [parse_json(item, max_depth=self._max_depth - level - 1) for item in items]
                 quotes = sum(item.count(_QUOTE) for item in items)
             else:
                 value[name] = member
@@ -91,7 +93,7 @@ class _Reading:
     def _resource(self, text: bytes) -> tuple[JSON, int]:
         found = self._known.get(text)
         if found is None:
-            value, quotes = parse_json(text, max_depth=MAX_DEPTH - _LEVELS), text.count(_QUOTE)
+            value, quotes = parse_json(text, max_depth=self._max_depth - _LEVELS), text.count(_QUOTE)
             if not isinstance(value, dict):
                 return value, quotes
             is_plain = b'url"' not in text and b"\\u" not in text  # a letter may be written by its number

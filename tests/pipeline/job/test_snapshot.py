@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from signalbook.client.responses import BadResponse
 from signalbook.documents import DocumentError, parse_document
 from signalbook.messages import Accepted, Message, Policy, Rejected, parse_flags
 from signalbook.messages.matching.contract import Deferred
@@ -27,12 +28,12 @@ def snapshot(*documents: Any, groups: tuple[str, ...] = ()) -> Snapshot:
 
 
 @pytest.fixture
-def registry(parcels: Any) -> Iterator[str]:
-    """A server that answers to /export."""
+def registry(definitions: Path) -> Iterator[str]:
+    """A server that answers to /export, with the document in the file ``definitions`` as it is then."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = json.dumps(parcels.catalogue()).encode()
+            body = definitions.read_bytes()
             self.send_response(200 if self.path.startswith("/export") else 404)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -108,6 +109,20 @@ def test_of_a_document_that_is_another_the_same_entities_are_not_read_again(defi
     assert second.schemas[version] is first.schemas[version]
     assert second.outlines != first.outlines
     assert second.to_json() == Snapshot.of_documents(read_documents(str(definitions))).check(Policy()).to_json()
+
+
+def test_of_a_registry_that_changed_the_same_entities_are_not_read_again(registry: str, definitions: Path) -> None:
+    first = Snapshot.load(registry).check(Policy())
+    definitions.write_text(definitions.read_text().replace("parcel.noted", "parcel.seen"))
+    second = Snapshot.load(registry).check(Policy())
+    accepted, version = "/messagegroups/parcels/messages/parcel.accepted", f"{PARCEL}/versions/1"
+    assert second.messages[accepted] is first.messages[accepted]
+    assert second.schemas[version] is first.schemas[version]
+    assert second.to_json() == Snapshot.of_documents(read_documents(registry)).check(Policy()).to_json()
+    for bad in ("[]", '{"a": '):
+        definitions.write_text(bad)
+        with pytest.raises(BadResponse):
+            Snapshot.load(registry)
 
 
 def test_files_that_a_document_comes_to_name_and_names_no_more(tmp_path: Path, parcels: Any) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import msgspec
 
 from signalbook.client import Client
+from signalbook.client.responses import MAX_DEPTH as RESPONSE_DEPTH
 from signalbook.client.responses import BadResponse, NotFound
 from signalbook.confluent.naming import URL_PREFIX
 from signalbook.documents import Parts, SourceDocument, Upload, aim, read_bytes, read_folder, source_of
@@ -33,7 +34,7 @@ from signalbook.pipeline.job.checking import Checked, Entities, Lookups, check
 from signalbook.pipeline.job.keeping import Derived, Latest
 from signalbook.pipeline.job.subjects import Strategy, Subjects
 from signalbook.uris import without_user
-from signalbook.values import JSONObject, canonical_json, digest, dump_json
+from signalbook.values import MAX_DEPTH, JSONObject, canonical_json, digest, dump_json
 from signalbook.xid import group_of
 
 _NO_GROUPS: Final = frozenset({"capabilities", "labels", "model", "modelsource"})
@@ -103,8 +104,8 @@ def _canonical(entity: JSONObject | None) -> msgspec.Raw:
 class Reading:
     """A registry document as it was last read: of what is the same text in the next one nothing is made again."""
 
-    def __init__(self) -> None:
-        self.parts = Parts()
+    def __init__(self, *, max_depth: int = MAX_DEPTH) -> None:
+        self.parts = Parts(max_depth=max_depth)
         # The digest of the document, and what was made of it.
         self.last: tuple[str, Snapshot] | None = None
         self.message: Derived[JSONObject | None] = Derived(_message)
@@ -306,14 +307,16 @@ class Snapshot:
             return cls._of_file(path, groups, versions, origin)
         doubts = _hidden(registry)
         try:
-            documents = () if is_foreign(registry) else read_documents(registry)
             if subjects or is_foreign(registry):
+                documents = () if is_foreign(registry) else read_documents(registry)
                 found = cls.of_documents(documents, groups, versions).with_subjects(registry, subjects or "topic")
+            elif registry.startswith(_URL):
+                found = cls._of_url(registry, groups, versions, origin)
             else:
-                found = cls.of_registry(registry, documents, groups, versions)
+                found = cls.of_registry(registry, read_documents(registry), groups, versions)
         except PipelineError as error:
             raise PipelineError("\n".join([str(error), *doubts])) from None
-        return replace(found, origin=origin, doubts=(*doubts, *found.doubts))
+        return found._with(origin=origin, doubts=(*doubts, *found.doubts))
 
     @classmethod
     def _of_file(
@@ -331,10 +334,32 @@ class Snapshot:
         source = source_of(path, content, parts=reading.parts)
         found = replace(cls.of_registry(str(path), [_named(source)], groups, versions, reading), origin=origin)
         if not source.files:  # of which these bytes say nothing
-            vars(found)["_text"] = found._parts_text(reading.canonical)
-            reading.last = seen, found
-            _readings.keep(origin, reading, len(content))
+            found._keep(reading, seen)
         return found
+
+    @classmethod
+    def _of_url(
+        cls, registry: str, groups: Sequence[str], versions: Sequence[str], origin: tuple[object, ...]
+    ) -> Snapshot:
+        """That of the registry at a URL, as it is now."""
+        reading = _readings.take(origin) or Reading(max_depth=RESPONSE_DEPTH)
+        reading.turn()
+        with Client(registry, timeout=_PATIENCE) as client:
+            document = client.export(parts=reading.parts)
+        documents = [(registry, document)]
+        found = replace(cls.of_registry(registry, documents, groups, versions, reading), origin=origin)
+        found._keep(reading, "")
+        return found
+
+    def _keep(self, reading: Reading, seen: str) -> None:
+        """Keep what was read of the document with that digest, and what was made of it."""
+        vars(self)["_text"] = self._parts_text(reading.canonical)
+        reading.last = seen, self
+        _readings.keep(self.origin, reading, self._size)
+
+    @property
+    def _size(self) -> int:
+        return sum(map(len, self._text.values()))
 
     def with_subjects(self, registry: str, strategy: Strategy) -> Snapshot:
         """These definitions, and those that the subjects of the registry at a URL are. Raises as ``load`` does."""
@@ -537,10 +562,15 @@ class Snapshot:
         last = _checked.get(key)
         if last is None or last.fingerprint != self.fingerprint:
             last = self._check(policy, None if last is None else last.checked)
-            _checked.keep(key, last, sum(map(len, self._text.values())))
-        found = replace(self, outlines=last.outlines, left_out=last.left_out, doubts=(*self.doubts, *last.doubts))
+            _checked.keep(key, last, self._size)
+        doubts = (*self.doubts, *last.doubts)
+        return self._with(outlines=last.outlines, left_out=last.left_out, doubts=doubts)
+
+    def _with(self, **changes: Any) -> Snapshot:
+        """The same definitions, with something else said of them."""
+        found = replace(self, **changes)
         # What takes long to find out of thousands of definitions is the same of both.
-        vars(found).update({name: getattr(self, name) for name in ("_text", "fingerprint")})
+        vars(found).update({name: vars(self)[name] for name in ("_text", "fingerprint") if name in vars(self)})
         return found
 
     def _check(self, policy: Policy, before: Checked | None) -> _Outcome:
