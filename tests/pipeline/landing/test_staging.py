@@ -78,7 +78,9 @@ def test_integers_that_come_again_are_a_dictionary(tmp_path: Path) -> None:
     wide = pa.RecordBatch.from_pydict(columns)
     found = land(tmp_path, *[(A, wide.slice(first, 1000)) for first in range(0, count, 1000)], (B, wide.slice(0, 900)))
     assert [found[A][0].to_pylist(), found[B][0].to_pylist()] == [wide.to_pylist(), wide.slice(0, 900).to_pylist()]
-    first, second = (pq.ParquetFile(path).metadata.row_group(0) for path in sorted(tmp_path.iterdir()))
+    # Files have numbers in the order in which threads came to write them.
+    groups = [pq.ParquetFile(path).metadata.row_group(0) for path in tmp_path.iterdir()]
+    first, second = sorted(groups, key=lambda group: -int(group.num_rows))
     chunks = [[each.column(number) for number in range(each.num_columns)] for each in (first, second)]
     repeated = [[chunk.path_in_schema for chunk in each if chunk.has_dictionary_page] for each in chunks]
     assert repeated == [["few", "nested.few", "listed.list.element", "mapped.key_value.value"], []]
