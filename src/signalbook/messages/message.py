@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64decode, b64encode
+from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -52,6 +53,8 @@ class Reason(StrEnum):
 
 # Rule of findings: an object has a name twice.
 DUPLICATE: Final = "duplicate"
+_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
+_AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
 # What lies deeper than any binding reads is cut off.
 _DEEPEST: Final = 64
 _CUT: Final = "…"
@@ -67,7 +70,7 @@ def to_record(message: Message) -> str:
         record["body"] = None
     if message.sections:
         record["sections"] = _plain(message.sections, _DEEPEST)
-    return json.dumps(record, separators=(",", ":"))
+    return _ENCODE(record)
 
 
 def of_record(record: str, body: bytes) -> Message:
@@ -89,10 +92,16 @@ def of_record(record: str, body: bytes) -> Message:
 
 def _plain(value: Any, depth: int) -> Any:
     """A value as JSON has it."""
-    if value is None or isinstance(value, (str, bool, int)):
+    kind = type(value)
+    if kind in _AS_THEY_ARE or isinstance(value, (str, int)):
         return value
     if depth == 0:
         return _CUT
+    # Nearly all that is left are headers: pairs of a name and bytes.
+    if kind is bytes:
+        return {"$bytes": b2a_base64(value, newline=False).decode()}
+    if kind is tuple:
+        return [_plain(item, depth - 1) for item in value]
     match value:
         case float():
             return value if math.isfinite(value) else {"$float": str(value)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -19,7 +20,7 @@ from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
 from signalbook.brokers.amqp.messages import AMQPMessage, DescribedValue, Symbol, Timestamp, Ulong, encode, to_bytes
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
-from signalbook.pipeline.sources.base import MessageBatch, one_message
+from signalbook.pipeline.sources.base import one_message
 from signalbook.pipeline.sources.spool import MessageSpool
 
 PATIENCE = 300
@@ -36,8 +37,7 @@ def read_back(content: bytes) -> Any:
     spooled = _spooled(content)
     row = {"key": spooled.key, "value": spooled.value, "received_at": None}
     batch = one_message("amqp:q", spooled.value, 5)
-    parts = {name: getattr(batch, name) for name in MessageBatch.__slots__}
-    return spooled, SOURCE.message(MessageBatch(**{**parts, "records": pa.RecordBatch.from_pylist([row])}), 0)
+    return spooled, SOURCE.message(replace(batch, records=pa.RecordBatch.from_pylist([row])), 0)
 
 
 def test_a_message_has_all_its_sections() -> None:

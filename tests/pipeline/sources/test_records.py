@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.kafka import SOURCE
 
 EVENT = ("content-type", b"application/cloudevents+json")
@@ -134,8 +136,8 @@ def landed(contract: Contract, batch: pa.RecordBatch, *, fast: bool) -> tuple[An
         return processing.tally, tables
 
 
-def _slow(frame: Any) -> Any:
-    return type(frame)(**{**{name: getattr(frame, name) for name in frame.__slots__}, "slow_path": True})
+def _slow(frame: MessageBatch) -> MessageBatch:
+    return replace(frame, slow_path=True)
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, Any]:
