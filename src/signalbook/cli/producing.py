@@ -22,7 +22,8 @@ from signalbook.messages import (
 )
 from signalbook.messages.cloudevents import CORE, JSON_BATCH_FORMAT, JSON_FORMAT
 from signalbook.messages.eventformats.base import JSON_EVENTS
-from signalbook.pipeline.job.snapshot import Snapshot, read_documents
+from signalbook.pipeline.job.documents import read_documents
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSON, MAX_DEPTH, JSONError, JSONObject, dump_json, parse_json
 
 _SHOWN: Final = 20

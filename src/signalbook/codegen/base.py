@@ -18,7 +18,8 @@ from typing import Final
 from signalbook import plugins
 from signalbook.errors import SignalbookError
 from signalbook.messages import CompiledDefinition, Policy, SchemaDocument
-from signalbook.pipeline.job.snapshot import Snapshot, is_foreign, read_documents
+from signalbook.pipeline.job.documents import is_foreign, read_documents
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import Finding, JSONObject, digest, dump_json, fingerprint
 from signalbook.xid import group_of
 

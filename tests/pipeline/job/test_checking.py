@@ -20,7 +20,8 @@ from signalbook.errors import SignalbookError
 from signalbook.messages import Policy, parse_flags
 from signalbook.messages.definitions.source import Verdict
 from signalbook.pipeline.job.checking import Checked, Entities, Lookups, check
-from signalbook.pipeline.job.snapshot import Snapshot, read_documents
+from signalbook.pipeline.job.documents import read_documents
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSONObject
 
 EVENT: JSONObject = {"envelope": "CloudEvents/1.0"}

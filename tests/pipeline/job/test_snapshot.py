@@ -17,8 +17,9 @@ from signalbook.documents import DocumentError, parse_document
 from signalbook.messages import Accepted, Message, Policy, Rejected, parse_flags
 from signalbook.messages.matching.contract import Deferred
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.keeping import Latest
-from signalbook.pipeline.job.snapshot import Snapshot, read_documents
+from signalbook.pipeline.job.snapshot import Snapshot
 
 PARCEL = "/schemagroups/parcels/schemas/parcel"
 

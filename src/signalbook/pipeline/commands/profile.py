@@ -17,8 +17,9 @@ from signalbook.messages import Policy
 from signalbook.pipeline import columns
 from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, RESCUE, TAGS, TRANSPORT
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.session import open_session
-from signalbook.pipeline.job.snapshot import Snapshot, read_documents
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.places import Where
 from signalbook.pipeline.tables.naming import TableName
 from signalbook.pipeline.tables.reading import LandedTables

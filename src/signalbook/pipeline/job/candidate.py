@@ -9,13 +9,8 @@ from typing import Final
 
 from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.snapshot import (
-    Documents,
-    Snapshot,
-    reachable_groups,
-    read_documents,
-    with_bases,
-)
+from signalbook.pipeline.job.documents import Documents, reachable_groups, read_documents, with_bases
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSONError, JSONObject, parse_json
 from signalbook.xid import group_of
 

@@ -11,7 +11,8 @@ from typing import Final, Protocol
 from signalbook.client import Client, NotFound, Refused, Unreachable
 from signalbook.errors import SignalbookError
 from signalbook.messages import Policy
-from signalbook.pipeline.job.snapshot import Snapshot, is_foreign
+from signalbook.pipeline.job.documents import is_foreign
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Strategy
 from signalbook.values import canonical_json, fingerprint
 

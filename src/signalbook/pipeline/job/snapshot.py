@@ -3,98 +3,58 @@
 from __future__ import annotations
 
 import gc
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
-from urllib.parse import unquote
 
 import msgspec
 
 from signalbook.client import Client
 from signalbook.client.responses import MAX_DEPTH as RESPONSE_DEPTH
 from signalbook.client.responses import BadResponse, NotFound
-from signalbook.confluent.naming import URL_PREFIX
-from signalbook.documents import Parts, SourceDocument, Upload, aim, read_bytes, read_folder, source_of
-from signalbook.formats.base import family
-from signalbook.formats.imports import ROOT_LABEL, Importable, SchemaFiles, by_xid
+from signalbook.documents import Parts, read_bytes, source_of
+from signalbook.formats.imports import Importable, SchemaFiles, by_xid
 from signalbook.messages import Contract, Policy, SchemaDocument
 from signalbook.messages.definitions.broken import LeftOut
-from signalbook.messages.definitions.normalise import stated_base
 from signalbook.messages.definitions.source import DefinitionSource, Outline, leave_out
 from signalbook.messages.matching.contract import Deferred
-from signalbook.messages.payloads import content
 from signalbook.messages.policy import Override
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job import subjects
 from signalbook.pipeline.job.checking import Checked, Entities, Lookups, check
+from signalbook.pipeline.job.documents import (
+    MESSAGES,
+    PATIENCE,
+    SCHEMA_GROUPS,
+    SCHEMAS,
+    URL,
+    VERSIONS,
+    Documents,
+    SchemaResource,
+    contents,
+    followed,
+    groups_of,
+    import_roots,
+    is_foreign,
+    local_xid,
+    message_of,
+    message_xid,
+    named,
+    reachable_groups,
+    read_documents,
+    resources,
+    schema_of,
+    version_of,
+    with_bases,
+)
 from signalbook.pipeline.job.keeping import Derived, Latest
 from signalbook.pipeline.job.subjects import Strategy, Subjects
 from signalbook.uris import without_user
-from signalbook.values import MAX_DEPTH, JSONObject, canonical_json, digest, dump_json
+from signalbook.values import MAX_DEPTH, JSONObject, canonical_json, digest
 from signalbook.xid import group_of
-
-_NO_GROUPS: Final = frozenset({"capabilities", "labels", "model", "modelsource"})
-_MESSAGES: Final = "messages"
-_SCHEMAS: Final = "schemas"
-_VERSIONS: Final = "/versions/"
-_SCHEMA_GROUPS: Final = ("/schemagroups/",)
-_MESSAGE_GROUPS: Final = ("/messagegroups/", "/endpoints/")
-# Registry documents, each with a name.
-Documents = Iterable[tuple[str, JSONObject]]
-
-
-def whole(upload: Upload) -> JSONObject:
-    """A document about a part of a registry as one about the registry."""
-    document: Any = upload.body
-    for part in reversed(upload.target.parts):
-        document = {part: document}
-    return dict(document)
-
-
-def _message(resource: Any) -> JSONObject | None:
-    """A message's default Version, None for what is no object or has Versions that are none."""
-    return _default(resource)[1] if _is_resource(resource) else None
-
-
-class _SchemaResource(NamedTuple):
-    """What a schema Resource has to say, by what follows its own xid.
-
-    That is each Version's attributes that decide on payloads; alone, which Version is the default one; and which one
-    wire prefixes mean by a number. Others may import it if it has a name for that, empty or not.
-    """
-
-    entries: tuple[tuple[str, JSONObject], ...]
-    file_name: str | None
-
-
-def _schema(resource: Any) -> _SchemaResource | None:
-    """None for what is no object: it is no schema."""
-    if not _is_resource(resource):
-        return None
-    versionid, default = _default(resource)
-    versions = resource.get("versions") or {versionid: default}
-    entries: list[tuple[str, JSONObject]] = [("", {"versionid": versionid})]
-    for name, version in versions.items():
-        if isinstance(version, dict):
-            entries.append((f"{_VERSIONS}{name}", _slim({**version, "versionid": name})))
-            labels = version.get("labels")
-            number = labels.get(content.NUMBER_LABEL) if isinstance(labels, dict) else None
-            if number is not None:
-                entries.append((content.reference_of_number("", number), {"versionid": name}))
-    is_file = family(str(default.get("format") or "")) == "protobuf"
-    return _SchemaResource(tuple(entries), str(default.get("name") or "") if is_file else None)
-
-
-def _roots(document: JSONObject) -> Iterator[tuple[str, str]]:
-    """The import roots that groups state."""
-    for group in groups_of(document):
-        labels = (_entity(document, group) or {}).get("labels")
-        if isinstance(labels, dict) and ROOT_LABEL in labels:
-            yield group, str(labels[ROOT_LABEL])
 
 
 def _canonical(entity: JSONObject | None) -> msgspec.Raw:
@@ -108,140 +68,14 @@ class Reading:
         self.parts = Parts(max_depth=max_depth)
         # The digest of the document, and what was made of it.
         self.last: tuple[str, Snapshot] | None = None
-        self.message: Derived[JSONObject | None] = Derived(_message)
-        self.schema: Derived[_SchemaResource | None] = Derived(_schema)
+        self.message: Derived[JSONObject | None] = Derived(message_of)
+        self.schema: Derived[SchemaResource | None] = Derived(schema_of)
         self.canonical: Derived[msgspec.Raw] = Derived(_canonical)
 
     def turn(self) -> None:
         """Begin to read a document."""
         for derived in (self.message, self.schema, self.canonical):
             derived.turn()
-
-
-def version_of(document: JSONObject, xid: str) -> JSONObject | None:
-    """The attributes of a Version, if it is one of a message or schema here."""
-    resource_xid, _, versionid = xid.partition(_VERSIONS)
-    parts = resource_xid.strip("/").split("/")
-    resource = _entity(document, resource_xid)
-    if resource is None or len(parts) != 4 or parts[2] not in (_MESSAGES, _SCHEMAS) or not versionid:
-        return None
-    resource = _followed(document, resource)
-    if not _is_resource(resource):
-        return None
-    found = (resource.get("versions") or dict([_default(resource)])).get(versionid)
-    return {**found, "versionid": versionid} if isinstance(found, dict) else None
-
-
-def with_bases(messages: Mapping[str, JSONObject | None], documents: Documents) -> dict[str, JSONObject | None]:
-    """``messages`` by xid, with the Versions that they name as their bases, and those name, by the xid of the Version.
-
-    Of several documents with the same Version the first counts.
-    """
-    found = {xid: message for xid, message in messages.items() if _VERSIONS not in xid}
-    known, waiting = list(documents), [message for message in found.values() if message is not None]
-    while waiting:
-        base = stated_base(waiting.pop())
-        xid = _message_xid(base) if base else ""
-        if _VERSIONS not in xid or xid in found:
-            continue
-        version = next((each for _, document in known if (each := version_of(document, xid)) is not None), None)
-        if version is not None:
-            found[xid] = version
-            waiting.append(version)
-    return found
-
-
-def contents(schema: JSONObject) -> bytes | None:
-    """The document of a schema Version, if it is in the registry document; one that lies elsewhere is not fetched."""
-    encoded, text = schema.get("schemabase64"), schema.get("schema")
-    if isinstance(encoded, str):
-        try:
-            return b64decode(encoded)
-        except ValueError:
-            return None
-    if text is None:
-        return None
-    return text.encode() if isinstance(text, str) else dump_json(text)
-
-
-def _resources(document: JSONObject, plural: str) -> Iterator[tuple[str, Any]]:
-    for group_type, groups in document.items():
-        if group_type in _NO_GROUPS or not isinstance(groups, dict):
-            continue
-        for group_id, group in groups.items():
-            resources = group.get(plural) if isinstance(group, dict) else None
-            for resource_id, resource in (resources or {}).items():
-                yield _xid(group_type, group_id, plural, resource_id), resource
-
-
-def _xid(*parts: str) -> str:
-    for part in parts:
-        if not part or "/" in part:
-            raise PipelineError(f"{part!r} is no id: it is empty or has a slash in it (in {'/'.join(parts)})")
-    return "/" + "/".join(parts)
-
-
-def _followed(document: JSONObject, resource: Any) -> Any:
-    """The Resource that one with an ``xref`` stands for, one step as core/spec.md "xref" has it."""
-    if not isinstance(resource, dict):
-        return resource
-    meta = resource.get("meta")
-    target = (meta.get("xref") if isinstance(meta, dict) else None) or resource.get("xref")
-    if not isinstance(target, str):
-        return resource
-    return _entity(document, target) or resource
-
-
-def _entity(document: JSONObject, xid: str) -> JSONObject | None:
-    found: Any = document
-    for part in xid.strip("/").split("/"):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else None
-
-
-def _is_resource(resource: object) -> bool:
-    """Whether it is an object, and so are its ``meta`` and its Versions, if it has any."""
-    if not isinstance(resource, dict) or not isinstance(resource.get("meta") or {}, dict):
-        return False
-    versions = resource.get("versions") or {}
-    return isinstance(versions, dict) and all(isinstance(version, dict) for version in versions.values())
-
-
-def _default(resource: JSONObject) -> tuple[str, JSONObject]:
-    """Id and attributes of the default Version: the one named, else the newest (core/spec.md "Default Version")."""
-    versions: Mapping[str, JSONObject] = resource.get("versions") or {}
-    if not versions:
-        versionid = str(resource.get("versionid") or "1")
-        return versionid, {**resource, "versionid": versionid}
-    named = (resource.get("meta") or {}).get("defaultversionid") or resource.get("versionid")
-    chosen = str(named) if named in versions else max(versions, key=lambda name: _age(name, versions[name]))
-    return chosen, {**versions[chosen], "versionid": chosen}
-
-
-def _age(versionid: str, version: JSONObject) -> tuple[str, int, str]:
-    """Orders Versions from old to new: by creation, then by id, numbers by their value."""
-    return str(version.get("createdat") or ""), int(versionid) if versionid.isdecimal() else 0, versionid
-
-
-def groups_of(document: JSONObject) -> set[str]:
-    """The xids of all Groups."""
-    kinds = {kind: groups for kind, groups in document.items() if kind not in _NO_GROUPS and isinstance(groups, dict)}
-    return {f"/{kind}/{name}" for kind, groups in kinds.items() for name in groups}
-
-
-def reachable_groups(document: JSONObject, groups: Sequence[str]) -> set[str]:
-    """The xids of ``groups``, and of every message group an endpoint among them refers to (domain.md K-10)."""
-    found = set(groups)
-    for group in groups:
-        endpoint = _entity(document, group)
-        for reference in endpoint.get("messagegroups") or () if endpoint else ():
-            found.add(_local(str(reference)))
-    return found
-
-
-def _local(reference: str) -> str:
-    """A reference to a Group as an xid: fragments and URLs name it by their last two parts."""
-    return "/" + "/".join(reference.rstrip("/").split("/")[-2:])
 
 
 @contextmanager
@@ -260,9 +94,6 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-_URL: Final = ("http://", "https://")
-# Twice as long as a server waits for its database: its word on that is better than ours.
-_PATIENCE: Final = 120.0
 _SHOWN: Final = 20
 
 
@@ -302,7 +133,7 @@ class Snapshot:
         no messages, and what the reader raises.
         """
         origin = registry, tuple(groups), tuple(versions), subjects
-        path = None if is_foreign(registry) or registry.startswith(_URL) else Path(registry)
+        path = None if is_foreign(registry) or registry.startswith(URL) else Path(registry)
         if path is not None and path.is_file() and not subjects:
             return cls._of_file(path, groups, versions, origin)
         doubts = _hidden(registry)
@@ -310,7 +141,7 @@ class Snapshot:
             if subjects or is_foreign(registry):
                 documents = () if is_foreign(registry) else read_documents(registry)
                 found = cls.of_documents(documents, groups, versions).with_subjects(registry, subjects or "topic")
-            elif registry.startswith(_URL):
+            elif registry.startswith(URL):
                 found = cls._of_url(registry, groups, versions, origin)
             else:
                 found = cls.of_registry(registry, read_documents(registry), groups, versions)
@@ -332,7 +163,7 @@ class Snapshot:
         reading = _readings.take(origin) or Reading()
         reading.turn()
         source = source_of(path, content, parts=reading.parts)
-        found = replace(cls.of_registry(str(path), [_named(source)], groups, versions, reading), origin=origin)
+        found = replace(cls.of_registry(str(path), [named(source)], groups, versions, reading), origin=origin)
         if not source.files:  # of which these bytes say nothing
             found._keep(reading, seen)
         return found
@@ -344,7 +175,7 @@ class Snapshot:
         """That of the registry at a URL, as it is now."""
         reading = _readings.take(origin) or Reading(max_depth=RESPONSE_DEPTH)
         reading.turn()
-        with Client(registry, timeout=_PATIENCE) as client:
+        with Client(registry, timeout=PATIENCE) as client:
             document = client.export(parts=reading.parts)
         documents = [(registry, document)]
         found = replace(cls.of_registry(registry, documents, groups, versions, reading), origin=origin)
@@ -363,7 +194,7 @@ class Snapshot:
 
     def with_subjects(self, registry: str, strategy: Strategy) -> Snapshot:
         """These definitions, and those that the subjects of the registry at a URL are. Raises as ``load`` does."""
-        if not is_foreign(registry) and not registry.startswith(_URL):
+        if not is_foreign(registry) and not registry.startswith(URL):
             raise PipelineError(f"{registry} has no subjects: give the URL of a registry, or confluent+ and a URL")
         messages, schemas = Subjects.read(registry).definitions(strategy)
         taken = next((xid for xid in self.messages if group_of(xid) == subjects.GROUP), None)
@@ -418,11 +249,11 @@ class Snapshot:
         names: dict[str, str] = {}
         documents, reading = list(documents), reading or Reading()
         for name, document in documents:
-            own = {xid: reading.message(_followed(document, each)) for xid, each in _resources(document, _MESSAGES)}
+            own = {xid: reading.message(followed(document, each)) for xid, each in resources(document, MESSAGES)}
             _merge(messages, own, name)
             entries: dict[str, JSONObject] = {}
-            for xid, each in _resources(document, _SCHEMAS):
-                schema = reading.schema(_followed(document, each))
+            for xid, each in resources(document, SCHEMAS):
+                schema = reading.schema(followed(document, each))
                 if schema is None:
                     doubts.append(f"the schema {xid} cannot be used: it must be an object")
                     continue
@@ -431,7 +262,7 @@ class Snapshot:
                 if schema.file_name is not None:
                     names[xid] = schema.file_name
             _merge(schemas, entries, name)
-            roots |= _roots(document)
+            roots |= import_roots(document)
             parents |= reachable_groups(document, groups)
             there |= groups_of(document)
             pinned |= {xid: found for xid in versions if (found := version_of(document, xid)) is not None}
@@ -441,7 +272,7 @@ class Snapshot:
         for xid in versions:
             if xid not in pinned:
                 raise PipelineError(f"there is no Version {xid} of a message or schema among the definitions")
-            resource = xid.partition(_VERSIONS)[0]
+            resource = xid.partition(VERSIONS)[0]
             if resource in messages:
                 messages[resource] = pinned[xid]
             else:
@@ -497,13 +328,13 @@ class Snapshot:
 
     def message(self, reference: str) -> JSONObject | None:
         """The message, or Version of one, an xid names; a URL or fragment by the xid in it, whatever the host."""
-        return self.messages.get(_message_xid(reference))
+        return self.messages.get(message_xid(reference))
 
     def schema(self, reference: str) -> SchemaDocument | None:
         """The schema an xid names; a URL by the xid in it, whatever the host: nothing is fetched (domain.md K-39)."""
-        xid = _local_xid(reference, _SCHEMA_GROUPS)
+        xid = local_xid(reference, SCHEMA_GROUPS)
         schema = self.schemas.get(xid)
-        if schema is not None and _VERSIONS not in xid:
+        if schema is not None and VERSIONS not in xid:
             xid = f"{xid.partition('?')[0]}/versions/{schema['versionid']}"
             schema = self.schemas.get(xid)
         content = None if schema is None else contents(schema)
@@ -651,33 +482,11 @@ def _shown(lines: Iterable[str]) -> list[str]:
     return found[:_SHOWN] + ([f"  and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])
 
 
-def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
-    """The registry documents behind a URL, a document or a folder, each with a name. Raises ``PipelineError``."""
-    if registry.startswith(_URL):
-        with Client(registry, timeout=_PATIENCE) as client:
-            return [(registry, client.export())]
-    path = Path(registry)
-    if not path.exists():
-        shown = without_user(registry)
-        raise PipelineError(f"the definitions {shown} are not there: give a registry's URL, a document or a folder")
-    sources = read_folder(path) if path.is_dir() else [source_of(path, read_bytes(path))]
-    return list(map(_named, sources))
-
-
-def _named(source: SourceDocument) -> tuple[str, JSONObject]:
-    return source.name, whole(aim(source.document))
-
-
-def is_foreign(registry: str) -> bool:
-    """Whether it is the URL of a registry that speaks Confluent's API and no other."""
-    return registry.startswith(URL_PREFIX)
-
-
 def _hidden(registry: str) -> tuple[str, ...]:
     """That this identity may not read all of a registry, if a server says so: what is hidden is not used."""
-    if not registry.startswith(_URL):
+    if not registry.startswith(URL):
         return ()
-    with Client(registry, timeout=_PATIENCE) as client:
+    with Client(registry, timeout=PATIENCE) as client:
         try:
             caller = client.access.whoami()
         except (NotFound, BadResponse):  # it is no Signalbook
@@ -699,20 +508,3 @@ def _merge(into: dict[str, _Entity], found: Mapping[str, _Entity], name: str) ->
         # Twice the same is fine, as where several documents bring the group they share.
         if into.setdefault(xid, entity) != entity:
             raise PipelineError(f"{name} says something else of {xid} than a document before it")
-
-
-def _slim(schema: JSONObject) -> JSONObject:
-    """Of a schema Version what decides on payloads."""
-    return {name: schema[name] for name in ("format", "schema", "schemabase64", "versionid") if name in schema}
-
-
-def _local_xid(reference: str, groups: Sequence[str]) -> str:
-    """A reference as an xid: what precedes the first type of Group in it is host and base path, or a ``#``."""
-    starts = [start for group in groups if (start := reference.find(group)) >= 0]
-    return reference[min(starts) :] if starts else reference
-
-
-def _message_xid(reference: str) -> str:
-    """A reference to a message or a Version of one as an xid, in every form that a registry takes it in."""
-    path = reference.removeprefix("#").partition("#")[0].partition("?")[0].removesuffix("$details")
-    return _local_xid(unquote(path if "://" in path else f"/{path.removeprefix('/')}"), _MESSAGE_GROUPS)
