@@ -31,7 +31,6 @@ def answers(**declared: Any) -> EnvelopeChecks:
 def batch(*events: dict[str, Any]) -> EventBatch:
     parts, mode = [], StructuredMode()
     for event in events:
-        mode.learn(event)
         frame = one_message("f", json.dumps({**NEEDED, **event, "data": 1}).encode(), 0)
         parts.append(mode.columns(frame)[0])
     return EventBatch(parts)

@@ -28,7 +28,7 @@ EXTENSIONS = ("trace", "n")
 def structured() -> StructuredMode:
     """That has met the extensions."""
     mode = StructuredMode()
-    mode.learn(dict.fromkeys(EXTENSIONS, ""))
+    mode.columns(frame(event(f'"data":1,{",".join(f"{json.dumps(name)}:null" for name in EXTENSIONS)}')))
     return mode
 
 
@@ -111,7 +111,7 @@ def test_what_all_events_have_may_be_missing(name: str) -> None:
         b"null",
         event('"data":1') + b"}",
         event('"data":1,'),
-        event('"data":1,"unknown":1'),
+        event('"data":1,"Unknown":1'),
         event('"data":1,"data_base64":"AAAA"'),
         event('"data_base64":"AAAA","data":null'),
         event('"data_base64":"AAAA","data_base64":null'),
@@ -234,13 +234,20 @@ def test_bounds_may_be_anything(block: bytes, bounds: list[tuple[int, int]]) -> 
 def test_extensions_are_learnt_while_there_is_room() -> None:
     mode = StructuredMode()
     message = event('"data":1,"trace":"x","n":1')
-    for attributes, count in (({}, 0), ({"trace": "x", "Bad": "x"}, 0), ({"trace": "x", "n": 1, "id": "1"}, 1)):
-        mode.learn(attributes)
-        assert len(mode.columns(frame(message))[0]) == count
+    assert len(mode.columns(frame(message))[0]) == 1
+    for odd in ('"data":1,"trace":"x","Bad":"x"', '"data":1,"odd":[1]', '"data":1'):
+        assert mode.columns(frame(message, event(odd), message))[1] == ([] if odd == '"data":1' else [1])
     for number in range(2 * MOST_EXTENSIONS):
-        mode.learn({f"x{number}": "y"})
+        mode.columns(frame(event(f'"data":1,"x{number}":"y"')))
     last = [f'"data":1,"x{number}":"y"' for number in (0, MOST_EXTENSIONS)]
     assert mode.columns(frame(*map(event, last)))[1] == [1]
+
+
+@pytest.mark.parametrize("odd", [b"", b"{", b"[]", b'{"specversion":"0.3","x":1}', b"\xff", b"[" * 2000, b'{"x":1}'])
+def test_nothing_is_learnt_of_what_is_no_event(odd: bytes) -> None:
+    mode = StructuredMode()
+    assert mode.columns(frame(odd))[1] == [0]
+    assert mode._extensions == ()
 
 
 EVENT = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]

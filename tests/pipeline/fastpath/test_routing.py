@@ -642,6 +642,14 @@ def test_extensions_are_learnt_and_land(contract: Contract, parcels: Any) -> Non
     check(contract, text)
 
 
+def test_extensions_of_dead_letters_are_learnt_too(contract: Contract, parcels: Any) -> None:
+    """A producer may be wrong in all of its events."""
+    text = parcels.lines(*(parcels.event(n, source="/elsewhere", tenant=f"t{n}", attempt=n) for n in range(30)))
+    with patch.object(Processing, "_slowly", None):
+        quick = outcome(contract, JSONL, text)
+    assert same(quick, outcome(contract, SlowLines(), text)).reasons == {"metadata_violation": 30}
+
+
 def slow(frame: MessageBatch) -> MessageBatch:
     return replace(frame, slow_path=True)
 

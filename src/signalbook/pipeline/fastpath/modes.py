@@ -7,11 +7,12 @@ all, but goes the slow path.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -34,6 +35,11 @@ _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _OTHERS: Final = frozenset({"data", "data_base64"})
 # Each is a column of every batch; whoever makes up names goes the slow path.
 MOST_EXTENSIONS: Final = 64
+# Of the events of a batch that are not taken so many are looked at for new extension attributes, if not longer.
+_SAMPLES: Final = 3
+_LONGEST_SAMPLE: Final = 1 << 20
+_VERSION: Final = f'"{SPECVERSION}"'.encode()
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
@@ -54,10 +60,6 @@ class ContentMode(Protocol):
         """The events among messages, and the indices of those that are not taken."""
         ...
 
-    def learn(self, attributes: Mapping[str, Any], /) -> None:
-        """Take note of the attributes of an event that was not taken."""
-        ...
-
     def is_decided(self, definition: CompiledDefinition, /) -> bool:
         """Whether a definition asks nothing of an event but its attributes and payload."""
         ...
@@ -68,7 +70,7 @@ class ContentMode(Protocol):
 
 
 class StructuredMode:
-    """Structured mode in JSON. Takes events with the extension attributes that earlier events had."""
+    """Structured mode in JSON. Takes events with the extension attributes that some event had, while there is room."""
 
     kind: ClassVar[tuple[str, ...]] = ("type", OPAQUE_TYPE)
     json: ClassVar[bool] = True
@@ -78,7 +80,7 @@ class StructuredMode:
 
     def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """By the native module, which looks at members of the envelope and leaves data as it is."""
-        return self._encoded(messages) if messages.encoded else self._read(messages)
+        return self._encoded(messages) if messages.encoded else self._taken(messages)
 
     def _encoded(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """Those with a content encoding are read without it, and stay the messages that they are."""
@@ -98,9 +100,15 @@ class StructuredMode:
             positions=messages.positions[kept],
             records=None,
         )
-        events, _ = self._read(clear)
+        events, _ = self._taken(clear)
         events = replace(events, messages=messages, indices=kept[events.indices])
         return events, np.setdiff1d(np.arange(len(messages)), events.indices, assume_unique=True).tolist()
+
+    def _taken(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
+        found, refused = self._read(messages)
+        # Extension attributes have to be known to be taken. No event needs to land for that: a producer may be wrong in
+        # all of them.
+        return self._read(messages) if refused and self._learn(messages, refused) else (found, refused)
 
     def _read(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         bounds = map(np.ascontiguousarray, (messages.starts, messages.ends))
@@ -131,12 +139,20 @@ class StructuredMode:
             None if opaque is None else np.frombuffer(opaque, np.bool_),
         ), refused
 
-    def learn(self, attributes: Mapping[str, Any]) -> None:
-        """Extension attributes have to be known to be taken."""
-        known = self._extensions
-        new = [name for name in attributes if name not in CORE and name not in known and name not in _OTHERS]
-        if new and len(known) + len(new) <= MOST_EXTENSIONS and all(map(_EXTENSION.fullmatch, new)):
-            self._expect((*known, *new))
+    def _learn(self, messages: MessageBatch, refused: Sequence[int]) -> bool:
+        """Whether some of those that are not taken are events with extension attributes that are new."""
+        before = self._extensions
+        for raw in (messages.raw(index) for index in refused[:_SAMPLES]):
+            try:
+                members = _members.decode(raw) if len(raw) <= _LONGEST_SAMPLE else {}
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                continue
+            known = self._extensions
+            new = [name for name in members if name not in CORE and name not in known and name not in _OTHERS]
+            room = len(known) + len(new) <= MOST_EXTENSIONS
+            if bytes(members.get("specversion", b"")) == _VERSION and room and all(map(_EXTENSION.fullmatch, new)):
+                self._expect((*known, *new))
+        return self._extensions != before
 
     def is_decided(self, definition: CompiledDefinition) -> bool:
         """Without demands on mode or format."""
@@ -234,9 +250,6 @@ class BinaryMode:
         if not headers.refused.any():
             return events, []
         return events.take(np.flatnonzero(~headers.refused)), np.flatnonzero(headers.refused).tolist()
-
-    def learn(self, attributes: Mapping[str, Any]) -> None:
-        """Nothing: all headers are looked at."""
 
     def is_decided(self, definition: CompiledDefinition) -> bool:
         """Where what it demands of mode and format is true of all events in this mode."""

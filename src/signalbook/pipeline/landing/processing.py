@@ -257,10 +257,6 @@ class Processing:
         waiting = self._waiting.get(definition.xid)
         if waiting is None:
             waiting = self._waiting[definition.xid] = _Waiting(self._target(definition))
-        # the fast path may take the next event of this kind
-        fast = self._fast_path(accepted.message.protocol, binary=False)
-        if fast is not None and accepted.event is not None:
-            fast.mode.learn(accepted.event.attributes)
         # In slices, so that one value that fits no column costs a search among a megabyte of rows and not among all.
         # Before the next, not at once: a huge message is not to become a row while it is here decoded.
         if waiting.bytes >= _SLICE:
