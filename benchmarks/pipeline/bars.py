@@ -102,7 +102,7 @@ class Measuring:
             yield self._ratio(name, self._in_turns(work), "iceberg", "parquet", 0.75)
 
     def definitions(self) -> Iterator[Bar]:
-        """Many definitions to few: those of an earlier batch, and one of them another, so that all are read anew."""
+        """Many definitions to few: those of an earlier batch, and those of which one changed since."""
         bench = self.bench
         many = partial(bench.pipeline, definitions=MANY)
 
