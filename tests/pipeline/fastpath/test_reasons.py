@@ -15,6 +15,7 @@ from tests.pipeline.fastpath.test_json import WHOLE, parse, spoilt
 
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.messages import Contract, parse_flags
+from signalbook.pipeline.fastpath.native import Payloads
 from signalbook.pipeline.fastpath.reasons import Reasons, reasons
 from signalbook.pipeline.fastpath.verdicts import UNSAID
 from signalbook.pipeline.job.snapshot import Snapshot
@@ -25,6 +26,14 @@ def said(found: Reasons, payloads: Sequence[bytes]) -> list[tuple[Finding, ...]]
     """What is said of each payload, nothing where there is none."""
     numbers, violations = found.of(amid_others(list(payloads)))
     return [() if number == UNSAID else violations[number] for number in numbers.tolist()]
+
+
+def test_no_more_answers_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("signalbook.pipeline.fastpath.reasons._MOST_KEYS", 10)
+    found = Reasons(parse({"type": "object", "properties": {"a": {"type": "integer"}}}))
+    payloads = Payloads.of_list([dump_json({"a": f"x{number}"}) for number in range(100)])
+    assert found.broken(payloads).all()
+    assert len(found._broken) <= 10
 
 
 def expected(schema: JsonSchema, payload: bytes) -> tuple[Finding, ...]:

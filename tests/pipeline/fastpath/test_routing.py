@@ -33,10 +33,10 @@ from tests.pipeline.kafkarows import (
     written,
 )
 
-from signalbook.messages import CompiledDefinition, Contract, Message, parse_flags
+from signalbook.messages import CompiledDefinition, Contract, Message, Policy, parse_flags
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import reasons
-from signalbook.pipeline.fastpath.modes import BinaryMode
+from signalbook.pipeline.fastpath.modes import BinaryMode, StructuredMode
 from signalbook.pipeline.frames.messages import SOURCE as ROWS
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
@@ -48,7 +48,7 @@ from signalbook.pipeline.sources.base import MessageBatch, Split
 from signalbook.pipeline.sources.captures import KAFKA as CAPTURES
 from signalbook.pipeline.sources.files import JSONL, structured
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
-from signalbook.values import JSONObject, now
+from signalbook.values import MAX_VALUES, JSONObject, now
 
 GROUP = "/messagegroups/parcels"
 FLAGS = {
@@ -603,9 +603,38 @@ def test_encoded_payloads_have_bounds() -> None:
     mode = BinaryMode("KAFKA")
     attributes = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/depots/7", "ce_type": "parcel.accepted"}
     headers = [*((name, text.encode()) for name, text in attributes.items()), ("content-encoding", b"gzip")]
-    large, huge = (gzip.compress(b" " * size) for size in (8 << 20, (8 << 20) + 1))
+    large, huge = (gzip.compress(b" " * size) for size in (base.ALONE, base.ALONE + 1))
     (frame,) = base.record_batches(rows(*((value, headers) for value in [huge, *[large] * 9])))
     assert mode.columns(frame)[1] == [0, 9]
+
+
+def test_what_others_are_decoded_to_is_not_kept(parcels: Any) -> None:
+    """A thousand times as much as was sent, of messages that are no events, as long as one that is waits."""
+    large = gzip.compress(b" " * 1_000_000)
+    event = json.dumps(parcels.event(1)).encode()
+    attributes = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/depots/7", "ce_type": "parcel.accepted"}
+    headers = [*((name, text.encode()) for name, text in attributes.items()), ("content-encoding", b"gzip")]
+    structured = [("content-type", b"application/cloudevents+json"), ("content-encoding", b"gzip")]
+    for mode, sound, others in (
+        (StructuredMode(), (gzip.compress(event), structured), (large, structured)),
+        (BinaryMode("KAFKA"), (gzip.compress(event), headers), (large, [*headers, ("ce_x", b"1"), ("ce_x", b"2")])),
+    ):
+        (frame,) = base.record_batches(rows(sound, *[others] * 5))
+        found, refused = mode.columns(frame)
+        assert (len(found), refused) == (1, [1, 2, 3, 4, 5])
+        assert found.data.weight <= len(event)
+
+
+def test_a_payload_of_more_values_than_json_may_have_is_refused() -> None:
+    """By whatever path it goes."""
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
+    message = {"envelope": "CloudEvents/1.0", "dataschemaformat": "JsonSchema/draft-07", "dataschema": schema}
+    document = {"messagegroups": {"g": {"messages": {"m": message | {"envelopemetadata": {"type": {"value": "t"}}}}}}}
+    contract = Snapshot.of_documents([("d", document)]).compile(Policy())
+    payload = b'{"a":[' + b",".join([b"0"] * MAX_VALUES) + b"]}"
+    headers = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]
+    (frame,) = base.record_batches(rows((payload, [*headers, ("content-type", b"application/json")])))
+    assert processed(contract, KAFKA, [frame])[0].dead_lettered == 1
 
 
 @pytest.mark.parametrize(

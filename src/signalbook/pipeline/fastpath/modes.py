@@ -26,7 +26,7 @@ from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import OPAQUE_TYPE, EventColumns, ExtensionColumn
 from signalbook.pipeline.fastpath.native import Decode, Payloads
-from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, CASELESS, MessageBatch
+from signalbook.pipeline.sources.base import ALONE, ATTRIBUTE_PREFIX, CASELESS, MessageBatch
 from signalbook.pipeline.sources.files import request_records
 
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
@@ -100,8 +100,10 @@ class StructuredMode:
             positions=messages.positions[kept],
             records=None,
         )
-        events, _ = self._taken(clear)
-        events = replace(events, messages=messages, indices=kept[events.indices])
+        events, others = self._taken(clear)
+        # What messages become that are no events may be a thousand times as large as they are.
+        data = events.data.alone() if others else events.data
+        events = replace(events, messages=messages, indices=kept[events.indices], data=data)
         return events, np.setdiff1d(np.arange(len(messages)), events.indices, assume_unique=True).tolist()
 
     def _taken(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
@@ -208,8 +210,7 @@ _MANNERS: Final = {
     "NATS": Manner(prefix="ce-", folded=True, typed=True),
     "MQTT/5.0": Manner(prefix="", bare=True),
 }
-# Bytes of a payload whose encoding was undone, and of all payloads of a batch: larger ones are for the slow path.
-_LARGEST_DECODED: Final = 8 * 1024 * 1024
+# Bytes of the payloads of a batch whose encodings were undone: what is more is for the slow path.
 _MOST_DECODED: Final = 64 * 1024 * 1024
 # What says of a packet of MQTT that its payload is UTF-8, which has to be true then.
 _INDICATED: Final = TEXT_INDICATOR.encode()
@@ -249,7 +250,8 @@ class BinaryMode:
         events = EventColumns(messages, arrays, extensions, Payloads.of(values), np.arange(len(messages)))
         if not headers.refused.any():
             return events, []
-        return events.take(np.flatnonzero(~headers.refused)), np.flatnonzero(headers.refused).tolist()
+        taken = events.take(np.flatnonzero(~headers.refused))
+        return replace(taken, data=taken.data.alone()), np.flatnonzero(headers.refused).tolist()
 
     def is_decided(self, definition: CompiledDefinition) -> bool:
         """Where what it demands of mode and format is true of all events in this mode."""
@@ -318,7 +320,7 @@ def _decode(values: list[bytes], encodings: pa.StringArray, refused: npt.NDArray
     room = _MOST_DECODED
     for number in np.flatnonzero(encodings.is_valid().to_numpy(zero_copy_only=False) & ~refused).tolist():
         try:
-            values[number] = decoded(encodings[number].as_py(), values[number], min(_LARGEST_DECODED, room))
+            values[number] = decoded(encodings[number].as_py(), values[number], min(ALONE, room))
             room -= len(values[number])
         except Unreadable:
             refused[number] = True

@@ -94,6 +94,16 @@ class Payloads:
         """What is behind so many bytes of each."""
         return Payloads(self.blocks, self.counts, self.starts + lengths, self.ends)
 
+    def alone(self) -> Payloads:
+        """Copies of them in a block of their own, which keeps nothing else in memory."""
+        ends = np.cumsum(self.lengths)
+        return Payloads.within(b"".join(self.to_list()), ends - self.lengths, ends)
+
+    @property
+    def weight(self) -> int:
+        """Bytes that they keep in memory."""
+        return sum(map(len, self.blocks))
+
     def heads(self, width: int) -> npt.NDArray[np.uint8]:
         """So many first bytes of each; those behind its end mean nothing."""
         found = np.zeros((len(self), width), np.uint8)

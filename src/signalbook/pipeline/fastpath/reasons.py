@@ -91,13 +91,13 @@ class Reasons:
         if self._keys is not None:
             keys = native.columns_of(self._keys(refused.places), _KEYS)[0].to_pylist()
         found = np.zeros(len(refused), np.bool_)
-        if len(self._broken) >= _MOST_KEYS:
-            self._broken.clear()
         for place, key in enumerate(keys):
             if key is None:
                 found[place] = self._breaks(refused[place])
             else:
                 if key not in self._broken:
+                    if len(self._broken) >= _MOST_KEYS:
+                        self._broken.clear()
                     self._broken[key] = self._breaks(refused[place])
                 found[place] = self._broken[key]
         return found

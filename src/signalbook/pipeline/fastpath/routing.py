@@ -131,7 +131,7 @@ class FastPath:
         if len(events):
             self._waiting.append(events)
             # Data that was encoded takes more than its messages.
-            self._waiting_bytes += max(messages.weight, int(events.data.lengths.sum()))
+            self._waiting_bytes += max(messages.weight, events.data.weight)
         if self._waiting_bytes >= self._enough():
             yield from self.flush()
 
@@ -350,7 +350,10 @@ def _landed_by_one(
         schema = route.definition.schema_use.schema
         assert isinstance(schema, JsonSchema)
         asked = np.flatnonzero(decided & fits[place] & ~taken[place])
-        decided[asked] = known_reasons(schema).broken(batch.payloads(events[asked]))
+        step = batch.payloads_at_once()
+        for start in range(0, len(asked), step):
+            part = asked[start : start + step]
+            decided[part] = known_reasons(schema).broken(batch.payloads(events[part]))
     for place, route in enumerate(routes):
         mine = np.flatnonzero(decided & taken[place])
         if len(mine):

@@ -46,6 +46,7 @@ from signalbook.pipeline.landing.presuming import Presumptions
 from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
 from signalbook.pipeline.reports.report import Span, Tally, charged
 from signalbook.pipeline.sources.base import (
+    ALONE,
     LIGHTEST,
     NOWHERE,
     MessageBatch,
@@ -58,8 +59,6 @@ from signalbook.values import Finding
 
 # Input bytes whose messages may wait before all are turned into rows: columns of a few values each are slow to make.
 WINDOW: Final = 64 * 1024 * 1024
-# A message that is longer goes alone, and the slow path, which bounds what becomes of it in memory.
-ALONE: Final = 8 * 1024 * 1024
 _SLICE: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
 _LONGEST: Final = 500

@@ -27,11 +27,15 @@ from signalbook.messages import Message
 from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Storage
+from signalbook.values import MAX_VALUES
 
 GROUP: Final = "signalbook.sources"
 Offsets = npt.NDArray[np.int64]
 # What a message weighs at least, in bytes: one without any takes memory, too.
 LIGHTEST: Final = 128
+# A message that is longer goes alone, and the slow path, which bounds what becomes of it in memory. One that is not has
+# no more values than JSON may have: each takes two bytes.
+ALONE: Final = 2 * MAX_VALUES
 MAX_MESSAGE: Final = 256 * 1024 * 1024
 """Bytes of the longest message that is read, where a job says nothing else."""
 KEPT: Final = 64 * 1024
