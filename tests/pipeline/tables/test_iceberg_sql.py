@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -23,6 +24,7 @@ from signalbook.pipeline.journal import JournalEntry
 from signalbook.pipeline.tables.catalogs import NAME
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
+from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
 from signalbook.pipeline.tables.naming import TableName
 
 COLUMNS = {"a": pa.int32()}
@@ -34,9 +36,9 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "lake", "iceberg")
 
 
-def batch_of(lake: Lake, number: int) -> JournalEntry:
+def batch_of(lake: Lake, number: int, names: Sequence[TableName] = NAMES) -> JournalEntry:
     """A prepared batch with a row for each table."""
-    parts = [lake.prepared([{"a": number}], COLUMNS, name) for name in NAMES]
+    parts = [lake.prepared([{"a": number}], COLUMNS, name) for name in names]
     for part in parts:
         lake.journal.withdraw(part)
     batch = replace(parts[0], files=tuple(file for part in parts for file in part.files))
@@ -100,6 +102,24 @@ def test_killed_with_some_tables_waiting(lake: Lake, monkeypatch: pytest.MonkeyP
     assert there(lake) == before
     complete_unfinished(lake.journal, lambda _: None)
     assert rows(lake) == {name.message: [1, 2] if existing else [2] for name in NAMES}
+
+
+def test_a_batch_is_completed_in_tables_of_which_some_are_there(lake: Lake) -> None:
+    """Nobody listed the others; the first that is made does not stand for all."""
+    names = [TableName("shop", name) for name in "abcdefghijkl"]  # more than are worked on at once
+    lake.commit(batch_of(lake, 1, names[1:]))
+    batch_of(lake, 2, names)
+    made = []
+    make = RememberingSqlCatalog.make
+
+    def watched(catalog: RememberingSqlCatalog) -> bool:
+        made.append(make(catalog))
+        return made[-1]
+
+    with patch.object(RememberingSqlCatalog, "make", watched):
+        complete_unfinished(lake.journal, lambda _: None)
+    assert made == [True]
+    assert [len(lake.rows(name)) for name in names] == [1, *[2] * 11]
 
 
 def test_killed_after_the_transaction(lake: Lake) -> None:

@@ -285,11 +285,15 @@ class IcebergTables(Tables):
 
     def _create(self, table: TableName, columns: pa.Schema, batch: JournalEntry) -> Change:
         """A table that comes to be with its first files: one commit instead of three."""
-        # ``versions`` asks for the tables of a namespace first, so that one without an entry is not there yet.
         with self._making:
             if table.group not in self._names:
                 self._make(self._namespace(table.group))
-            self._names.setdefault(table.group, set()).add(table.message)
+            if table.group in self._missing:
+                self._missing.discard(table.group)
+                self._names[table.group] = set()
+            # Of a namespace that nobody listed, as when an earlier run's batch is completed, other tables may be there.
+            if table.group in self._names:
+                self._names[table.group].add(table.message)
         owner = {OUTPUT_KEY: self._connection.owner} if self._connection.owner else {}
         definition = {} if table == DEAD_LETTERS else {DEFINITION_KEY: definition_of(table)}
         schema = schema_of(columns)
