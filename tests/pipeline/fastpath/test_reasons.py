@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
+from weakref import ref
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +18,8 @@ from tests.pipeline.fastpath.test_json import WHOLE, parse, spoilt
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.messages import Contract, parse_flags
 from signalbook.pipeline.fastpath.native import Payloads
-from signalbook.pipeline.fastpath.reasons import Reasons, reasons
+from signalbook.pipeline.fastpath.payloads import decoder, json_decoder
+from signalbook.pipeline.fastpath.reasons import Reasons, known_reasons, reasons
 from signalbook.pipeline.fastpath.verdicts import UNSAID
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import Finding, JSONError, dump_json, parse_json
@@ -30,10 +33,23 @@ def said(found: Reasons, payloads: Sequence[bytes]) -> list[tuple[Finding, ...]]
 
 def test_no_more_answers_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("signalbook.pipeline.fastpath.reasons._MOST_KEYS", 10)
-    found = Reasons(parse({"type": "object", "properties": {"a": {"type": "integer"}}}))
+    schema = parse({"type": "object", "properties": {"a": {"type": "integer"}}})
+    found = Reasons(schema)
     payloads = Payloads.of_list([dump_json({"a": f"x{number}"}) for number in range(100)])
     assert found.broken(payloads).all()
     assert len(found._broken) <= 10
+
+
+def test_answers_go_with_their_schema() -> None:
+    """A stream whose definitions change would keep all of them."""
+    schema = parse(WHOLE)
+    assert said(known_reasons(schema), [b"1"]) == [expected(schema, b"1")]
+    json_decoder(schema, schema.shape())
+    assert decoder(schema) is not None
+    known = ref(schema)
+    del schema
+    gc.collect()
+    assert known() is None
 
 
 def expected(schema: JsonSchema, payload: bytes) -> tuple[Finding, ...]:
@@ -133,9 +149,9 @@ def test_rules_about_more_than_one_value_have_no_keys(more: dict[str, Any]) -> N
     ],
 )
 def test_a_slash_in_a_name_is_no_step_of_a_path(schema: dict[str, Any]) -> None:
-    found = Reasons(parse({"type": "object", **schema}))
+    parsed = parse({"type": "object", **schema})
     payloads = [b'{"a/b":"x"}', b'{"a":{"b":"x"}}', b'{"a/b":{"c":"x"}}', b'{"a":{"b/c":"x"}}']
-    assert said(found, payloads) == [expected(found._schema, payload) for payload in payloads]
+    assert said(Reasons(parsed), payloads) == [expected(parsed, payload) for payload in payloads]
 
 
 def test_odd_payloads_have_no_answer() -> None:

@@ -9,17 +9,18 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from weakref import ref
 
 import pytest
 
 from signalbook.client.responses import BadResponse
 from signalbook.documents import DocumentError, parse_document
-from signalbook.messages import Accepted, Message, Policy, Rejected, parse_flags
+from signalbook.messages import Accepted, Contract, Message, Policy, Rejected, parse_flags
 from signalbook.messages.matching.contract import Deferred
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.keeping import Latest
-from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot, compiled, uncollected
 
 PARCEL = "/schemagroups/parcels/schemas/parcel"
 
@@ -152,6 +153,23 @@ def test_it_survives_shipping(definitions: Path) -> None:
     shipped = Snapshot.from_json(loaded.to_json())
     assert (shipped, shipped.fingerprint) == (loaded, loaded.fingerprint)
     assert shipped.compile(Policy()).definitions.keys() == set(loaded.selected)
+
+
+def test_a_process_keeps_the_contracts_of_jobs_in_turns_and_no_others(parcels: Any) -> None:
+    """What is not kept is gone from memory, though nobody collects while tasks are at work."""
+    snapshots = {name: Snapshot.of_documents([(name, parcels.catalogue())]) for name in "abc"}
+
+    def contract(name: str) -> Contract:
+        return compiled(name, Policy(), lambda: snapshots[name])
+
+    with uncollected():
+        first, second = contract("a"), contract("b")
+        assert (contract("a"), contract("b")) == (first, second)
+        known = ref(first)
+        del first
+        contract("c")
+        assert known() is None
+        assert contract("b") is second
 
 
 def test_of_a_checked_snapshot_is_read_what_messages_need(parcels: Any) -> None:

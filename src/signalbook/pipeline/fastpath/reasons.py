@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -55,10 +55,17 @@ class Reasons:
     """What payloads of one schema violate; answers are kept by key."""
 
     def __init__(self, schema: JsonSchema) -> None:
-        self._schema = schema
+        # What is kept by schema would keep it for ever otherwise.
+        self._ref = ref(schema)
         self._keys = _keys(schema)
         self._known: dict[bytes, Violations | None] = {}
         self._broken: dict[bytes, bool] = {}
+
+    @property
+    def _schema(self) -> JsonSchema:
+        found = self._ref()
+        assert found is not None
+        return found
 
     def of(self, refused: Payloads, *, one_by_one: bool = True) -> tuple[Offsets, list[Violations]]:
         """For each payload the number of its violations among those in the list, ``UNSAID`` where there are none.

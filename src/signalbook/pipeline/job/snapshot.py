@@ -440,16 +440,22 @@ _KEPT: Final = 32 * 1024 * 1024
 _checked: Final = Latest[tuple[object, Strategy, Policy], _Outcome](_KEPT)
 _readings: Final = Latest[tuple[object, ...], Reading](_KEPT)
 _compiled: Final[dict[tuple[str, Policy], Contract]] = {}
+_CONTRACTS: Final = 2
 
 
 def compiled(fingerprint: str, policy: Policy, load: Callable[[], Snapshot]) -> Contract:
     """The contract of the snapshot that ``load`` brings, by its fingerprint; kept for the next task of the process."""
     key = fingerprint, policy
-    if key not in _compiled:
-        # One contract is kept, not all: a stream whose definitions change would fill the worker with old ones.
-        _compiled.clear()
-        _compiled[key] = load().compile(policy)
-    return _compiled[key]
+    found = _compiled.pop(key, None)
+    if found is None:
+        # Some are kept, for jobs in turns, and not all: a stream whose definitions change would fill the worker with
+        # old ones. What is in them refers to itself, and nobody looks for cycles while a task is at work.
+        if len(_compiled) >= _CONTRACTS:
+            del _compiled[next(iter(_compiled))]
+            gc.collect()
+        found = load().compile(policy)
+    _compiled[key] = found  # the latest is at the end
+    return found
 
 
 class _Shipped(msgspec.Struct):
