@@ -9,13 +9,11 @@ message by message.
 from __future__ import annotations
 
 import argparse
-import gc
 import gzip
 import json
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,15 +29,13 @@ from benchmarks.pipeline.records import (
     by_subjects,
     contract,
     encoders,
+    landed,
     prefixed,
 )
 from benchmarks.pipeline.traffic import GROUP, SCHEMA, catalogue, event
 
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping
-from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Split
 from signalbook.pipeline.sources.files import JSONL
@@ -197,18 +193,7 @@ def batches(case: Case, count: int) -> list[MessageBatch]:
 def microseconds(contract: Contract, case: Case, found: list[MessageBatch], *, thorough: bool = False) -> float:
     """The CPU time of a message. Raises ``AssertionError`` where it is not what the case says."""
     source = JSONL if case.kind in ("lines", "twins") else KAFKA
-    with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name:
-        landing = StagedFiles(Path(name), staged="s", prefix="p")
-        gc.disable()  # as tasks do
-        started = time.process_time()
-        processing = Processing(contract, source, landing, Bookkeeping(fingerprint="f", batch="b", landed_at=AT))
-        for batch in found:
-            processing.take(replace(batch, slow_path=True) if thorough else batch)
-        processing.clear()
-        landing.finish()
-        busy = time.process_time() - started
-        gc.enable()
-    tally = processing.tally
+    tally, busy = landed(contract, source, found, thorough=thorough)
     assert set(tally.reasons) == set(case.reasons), tally
     assert tally.landed.total() == (0 if case.reasons else tally.read), tally
     return busy / tally.read * 1e6

@@ -16,11 +16,11 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,7 +39,9 @@ from signalbook.pipeline.job.subjects import Subjects
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
+from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.base import MessageBatch, Source
 from signalbook.pipeline.sources.kafka import SOURCE
 
 TYPES = 50
@@ -200,22 +202,28 @@ def _row(
     }  # fmt: skip
 
 
-def microseconds(contract: Contract, found: list[pa.RecordBatch], *, thorough: bool = False) -> float:
-    """The CPU time a record takes from Arrow to files."""
+def landed(contract: Contract, source: Source, found: Iterable[MessageBatch], *, thorough: bool) -> tuple[Tally, float]:
+    """What becomes of messages on their way to files, and its seconds of CPU; message by message if ``thorough``."""
     with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name:
         landing = StagedFiles(Path(name), staged="s", prefix="p")
         gc.disable()  # as tasks do
         started = time.process_time()
-        processing = Processing(contract, SOURCE, landing, Bookkeeping(fingerprint="f", batch="b", landed_at=AT))
+        processing = Processing(contract, source, landing, Bookkeeping(fingerprint="f", batch="b", landed_at=AT))
         for batch in found:
-            for frame in base.record_batches(batch):
-                processing.take(replace(frame, slow_path=True) if thorough else frame)
+            processing.take(replace(batch, slow_path=True) if thorough else batch)
         processing.clear()
         landing.finish()
         busy = time.process_time() - started
         gc.enable()
+    return processing.tally, busy
+
+
+def microseconds(contract: Contract, found: list[pa.RecordBatch], *, thorough: bool = False) -> float:
+    """The CPU time a record takes from Arrow to files."""
+    frames = chain.from_iterable(map(base.record_batches, found))
+    tally, busy = landed(contract, SOURCE, frames, thorough=thorough)
     count = sum(map(len, found))
-    assert processing.tally.landed.total() == count, processing.tally
+    assert tally.landed.total() == count, tally
     return busy / count * 1e6
 
 

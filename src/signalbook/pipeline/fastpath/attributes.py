@@ -307,8 +307,8 @@ class EnvelopeChecks:
         """What the checks see of an attribute of events, as codes and values; ``None`` if it makes no difference."""
         if name == "type" or (name not in self._declared and name not in _UNDECLARED):
             return None
-        texts = _texts(batch, name, events)
-        if name in self._templates and texts is not None:
+        texts = _texts(batch, name, events) if name in self._templates else None
+        if texts is not None:
             odd = _captured(self._templates[name], texts).is_null()
             codes = odd.cast(pa.int64()).to_numpy().copy()
             inner, values = text_codes(texts.filter(odd))
@@ -320,8 +320,9 @@ class EnvelopeChecks:
         if not self._is_presence(name):
             codes, values = batch.codes(name)
             return codes[events], values
-        assert texts is not None
-        absent = texts.is_null()
+        if not batch.attributes[name].null_count:
+            return None
+        absent = batch.attributes[name].take(pa.array(events)).is_null()
         return (absent.cast(pa.int64()).to_numpy(), [False, True]) if absent.true_count else None
 
     def _is_presence(self, name: str) -> bool:

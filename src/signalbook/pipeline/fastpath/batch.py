@@ -177,10 +177,11 @@ class EventBatch:
         """The data of these events, in ascending order."""
         return self._data.take(numbers)
 
-    def payloads_at_once(self) -> int:
-        """How many payloads to decode at once: as many bytes as fit a processor's cache."""
+    def portions(self, numbers: Offsets) -> Iterator[Offsets]:
+        """These events, as many at a time as to decode the payloads of: as many bytes as fit a processor's cache."""
         weight = sum(len(part.messages.content) for part in self._parts) // len(self)
-        return min(max(_MOST_PAYLOADS * _LIGHT // max(weight, 1), 1), _MOST_PAYLOADS)
+        step = min(max(_MOST_PAYLOADS * _LIGHT // max(weight, 1), 1), _MOST_PAYLOADS)
+        return (numbers[start : start + step] for start in range(0, len(numbers), step))
 
     @cached_property
     def attributes(self) -> dict[str, pa.Array]:

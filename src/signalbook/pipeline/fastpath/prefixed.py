@@ -124,11 +124,8 @@ class PrefixedPath:
         if routed:
             contexts = pa.nulls(sum(len(events) for _, events in routed), columns.TEXT_MAP)
             yield from landed(batch, routed, contexts, left)
-        step = batch.payloads_at_once()
         for reasons, events in asked:
-            refused = events[left[events]]
-            for start in range(0, len(refused), step):
-                part = refused[start : start + step]
+            for part in batch.portions(events[left[events]]):
                 verdicts.say(part, *reasons.of(batch.payloads(part)))
         left[verdicts.events] = False
         yield from verdicts.rejections(batch)

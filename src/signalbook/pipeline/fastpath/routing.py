@@ -231,7 +231,7 @@ class FastPath:
         """The routes of events of a kind to the definitions that they may be of, if there is one to each."""
         found = [self._planned(each, kind) for each in definitions]
         routes = [each for each in found if each is not None]
-        if len(routes) < len(definitions) or (len(routes) > 1 and not all(map(_is_told_by_payload, routes))):
+        if len(routes) < len(definitions) or (len(routes) > 1 and not all(map(_is_provable, routes))):
             return ()
         return routes
 
@@ -284,7 +284,7 @@ def _by_protocol(outlines: Sequence[Outline], protocol: str) -> tuple[str, ...]:
     return tuple(own or [each.xid for each in outlines])
 
 
-def _is_told_by_payload(route: _EventRoute) -> bool:
+def _is_provable(route: _EventRoute) -> bool:
     """Whether it can be proved of payloads that they do not conform, and that is all that decides."""
     definition = route.definition
     policy, schema = definition.policy, definition.schema_use.schema
@@ -350,10 +350,8 @@ def _landed_by_one(
         schema = route.definition.schema_use.schema
         assert isinstance(schema, JsonSchema)
         asked = np.flatnonzero(decided & fits[place] & ~taken[place])
-        step = batch.payloads_at_once()
-        for start in range(0, len(asked), step):
-            part = asked[start : start + step]
-            decided[part] = known_reasons(schema).broken(batch.payloads(events[part]))
+        broken = [known_reasons(schema).broken(batch.payloads(part)) for part in batch.portions(events[asked])]
+        decided[asked] = np.concatenate([np.zeros(0, np.bool_), *broken])
     for place, route in enumerate(routes):
         mine = np.flatnonzero(decided & taken[place])
         if len(mine):
@@ -364,14 +362,14 @@ def _landed_by_one(
 
 def _are_taken(batch: EventBatch, route: Route, events: Offsets) -> npt.NDArray[np.bool_]:
     """Which payloads of events a route decodes."""
-    taken, step = np.ones(len(events), np.bool_), batch.payloads_at_once()
-    for start in range(0, len(events), step):
-        part = events[start : start + step]
+    taken, first = np.ones(len(events), np.bool_), 0
+    for part in batch.portions(events):
         try:
             refused = route.decode(batch.payloads(part))[1]
         except MISFITS:
             refused = list(range(len(part)))
-        taken[start + np.array(refused, np.int64)] = False
+        taken[first + np.array(refused, np.int64)] = False
+        first += len(part)
     return taken
 
 
@@ -403,10 +401,9 @@ def landed(
     except MISFITS:
         left[order] = True
         return
-    first, step = 0, batch.payloads_at_once()
+    first = 0
     for route, events in matched:
-        for start in range(0, len(events), step):
-            part = events[start : start + step]
+        for part in batch.portions(events):
             arrays = [array.slice(first, len(part)) for array in (*envelope, contexts, *transport)]
             first += len(part)
             rows, refused = _rows(route, batch.payloads(part), arrays)
@@ -417,13 +414,10 @@ def landed(
 
 def _judge_payloads(batch: EventBatch, refused: _Routed, verdicts: Verdicts) -> None:
     """Say of events why their payloads are refused, where there is a way to."""
-    step = batch.payloads_at_once()
     for route, events in refused:
-        if route.reasons is None:
-            continue
-        for start in range(0, len(events), step):
-            part = events[start : start + step]
-            verdicts.say(part, *route.reasons.of(batch.payloads(part)))
+        if route.reasons is not None:
+            for part in batch.portions(events):
+                verdicts.say(part, *route.reasons.of(batch.payloads(part)))
 
 
 def _rows(route: Route, payloads: Payloads, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:

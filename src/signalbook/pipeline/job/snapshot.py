@@ -105,7 +105,7 @@ class Snapshot:
     What is no object is None. ``files`` are the schemas that others may import by a path. ``selected`` are the xids of
     the definitions that messages are matched with; the others may be bases of those. With ``subjects`` there are those
     of the group ``subjects.GROUP``, whose records say the ids of their schemas. ``origin`` says what was read: another
-    state of the same is told from it by what changed. ``outlines`` are those of all the
+    state of the same is known by what changed. ``outlines`` are those of all the
     selected ones, if they have been checked, ``left_out`` those of them that cannot be used, and ``doubts`` what is to
     be said to people: which those are, that some are hidden, and the bases that are not there.
     """
