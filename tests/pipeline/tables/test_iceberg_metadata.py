@@ -60,6 +60,18 @@ def test_a_table_that_exists_is_not_parsed_again(lake: Lake, monkeypatch: pytest
     assert len(lake.rows()) == 3
 
 
+def test_states_that_were_replaced_push_no_table_out(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata._KEPT", 4)
+    names = [TableName("shop", name) for name in "abcd"]
+    for name in names:
+        lake.put([ROW], COLUMNS, name)
+    monkeypatch.setattr(FromByteStream, "table_metadata", None)
+    for name in names * 3:
+        lake.put([ROW], COLUMNS, name)
+    monkeypatch.undo()
+    assert [len(lake.rows(name)) for name in names] == [4] * 4
+
+
 def test_a_new_table_is_made_without_asking_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither whether it or its namespace is there, nor whether it takes the columns that it is made of."""
     lake = Lake(tmp_path / "lake", "iceberg")

@@ -151,8 +151,9 @@ class _Known(Generic[_Value]):
                 self._found.popitem(last=False)
 
 
-# by what their files contain
-_known: Final = _Known[TableMetadata]()
+# The newest of each table, by the folder of its metadata, with what identifies it: states that it replaced are not
+# asked for again, and would push out those of other tables.
+_known: Final = _Known[tuple[bytes, TableMetadata]]()
 _schemas: Final = _Known[SharedSchema]()
 
 
@@ -168,19 +169,23 @@ def schema_of(columns: pa.Schema) -> SharedSchema:
 
 def parsed(content: bytes, location: str) -> TableMetadata:
     """The metadata in the file at ``location``, whose ending says how it is compressed."""
-    found = _known.get(_key(content))
-    if found is None:
-        stream: Any = BytesIO(content)
-        found = FromByteStream.table_metadata(stream, compression=Compressor.get_compressor(location))
-        found = remember(content, found)
-    return found
+    known = _known.get(_folder(location))
+    if known is not None and known[0] == _key(content):
+        return known[1]
+    stream: Any = BytesIO(content)
+    found = FromByteStream.table_metadata(stream, compression=Compressor.get_compressor(location))
+    return remember(content, found, location)
 
 
-def remember(content: bytes, metadata: TableMetadata) -> TableMetadata:
-    """``metadata`` that were written as ``content``: whoever reads that is given them."""
+def remember(content: bytes, metadata: TableMetadata, location: str) -> TableMetadata:
+    """``metadata`` that were written as ``content`` to ``location``: whoever reads that is given them."""
     metadata = shared(metadata)
-    _known.put(_key(content), metadata)
+    _known.put(_folder(location), (_key(content), metadata))
     return metadata
+
+
+def _folder(location: str) -> bytes:
+    return location.rpartition("/")[0].encode()
 
 
 def _key(content: bytes) -> bytes:

@@ -116,4 +116,4 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
         content = Compressor.get_compressor(metadata_path).bytes_compressor()(text.encode())
         with io.new_output(metadata_path).create() as stream:
             stream.write(content)
-        remember(content, metadata)
+        remember(content, metadata, metadata_path)

@@ -169,7 +169,7 @@ class StoreCatalog(RememberingCatalog):
                 raise TableAlreadyExistsError(f"table {identifier} was made by someone else")
             raise CommitFailedException(f"table {identifier} was changed by someone else")
         (folder / HINT).write(str(version + 1).encode())
-        return committed(remember(content, staged.metadata), str(place))
+        return committed(remember(content, staged.metadata, str(place)), str(place))
 
     def names(self, namespace: str | Identifier) -> set[str]:
         """Names that tables of a namespace may have, by one request; a folder without metadata is no table yet."""
