@@ -92,7 +92,7 @@ def test_documents_are_as_deep_as_they_may_be(depth: int) -> None:
         encoded = json.dumps(value).encode()
         assert read(Parts().parse, encoded) == read(parse_json, encoded)
         deeper = partial(parse_json, max_depth=MAX_DEPTH + 2)
-        assert read(Parts(max_depth=MAX_DEPTH + 2).parse, encoded) == read(deeper, encoded)
+        assert read(partial(Parts().parse, max_depth=MAX_DEPTH + 2), encoded) == read(deeper, encoded)
 
 
 def test_a_name_that_comes_twice_hides_nothing() -> None:

@@ -15,7 +15,7 @@ from signalbook.formats import Scalar
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.pipeline import exact, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
-from signalbook.pipeline.fastpath.native import Payloads
+from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.payloads import json_decoder
 from signalbook.values import JSON, dump_json
 
@@ -167,7 +167,7 @@ def test_both_paths_hold_the_same(payloads: list[dict[str, JSON]]) -> None:
 
 
 def _natively(payload: JSON) -> tuple[list[pa.Array], list[int]]:
-    return json_decoder(SCHEMA, SCHEMA.shape())(Payloads.of_list([dump_json(payload)]))
+    return json_decoder(SCHEMA, SCHEMA.shape())(PayloadSpans.of_list([dump_json(payload)]))
 
 
 def _whole(payload: dict[str, Any]) -> bool:

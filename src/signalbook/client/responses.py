@@ -15,8 +15,7 @@ from signalbook.errors import SignalbookError, describe
 from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
 
 _LONGEST_PAUSE: Final = 10.0
-MAX_DEPTH: Final = 128
-"""How deep the JSON of a response may be."""
+_MAX_DEPTH: Final = 128
 _PREFIX: Final = "xregistry-"
 
 
@@ -113,7 +112,7 @@ def checked(response: httpx.Response, *, by_url: bool = False) -> httpx.Response
             f"{response.url}: the server sends to {response.headers.get('location', 'nowhere')}: use that URL"
         )
     try:
-        body = parse_json(response.content, max_depth=MAX_DEPTH)
+        body = parse_json(response.content, max_depth=_MAX_DEPTH)
     except JSONError:
         body = {}
     error = _ERRORS.get(status, Refused)(status, body if isinstance(body, dict) else {})
@@ -148,7 +147,7 @@ def json_objects(response: httpx.Response, what: str) -> list[JSONObject]:
 def _json(response: httpx.Response, problem: str, parts: Parts | None = None) -> JSON:
     try:
         text = response.content
-        return parse_json(text, max_depth=MAX_DEPTH) if parts is None else parts.parse(text)
+        return (parse_json if parts is None else parts.parse)(text, max_depth=_MAX_DEPTH)
     except JSONError as error:
         raise BadResponse(f"{response.url}: {problem}: it answers without JSON ({error})") from None
 

@@ -29,14 +29,13 @@ class Parts:
     this away. ``plain`` are the ids of those that name no file, wherever they are in a document (``sources.attach``).
     """
 
-    def __init__(self, *, max_depth: int = MAX_DEPTH) -> None:
+    def __init__(self) -> None:
         self._known: dict[bytes, _Part] = {}
-        self._max_depth = max_depth
         self.plain: frozenset[int] = frozenset()
 
-    def parse(self, text: bytes) -> JSON:
-        """The value of a JSON text, as ``parse_json`` has it. Raises ``JSONError``."""
-        reading = _Reading(text, self._known, self._max_depth)
+    def parse(self, text: bytes, *, max_depth: int = MAX_DEPTH) -> JSON:
+        """The value of a JSON text, as ``parse_json`` has it, to the same depth each time. Raises ``JSONError``."""
+        reading = _Parse(text, self._known, max_depth)
         try:
             value, quotes = reading.document()
         except (msgspec.DecodeError, UnicodeError, RecursionError, JSONError):
@@ -45,7 +44,7 @@ class Parts:
         # quotation marks than in what was read: parse_json reads it all, and says what is wrong in its own words.
         if quotes != text.count(_QUOTE):
             reading.read.clear()
-            value = parse_json(text, max_depth=self._max_depth)
+            value = parse_json(text, max_depth=max_depth)
         self._known = reading.read
         self.plain = frozenset(id(part.value) for part in reading.read.values() if part.is_plain)
         return value
@@ -59,7 +58,7 @@ class _Part(NamedTuple):
     is_plain: bool
 
 
-class _Reading:
+class _Parse:
     """One document being read; ``read`` are its Resources."""
 
     def __init__(self, text: bytes, known: dict[bytes, _Part], max_depth: int) -> None:

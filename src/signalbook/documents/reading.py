@@ -37,7 +37,7 @@ def parse_document(
 
     With ``unique`` a name that an object has twice is an error; in YAML it always is. ``name`` is a file name or URL,
     ``label`` what repaired entities call it, by default its last part. Of JSON the ``parts`` that the document before
-    had, too, are the same objects; then it is read strictly, to the usual depth.
+    had, too, are the same objects; then it is read strictly.
 
     A ``media_type`` that ends in ``yaml`` or ``json`` tells the language, else the name: ``.yaml``, ``.yml``,
     ``.json``. Anything else (``.cereg``, standard input) is JSON if it starts with a brace or bracket. Raises
@@ -47,7 +47,10 @@ def parse_document(
         text = data.decode("utf-8-sig")
         yaml = _is_yaml(text, name, media_type)
         if parts is not None and not yaml:
-            return _parsed(text, parts), ()
+            value = _parsed(text, parts, max_depth)
+            # Whoever converts one of another standard may change it, and it is to share nothing with the one before.
+            if not is_of_another_standard(value):
+                return value, ()
         value, repairs = _parse(text, yaml, lenient, max_depth, unique)
     except UnicodeDecodeError as error:
         raise DocumentError(f"{name}: not UTF-8 text (byte {error.start})") from None
@@ -152,9 +155,9 @@ def _parse(text: str, yaml: bool, lenient: bool, max_depth: int, unique: bool) -
         raise DocumentError(_located(text, error)) from None
 
 
-def _parsed(text: str, parts: Parts) -> JSON:
+def _parsed(text: str, parts: Parts, max_depth: int) -> JSON:
     try:
-        return parts.parse(text.encode())
+        return parts.parse(text.encode(), max_depth=max_depth)
     except JSONError as error:
         raise DocumentError(_located(text, error)) from None
 

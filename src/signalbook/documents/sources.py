@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from signalbook.documents import avroidl
-from signalbook.documents.conversion import convert, is_of_another_standard
+from signalbook.documents.conversion import convert
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import aim, collections, entities
 from signalbook.documents.modernise import REPAIRED, modernise
@@ -156,9 +156,6 @@ def parse_source(
         if lenient:
             raise
         raise DocumentError(f"{error}{_instead(data, name, media_type, max_depth)}") from None
-    if parts is not None and is_of_another_standard(document):
-        # Whoever converts it may change it, and it is to share nothing with the one before.
-        return parse_source(data, name=name, media_type=media_type, label=label, files=files)
     try:
         converted = convert(document, source=label or PurePath(name.partition("?")[0]).name, files=files)
     except DocumentError as error:

@@ -117,4 +117,4 @@ class RescuedPaths:
         """In how many rows there is something at each path, a JSON Pointer with ``*`` for items and keys of maps."""
         if texts.null_count == len(texts):
             return Counter()
-        return Counter(self._paths.count(native.Payloads.of(texts.drop_null()).places, MOST_PATHS))
+        return Counter(self._paths.count(native.PayloadSpans.of(texts.drop_null()).places, MOST_PATHS))

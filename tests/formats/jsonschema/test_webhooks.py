@@ -15,7 +15,7 @@ from referencing.jsonschema import DRAFT7
 
 from signalbook.formats import PayloadError
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
-from signalbook.pipeline.fastpath.native import Payloads
+from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.payloads import decoder
 from signalbook.values import JSON, dump_json, parse_json
 
@@ -69,7 +69,7 @@ def test_real_payloads_are_judged_as_by_jsonschema(document: bytes, deliveries: 
         schema = schema_of(document, name)
         assert (schema.validate(payload) == []) == valid == accepts(schema, payload), name
         decode = decoder(schema)
-        assert decode is None or decode(Payloads.of_list([dump_json(payload)]))[1] == [0] * (not valid), name
+        assert decode is None or decode(PayloadSpans.of_list([dump_json(payload)]))[1] == [0] * (not valid), name
         conforming += valid
     assert conforming > (200 if webhooks.name == "github-webhooks" else 5)
 

@@ -13,7 +13,7 @@ from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Schema, Sh
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
-from signalbook.pipeline.fastpath.native import Payloads
+from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.payloads import decoder
 from signalbook.values import parse_json
 
@@ -27,12 +27,14 @@ def check(schema: Schema, payloads: list[bytes], content_type: str = "") -> dict
     return rows
 
 
-def amid_others(payloads: list[bytes]) -> Payloads:
+def amid_others(payloads: list[bytes]) -> PayloadSpans:
     """Payloads in two blocks, with others before and behind them in these."""
     half = len(payloads) // 2
     parts = [[b"before", *part, b"behind"] for part in (payloads[:half], payloads[half:])]
     arrays = [pa.array(part, pa.binary()).slice(1, len(part) - 2) for part in parts]
-    return Payloads.joined([Payloads.of(arrays[0]), Payloads.within(b"".join(parts[1]), *_bounds(parts[1]))])
+    return PayloadSpans.joined(
+        [PayloadSpans.of(arrays[0]), PayloadSpans.within(b"".join(parts[1]), *_bounds(parts[1]))]
+    )
 
 
 def _bounds(part: list[bytes]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

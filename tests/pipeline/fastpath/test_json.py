@@ -19,7 +19,7 @@ from signalbook.formats.jsonschema import FORMAT, JsonSchema
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.pipeline import rescue
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.native import NoPlan, Payloads
+from signalbook.pipeline.fastpath.native import NoPlan, PayloadSpans
 from signalbook.pipeline.fastpath.payloads import json_decoder, program
 from signalbook.values import MAX_DEPTH, dump_json, parse_json
 
@@ -44,7 +44,7 @@ def parse(document: Any) -> JsonSchema:
 def taken(schema: JsonSchema, payloads: list[bytes]) -> list[int]:
     """The numbers of payloads that are taken natively, none of which the validator refuses."""
     decode = json_decoder(schema, schema.shape())
-    _, refused = decode(Payloads.of_list(payloads))
+    _, refused = decode(PayloadSpans.of_list(payloads))
     numbers = sorted({*range(len(payloads))} - {*refused})
     assert [schema.validate(parse_json(payloads[number])) for number in numbers] == [[]] * len(numbers)
     return numbers
@@ -429,7 +429,7 @@ def found(pattern: str, texts: list[str]) -> list[bool]:
     assert translated is not None
     decoder = native.module().JsonDecoder(("string", False, 0, None, None, program(translated)), rescue.ALL)
     raw = [*map(dump_json, texts)]
-    _, refused = decoder.read(Payloads.of_list(raw).places)
+    _, refused = decoder.read(PayloadSpans.of_list(raw).places)
     return [number not in refused for number in range(len(texts))]
 
 

@@ -16,7 +16,7 @@ from signalbook.messages import Policy
 from signalbook.pipeline import PipelineError
 from signalbook.pipeline.commands.run import check
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.native import Payloads
+from signalbook.pipeline.fastpath.native import PayloadSpans
 
 
 @pytest.fixture(autouse=True)
@@ -55,13 +55,13 @@ def test_payloads_are_found_where_they_lie(parts: list[tuple[str, list[bytes]]],
     made = []
     for kind, values in parts:
         if kind == "list":
-            made.append(Payloads.of_list(values))
+            made.append(PayloadSpans.of_list(values))
         elif kind == "array":
-            made.append(Payloads.of(pa.array([b"<", *values, b">"], pa.binary()).slice(1, len(values))))
+            made.append(PayloadSpans.of(pa.array([b"<", *values, b">"], pa.binary()).slice(1, len(values))))
         else:
             ends = np.cumsum([1, *map(len, values)])
-            made.append(Payloads.within(b"<" + b"".join(values) + b">", ends[:-1], ends[1:]))
-    whole, values = Payloads.joined(made), [value for _, part in parts for value in part]
+            made.append(PayloadSpans.within(b"<" + b"".join(values) + b">", ends[:-1], ends[1:]))
+    whole, values = PayloadSpans.joined(made), [value for _, part in parts for value in part]
     chosen = sorted(data.draw(st.sets(st.integers(0, max(len(values) - 1, 0)), max_size=len(values))))
     for found, expected in (
         (whole, values),
@@ -81,4 +81,4 @@ def test_payloads_are_found_where_they_lie(parts: list[tuple[str, list[bytes]]],
 
 def test_an_array_of_nothing_need_not_have_buffers() -> None:
     nothing = pa.Array.from_buffers(pa.binary(), 0, [None, pa.py_buffer(b""), pa.py_buffer(b"")])
-    assert Payloads.of(nothing).to_list() == []
+    assert PayloadSpans.of(nothing).to_list() == []

@@ -17,7 +17,7 @@ from tests.pipeline.fastpath.test_json import WHOLE, parse, spoilt
 
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.messages import Contract, parse_flags
-from signalbook.pipeline.fastpath.native import Payloads
+from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.payloads import decoder, json_decoder
 from signalbook.pipeline.fastpath.reasons import Reasons, known_reasons, reasons
 from signalbook.pipeline.fastpath.verdicts import UNSAID
@@ -35,7 +35,7 @@ def test_no_more_answers_are_kept_than_there_is_room_for(monkeypatch: pytest.Mon
     monkeypatch.setattr("signalbook.pipeline.fastpath.reasons._MOST_KEYS", 10)
     schema = parse({"type": "object", "properties": {"a": {"type": "integer"}}})
     found = Reasons(schema)
-    payloads = Payloads.of_list([dump_json({"a": f"x{number}"}) for number in range(100)])
+    payloads = PayloadSpans.of_list([dump_json({"a": f"x{number}"}) for number in range(100)])
     assert found.broken(payloads).all()
     assert len(found._broken) <= 10
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from signalbook.errors import SignalbookError
 from signalbook.messages import Policy, parse_flags
-from signalbook.messages.definitions.source import Verdict
-from signalbook.pipeline.job.checking import Checked, Entities, Lookups, check
+from signalbook.messages.definitions.source import DefinitionVerdict
+from signalbook.pipeline.job.checking import CheckedDefinitions, Entities, Lookups, check
 from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSONObject
@@ -200,7 +200,7 @@ def test_what_changed_is_read_and_checked_again_as_if_all_were(
             assert outcome(lambda: Snapshot.load(str(path)), policy) == anew
 
 
-def checks(document: JSONObject, before: Checked | None = None) -> tuple[Checked, set[str]]:
+def checks(document: JSONObject, before: CheckedDefinitions | None = None) -> tuple[CheckedDefinitions, set[str]]:
     """The check of all definitions, and the xids of those whose verdicts are new."""
     snapshot = Snapshot.of_documents([("d", document)])
     lookups = Lookups()
@@ -273,4 +273,4 @@ def test_verdicts_are_not_taken_from_another_registry(parcels: Any) -> None:
     outcomes = [Snapshot.of_documents([("d", each)]).check(Policy()) for each in (document, spoilt, document)]
     assert [len(each.left_out) for each in outcomes] == [0, 2, 0]
     assert outcomes[0].outlines == outcomes[2].outlines
-    assert all(isinstance(each, Verdict) for each in checks(document)[0].verdicts.values())
+    assert all(isinstance(each, DefinitionVerdict) for each in checks(document)[0].verdicts.values())

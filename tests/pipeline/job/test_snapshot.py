@@ -19,8 +19,8 @@ from signalbook.messages import Accepted, Contract, Message, Policy, Rejected, p
 from signalbook.messages.matching.contract import Deferred
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.documents import read_documents
-from signalbook.pipeline.job.keeping import Latest
-from signalbook.pipeline.job.snapshot import Snapshot, compiled, uncollected
+from signalbook.pipeline.job.memory import uncollected
+from signalbook.pipeline.job.snapshot import Snapshot, compiled
 
 PARCEL = "/schemagroups/parcels/schemas/parcel"
 
@@ -76,18 +76,6 @@ def test_jobs_that_take_turns_find_their_definitions_again(definitions: Path, tm
     assert [each.messages for each in again] == [first.messages, second.messages]
     assert all(mine.messages is before.messages for mine, before in zip(again, (first, second), strict=True))
     assert all(mine.outlines is before.outlines for mine, before in zip(again, (first, second), strict=True))
-
-
-def test_what_is_kept_is_the_latest_that_there_is_room_for() -> None:
-    latest = Latest[str, int](10)
-    for number, name in enumerate("abc"):
-        latest.keep(name, number, 4)
-    assert (latest.get("a"), latest.get("b"), latest.get("c")) == (None, 1, 2)
-    assert latest.get("b") == 1  # asked for last: the next takes the room of the other
-    latest.keep("d", 3, 6)
-    assert (latest.get("c"), latest.get("b"), latest.get("d")) == (None, 1, 3)
-    latest.keep("e", 4, 11)
-    assert (latest.get("b"), latest.get("d"), latest.get("e")) == (None, None, 4)
 
 
 def test_files_that_a_document_names_are_read_each_time(tmp_path: Path, parcels: Any) -> None:

@@ -23,7 +23,7 @@ from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.places import place_of
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.iceberg_metadata import (
-    ParquetEnd,
+    ParquetFooter,
     RememberingCatalog,
     SharedSchema,
     data_file,
@@ -170,7 +170,7 @@ def test_files_are_described_as_pyiceberg_does(lake: Lake, monkeypatch: pytest.M
     found = table(lake)
     path = str(lake.files()[0])
     described = parquet_file_to_data_file(found.io, found.metadata, path)
-    end = ParquetEnd(place_of(path))
+    end = ParquetFooter(place_of(path))
     assert repr(data_file(found.metadata, end)) == repr(described)
     monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata._check_pyarrow_schema_compatible", None)
     assert repr(data_file(found.metadata, end)) == repr(described)
@@ -182,7 +182,7 @@ def test_columns_that_a_table_does_not_take(lake: Lake, tmp_path: Path) -> None:
     pq.write_table(pa.table({"unknown": [1]}), path)
     for made_of in (None, found.schema().as_arrow()):
         with pytest.raises(ValueError, match="more columns: unknown"):
-            data_file(found.metadata, ParquetEnd(place_of(path)), made_of)
+            data_file(found.metadata, ParquetFooter(place_of(path)), made_of)
 
 
 def test_compressed_metadata(lake: Lake) -> None:

@@ -40,7 +40,7 @@ def outline(definition: CompiledDefinition) -> Outline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class DefinitionVerdict:
     """What a check of one definition, with its schema, came to.
 
     ``outline`` is None where nothing tells its messages from others, ``left_out`` where it can be used. ``doubts`` name
@@ -90,7 +90,7 @@ class DefinitionSource:
         """What is left of a definition that cannot be used for these reasons."""
         return compile_broken(xid, self.definitions[xid], self.bases, schemas, policy.of(xid), reasons)
 
-    def verdict(self, xid: str, schemas: ContractSchemas, policy: Policy) -> Verdict:
+    def verdict(self, xid: str, schemas: ContractSchemas, policy: Policy) -> DefinitionVerdict:
         """Whether a definition can be used.
 
         One whose schema is not there can: its messages wait among the dead letters (domain.md K-45).
@@ -104,14 +104,16 @@ class DefinitionSource:
         if use.findings and use.reason is not Reason.SCHEMA_NOT_FOUND:
             broken = self._unusable(xid, schemas, policy, use.findings)
             return replace(broken, doubts=doubts, document=use.document)
-        return Verdict(outline=outline(found), doubts=doubts, document=use.document)
+        return DefinitionVerdict(outline=outline(found), doubts=doubts, document=use.document)
 
-    def _unusable(self, xid: str, schemas: ContractSchemas, policy: Policy, findings: tuple[Finding, ...]) -> Verdict:
+    def _unusable(
+        self, xid: str, schemas: ContractSchemas, policy: Policy, findings: tuple[Finding, ...]
+    ) -> DefinitionVerdict:
         left_out, rest = self.left_over(xid, schemas, policy, tuple(map(str, findings)))
-        return Verdict(outline=None if rest is None else outline(rest), left_out=left_out)
+        return DefinitionVerdict(outline=None if rest is None else outline(rest), left_out=left_out)
 
 
-def leave_out(verdicts: Mapping[str, Verdict]) -> tuple[tuple[Outline, ...], dict[str, LeftOut]]:
+def leave_out(verdicts: Mapping[str, DefinitionVerdict]) -> tuple[tuple[Outline, ...], dict[str, LeftOut]]:
     """The outlines of all definitions, those of what is left of unusable ones last, and which are left out.
 
     For ``Contract.outlined``.

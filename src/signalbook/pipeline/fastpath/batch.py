@@ -21,7 +21,7 @@ from signalbook.messages.cloudevents import Attribute, attribute_text
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.fastpath.native import Payloads
+from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, Offsets, record_addresses, transport_arrays
 
 Kinds = npt.NDArray[np.uint8]
@@ -82,7 +82,7 @@ class EventColumns:
     messages: MessageBatch
     arrays: list[pa.StringArray]
     extensions: dict[str, ExtensionColumn]
-    data: Payloads
+    data: PayloadSpans
     indices: Offsets
     opaque: npt.NDArray[np.bool_] | None = None
 
@@ -90,7 +90,7 @@ class EventColumns:
     def empty(cls, messages: MessageBatch, attributes: int) -> EventColumns:
         """No events, which would have so many attributes."""
         nothing, none = pa.nulls(0, pa.string()), np.arange(0)
-        return cls(messages, [nothing] * attributes, {}, Payloads.within(b"", none, none), none)
+        return cls(messages, [nothing] * attributes, {}, PayloadSpans.within(b"", none, none), none)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -170,10 +170,10 @@ class EventBatch:
         return int(self._bounds[-1])
 
     @cached_property
-    def _data(self) -> Payloads:
-        return Payloads.joined([part.data for part in self._parts])
+    def _data(self) -> PayloadSpans:
+        return PayloadSpans.joined([part.data for part in self._parts])
 
-    def payloads(self, numbers: Offsets) -> Payloads:
+    def payloads(self, numbers: Offsets) -> PayloadSpans:
         """The data of these events, in ascending order."""
         return self._data.take(numbers)
 

@@ -25,7 +25,7 @@ from signalbook.messages.payloads.content import SCHEMA_HEADER, TEXT_INDICATOR, 
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import OPAQUE_TYPE, EventColumns, ExtensionColumn
-from signalbook.pipeline.fastpath.native import Decode, Payloads
+from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.sources.base import ALONE, ATTRIBUTE_PREFIX, CASELESS, MessageBatch
 from signalbook.pipeline.sources.files import request_records
 
@@ -132,7 +132,7 @@ class StructuredMode:
                 for name, texts, kinds in extensions
                 if texts.null_count < count
             },
-            Payloads.within(
+            PayloadSpans.within(
                 messages.content if own is None else own,
                 np.frombuffer(starts, np.int64),
                 np.frombuffer(ends, np.int64),
@@ -247,7 +247,7 @@ class BinaryMode:
         arrays = self._attributes(headers)
         values = self._decoded(headers, values)
         extensions = {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers).items()}
-        events = EventColumns(messages, arrays, extensions, Payloads.of(values), np.arange(len(messages)))
+        events = EventColumns(messages, arrays, extensions, PayloadSpans.of(values), np.arange(len(messages)))
         if not headers.refused.any():
             return events, []
         taken = events.take(np.flatnonzero(~headers.refused))

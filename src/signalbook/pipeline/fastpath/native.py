@@ -29,7 +29,7 @@ _TEXT: Final = pa.field("", pa.string())
 
 
 @dataclass(frozen=True, slots=True)
-class Payloads:
+class PayloadSpans:
     """Payloads where they lie, so that none is copied before it is decoded.
 
     ``counts`` says how many of them, one after the other, are in each of the ``blocks``, ``starts`` and ``ends`` where
@@ -42,7 +42,7 @@ class Payloads:
     ends: Offsets
 
     @classmethod
-    def of(cls, values: pa.BinaryArray | pa.StringArray) -> Payloads:
+    def of(cls, values: pa.BinaryArray | pa.StringArray) -> PayloadSpans:
         """Those of an array; what is null is as empty."""
         if not len(values):  # which need not have buffers
             return cls.of_list([])
@@ -52,18 +52,18 @@ class Payloads:
         return cls.within(data, offsets[:-1] - first, offsets[1:] - first)
 
     @classmethod
-    def of_list(cls, values: Sequence[bytes]) -> Payloads:
+    def of_list(cls, values: Sequence[bytes]) -> PayloadSpans:
         """These."""
         ends = np.fromiter(map(len, values), np.int64, len(values))
         return cls(values, np.ones_like(ends), np.zeros_like(ends), ends)
 
     @classmethod
-    def within(cls, block: bytes, starts: Offsets, ends: Offsets) -> Payloads:
+    def within(cls, block: bytes, starts: Offsets, ends: Offsets) -> PayloadSpans:
         """Those of one block."""
         return cls([block], np.array([len(starts)]), starts, ends)
 
     @classmethod
-    def joined(cls, parts: Sequence[Payloads]) -> Payloads:
+    def joined(cls, parts: Sequence[PayloadSpans]) -> PayloadSpans:
         """Those of one after the other."""
         return cls(
             [block for part in parts for block in part.blocks],
@@ -85,19 +85,19 @@ class Payloads:
         """How many bytes each has."""
         return self.ends - self.starts
 
-    def take(self, numbers: Offsets) -> Payloads:
+    def take(self, numbers: Offsets) -> PayloadSpans:
         """Some of them, by their numbers in ascending order."""
         limits = np.searchsorted(numbers, np.cumsum(self.counts))
-        return Payloads(self.blocks, np.diff(limits, prepend=0), self.starts[numbers], self.ends[numbers])
+        return PayloadSpans(self.blocks, np.diff(limits, prepend=0), self.starts[numbers], self.ends[numbers])
 
-    def behind(self, lengths: int | Offsets) -> Payloads:
+    def behind(self, lengths: int | Offsets) -> PayloadSpans:
         """What is behind so many bytes of each."""
-        return Payloads(self.blocks, self.counts, self.starts + lengths, self.ends)
+        return PayloadSpans(self.blocks, self.counts, self.starts + lengths, self.ends)
 
-    def alone(self) -> Payloads:
+    def alone(self) -> PayloadSpans:
         """Copies of them in a block of their own, which keeps nothing else in memory."""
         ends = np.cumsum(self.lengths)
-        return Payloads.within(b"".join(self.to_list()), ends - self.lengths, ends)
+        return PayloadSpans.within(b"".join(self.to_list()), ends - self.lengths, ends)
 
     @property
     def weight(self) -> int:
@@ -133,7 +133,7 @@ class Payloads:
 
 # Columns of the payloads that are taken, in order, and the numbers of the others.
 Decoded = tuple[list[pa.Array], list[int]]
-Decode = Callable[[Payloads], Decoded]
+Decode = Callable[[PayloadSpans], Decoded]
 # What a decoder of the native module reads, as a batch of Arrow's IPC format, and whom it refused. Behind the column of
 # payloads may be one for what that does not hold of objects.
 Read = Callable[[Any], tuple[bytes, list[int]]]
@@ -202,7 +202,7 @@ def decoder(read: Read, whole: Reading, *, members: bool, rest: bool = False) ->
     """
     schema = pa.schema([pa.field("", whole.kind), *([_TEXT] if rest else [])])
 
-    def decode(payloads: Payloads) -> Decoded:
+    def decode(payloads: PayloadSpans) -> Decoded:
         # One call for all payloads: crossing over to the module once per payload would cost more than decoding.
         found, refused = read(payloads.places)
         column, *others = columns_of(found, schema)

@@ -36,7 +36,7 @@ from signalbook.pipeline.fastpath.native import (
     Decode,
     Decoded,
     NoPlan,
-    Payloads,
+    PayloadSpans,
     Reading,
     guarded,
     json_name,
@@ -101,7 +101,7 @@ def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
             return 0
         return len(raw) - len(found) if definition.schema_of_number(written.id).schema is schema else 0
 
-    def read(payloads: Payloads) -> Decoded:
+    def read(payloads: PayloadSpans) -> Decoded:
         lengths = np.array([prefix(raw) for raw in payloads.to_list()], np.int64)
         own = np.flatnonzero(lengths)
         if not len(own):

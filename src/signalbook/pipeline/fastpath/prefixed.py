@@ -24,7 +24,7 @@ from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import resolving
 from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns, groups
 from signalbook.pipeline.fastpath.modes import Headers
-from signalbook.pipeline.fastpath.native import Decode, Payloads
+from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.fastpath.reasons import Judge, PayloadReasons, reasons_of
 from signalbook.pipeline.fastpath.routing import LEAST_BATCH, LeftOver, Result, Route, landed
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
@@ -92,7 +92,7 @@ class PrefixedPath:
         headers.values(SCHEMA_HEADER)  # those that have it twice are refused
         refused = headers.refused | ~values.is_valid().to_numpy(zero_copy_only=False)
         nothing = [pa.nulls(len(messages), pa.string())] * len(ATTRIBUTES)
-        events = EventColumns(messages, nothing, {}, Payloads.of(values), np.arange(len(messages)))
+        events = EventColumns(messages, nothing, {}, PayloadSpans.of(values), np.arange(len(messages)))
         if refused.any():
             events = events.take(np.flatnonzero(~refused))
         if len(events):

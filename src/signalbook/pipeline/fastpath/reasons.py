@@ -24,7 +24,7 @@ from signalbook.messages.matching.matching import MAX_FINDINGS
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import firsts
-from signalbook.pipeline.fastpath.native import NoPlan, Payloads
+from signalbook.pipeline.fastpath.native import NoPlan, PayloadSpans
 from signalbook.pipeline.fastpath.verdicts import UNSAID, RejectionVerdict
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, parse_json
@@ -67,7 +67,7 @@ class Reasons:
         assert found is not None
         return found
 
-    def of(self, refused: Payloads, *, one_by_one: bool = True) -> tuple[Offsets, list[Violations]]:
+    def of(self, refused: PayloadSpans, *, one_by_one: bool = True) -> tuple[Offsets, list[Violations]]:
         """For each payload the number of its violations among those in the list, ``UNSAID`` where there are none.
 
         Without ``one_by_one`` there are none of payloads without a key.
@@ -92,7 +92,7 @@ class Reasons:
             numbers[place] = _added(found, self._violations(refused[place]))
         return numbers, found
 
-    def broken(self, refused: Payloads) -> npt.NDArray[np.bool_]:
+    def broken(self, refused: PayloadSpans) -> npt.NDArray[np.bool_]:
         """Which payloads are sure to break a rule, whatever that is; asked once for those that break the same."""
         keys: list[bytes | None] = [None] * len(refused)
         if self._keys is not None:
@@ -157,7 +157,7 @@ class PayloadReasons:
         self._judge = judge
         self._prefix = prefix
 
-    def of(self, refused: Payloads) -> tuple[Offsets, list[RejectionVerdict]]:
+    def of(self, refused: PayloadSpans) -> tuple[Offsets, list[RejectionVerdict]]:
         """For each payload the number of the verdict on it among those in the list, ``UNSAID`` where there is none."""
         numbers: Offsets = np.full(len(refused), UNSAID, np.int64)
         found: list[RejectionVerdict] = []
@@ -172,7 +172,7 @@ class PayloadReasons:
         return numbers, found
 
 
-def judge_each(judge: Judge, refused: Payloads, numbers: Offsets, found: list[RejectionVerdict]) -> None:
+def judge_each(judge: Judge, refused: PayloadSpans, numbers: Offsets, found: list[RejectionVerdict]) -> None:
     """Judge the payloads that have no number yet one by one; verdicts are added to those that were found."""
     known: dict[RejectionVerdict, int] = {}
     conform = 0

@@ -22,7 +22,7 @@ from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS, ValueForm, builder
 from signalbook.pipeline.fastpath import payloads
-from signalbook.pipeline.fastpath.native import Decode, Decoded, NoPlan, Payloads
+from signalbook.pipeline.fastpath.native import Decode, Decoded, NoPlan, PayloadSpans
 from signalbook.pipeline.landing.rows import layout
 from signalbook.values import JSONObject
 
@@ -75,7 +75,7 @@ def _resolved(definition: CompiledDefinition, decode: Decode, own: Schema, writt
 
 
 def _converted(decode: Decode, members: _Members, width: int) -> Decode:
-    def converted(payloads: Payloads) -> Decoded:
+    def converted(payloads: PayloadSpans) -> Decoded:
         found, refused = decode(payloads)
         if len(refused) == len(payloads):
             return [], refused

@@ -27,7 +27,7 @@ from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.attributes import AttributeChecks, EnvelopeChecks, demands, lacking
 from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode
-from signalbook.pipeline.fastpath.native import Decode, Decoded, Payloads
+from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
 from signalbook.pipeline.fastpath.reasons import PayloadReasons, event_judge, known_reasons, reasons
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict, Verdicts
 from signalbook.pipeline.landing.rows import RowBuilder
@@ -255,7 +255,7 @@ class FastPath:
         return _EventRoute(definition, target, target.decoding(decode), checks, said)
 
 
-def _are_json(payloads: Payloads) -> npt.NDArray[np.bool_]:
+def _are_json(payloads: PayloadSpans) -> npt.NDArray[np.bool_]:
     """Which of these are JSON beyond doubt."""
     _, refused = native.module().JsonDecoder(("raw", False, False), rescue.ALL).read(payloads.places)
     sound = np.ones(len(payloads), np.bool_)
@@ -301,7 +301,7 @@ def _is_decided(definition: CompiledDefinition, protocol: str, mode: ContentMode
     return not (definition.protocol and (protocol or definition.policy.strict_delivery))
 
 
-def _undecoded(payloads: Payloads) -> Decoded:
+def _undecoded(payloads: PayloadSpans) -> Decoded:
     """Refuses payloads that nothing decodes."""
     return [], list(range(len(payloads)))
 
@@ -420,7 +420,7 @@ def _judge_payloads(batch: EventBatch, refused: _Routed, verdicts: Verdicts) -> 
                 verdicts.say(part, *route.reasons.of(batch.payloads(part)))
 
 
-def _rows(route: Route, payloads: Payloads, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:
+def _rows(route: Route, payloads: PayloadSpans, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:
     """Rows of payloads and the arrays of their other columns, and the numbers of payloads that are refused."""
     try:
         decoded, refused = route.decode(payloads)

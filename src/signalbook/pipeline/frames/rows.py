@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns
-from signalbook.pipeline.fastpath.native import Decode, Decoded, Payloads
+from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
 from signalbook.pipeline.landing.rows import OPAQUE, AcceptedRow, Bookkeeping, RowBuilder, in_json, payloads_of
 from signalbook.values import JSON, dump_json
 
@@ -37,7 +37,7 @@ class TextRowBuilder(RowBuilder):
     def decoding(self, decode: Decode) -> Decode:
         """Reads payloads by ``decode``, which says whether they conform, into the columns for text."""
 
-        def read(payloads: Payloads) -> Decoded:
+        def read(payloads: PayloadSpans) -> Decoded:
             arrays, refused = decode(payloads)
             if len(refused) == len(payloads):
                 return [], refused

@@ -22,7 +22,7 @@ from signalbook.pipeline.columns import written
 from signalbook.pipeline.frames.contract import Contract
 from signalbook.pipeline.frames.messages import SOURCE
 from signalbook.pipeline.frames.rows import LANDED, TextRowBuilder
-from signalbook.pipeline.job.snapshot import uncollected
+from signalbook.pipeline.job.memory import uncollected
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder, layout
 from signalbook.pipeline.sources.base import MAX_MESSAGE, record_batches, within_limit

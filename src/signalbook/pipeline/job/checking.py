@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from signalbook.formats.imports import Importable
 from signalbook.messages import Policy
 from signalbook.messages.definitions.schemas import ImportLookup
-from signalbook.messages.definitions.source import DefinitionSource, Verdict
+from signalbook.messages.definitions.source import DefinitionSource, DefinitionVerdict
 from signalbook.values import JSONObject, dump_json
 
 # Stands for which schemas may be imported by a path, among the xids that were looked up: no xid is like it.
@@ -102,40 +102,40 @@ class _Noting(Mapping[str, V]):
         return len(self._entities)
 
 
-class Known(NamedTuple):
+class KnownVerdict(NamedTuple):
     """A verdict, and the xids that were looked up for it."""
 
-    verdict: Verdict
+    verdict: DefinitionVerdict
     lookups: tuple[str, ...]
 
 
-class Checked(NamedTuple):
+class CheckedDefinitions(NamedTuple):
     """The verdicts on some definitions, and among which entities they are true."""
 
     entities: Entities
-    known: Mapping[str, Known]
+    known: Mapping[str, KnownVerdict]
 
     @property
-    def verdicts(self) -> dict[str, Verdict]:
+    def verdicts(self) -> dict[str, DefinitionVerdict]:
         """Those alone, by xid."""
         return {xid: each.verdict for xid, each in self.known.items()}
 
 
 def check(
-    source: DefinitionSource, policy: Policy, entities: Entities, lookups: Lookups, before: Checked | None
-) -> Checked:
+    source: DefinitionSource, policy: Policy, entities: Entities, lookups: Lookups, before: CheckedDefinitions | None
+) -> CheckedDefinitions:
     """The verdicts on all definitions of ``source``, whose looks into ``entities`` are noted in ``lookups``.
 
     Those of ``before``, by the same policy, stand where nothing is changed that they looked up.
     """
     changed, known = (set[str](), {}) if before is None else (entities.changed(before.entities), before.known)
     schemas = source.contract_schemas()
-    found: dict[str, Known] = {}
+    found: dict[str, KnownVerdict] = {}
     for xid in source.definitions:
         standing = known.get(xid)
         if standing is None or not changed.isdisjoint(standing.lookups):
             lookups.noted = {xid}
             verdict = source.verdict(xid, schemas, policy)
-            standing = Known(verdict, tuple(lookups.noted | lookups.of_document(verdict.document)))
+            standing = KnownVerdict(verdict, tuple(lookups.noted | lookups.of_document(verdict.document)))
         found[xid] = standing
-    return Checked(entities, found)
+    return CheckedDefinitions(entities, found)

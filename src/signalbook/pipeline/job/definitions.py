@@ -11,13 +11,12 @@ from typing import Final, Protocol
 from signalbook.client import Client, NotFound, Refused, Unreachable
 from signalbook.errors import SignalbookError
 from signalbook.messages import Policy
-from signalbook.pipeline.job.documents import is_foreign
+from signalbook.pipeline.job.documents import URL, is_foreign
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Strategy
 from signalbook.values import canonical_json, fingerprint
 
 Notify = Callable[[str], None]
-_URL: Final = ("http://", "https://")
 _PATIENCE: Final = 10.0
 # After a registry did not answer it is left alone for a while, and one without a change feed is read so often.
 _PAUSE: Final = 10.0
@@ -53,7 +52,7 @@ class Definitions:
         self._policy = policy
         self._kept = kept
         self._notify = notify
-        self._client = Client(registry, timeout=_PATIENCE, attempts=1) if registry.startswith(_URL) else None
+        self._client = Client(registry, timeout=_PATIENCE, attempts=1) if registry.startswith(URL) else None
         self._clue = self._marker()
         self._seen: object = None
         self._said = ""

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from signalbook.client import Client
 from signalbook.confluent.naming import URL_PREFIX
-from signalbook.documents import SourceDocument, Upload, aim, read_bytes, read_folder, source_of
+from signalbook.documents import Parts, SourceDocument, Upload, aim, read_bytes, read_folder, source_of
 from signalbook.formats.base import family
 from signalbook.formats.imports import ROOT_LABEL
 from signalbook.messages.definitions.normalise import stated_base
@@ -47,7 +47,7 @@ def message_of(resource: Any) -> JSONObject | None:
     return _default(resource)[1] if _is_resource(resource) else None
 
 
-class SchemaResource(NamedTuple):
+class SchemaEntries(NamedTuple):
     """What a schema Resource has to say, by what follows its own xid.
 
     That is each Version's attributes that decide on payloads; alone, which Version is the default one; and which one
@@ -58,7 +58,7 @@ class SchemaResource(NamedTuple):
     file_name: str | None
 
 
-def schema_of(resource: Any) -> SchemaResource | None:
+def schema_of(resource: Any) -> SchemaEntries | None:
     """None for what is no object: it is no schema."""
     if not _is_resource(resource):
         return None
@@ -73,7 +73,7 @@ def schema_of(resource: Any) -> SchemaResource | None:
             if number is not None:
                 entries.append((content.reference_of_number("", number), {"versionid": name}))
     is_file = family(str(default.get("format") or "")) == "protobuf"
-    return SchemaResource(tuple(entries), str(default.get("name") or "") if is_file else None)
+    return SchemaEntries(tuple(entries), str(default.get("name") or "") if is_file else None)
 
 
 def import_roots(document: JSONObject) -> Iterator[tuple[str, str]]:
@@ -210,11 +210,14 @@ def _local(reference: str) -> str:
     return "/" + "/".join(reference.rstrip("/").split("/")[-2:])
 
 
-def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
-    """The registry documents behind a URL, a document or a folder, each with a name. Raises ``PipelineError``."""
+def read_documents(registry: str, *, parts: Parts | None = None) -> list[tuple[str, JSONObject]]:
+    """The registry documents behind a URL, a document or a folder, each with a name. Raises ``PipelineError``.
+
+    What that of a URL has of ``parts``, too, are the same objects.
+    """
     if registry.startswith(URL):
         with Client(registry, timeout=PATIENCE) as client:
-            return [(registry, client.export())]
+            return [(registry, client.export(parts=parts))]
     path = Path(registry)
     if not path.exists():
         shown = without_user(registry)

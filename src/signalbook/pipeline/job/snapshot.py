@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from signalbook.client import Client
-from signalbook.client.responses import MAX_DEPTH as RESPONSE_DEPTH
 from signalbook.client.responses import BadResponse, NotFound
 from signalbook.documents import Parts, read_bytes, source_of
 from signalbook.formats.imports import Importable, SchemaFiles, by_xid
@@ -24,7 +22,7 @@ from signalbook.messages.matching.contract import Deferred
 from signalbook.messages.policy import Override
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job import subjects
-from signalbook.pipeline.job.checking import Checked, Entities, Lookups, check
+from signalbook.pipeline.job.checking import CheckedDefinitions, Entities, Lookups, check
 from signalbook.pipeline.job.documents import (
     MESSAGES,
     PATIENCE,
@@ -33,7 +31,7 @@ from signalbook.pipeline.job.documents import (
     URL,
     VERSIONS,
     Documents,
-    SchemaResource,
+    SchemaEntries,
     contents,
     followed,
     groups_of,
@@ -50,10 +48,10 @@ from signalbook.pipeline.job.documents import (
     version_of,
     with_bases,
 )
-from signalbook.pipeline.job.keeping import Derived, Latest
+from signalbook.pipeline.job.memory import Derived, Latest, uncollected
 from signalbook.pipeline.job.subjects import Strategy, Subjects
 from signalbook.uris import without_user
-from signalbook.values import MAX_DEPTH, JSONObject, canonical_json, digest
+from signalbook.values import JSONObject, canonical_json, digest
 from signalbook.xid import group_of
 
 
@@ -61,37 +59,21 @@ def _canonical(entity: JSONObject | None) -> msgspec.Raw:
     return msgspec.Raw(canonical_json(entity))
 
 
-class Reading:
+class DocumentCache:
     """A registry document as it was last read: of what is the same text in the next one nothing is made again."""
 
-    def __init__(self, *, max_depth: int = MAX_DEPTH) -> None:
-        self.parts = Parts(max_depth=max_depth)
-        # The digest of the document, and what was made of it.
+    def __init__(self) -> None:
+        self.parts = Parts()
+        # The digest of a file, and what was made of it.
         self.last: tuple[str, Snapshot] | None = None
         self.message: Derived[JSONObject | None] = Derived(message_of)
-        self.schema: Derived[SchemaResource | None] = Derived(schema_of)
+        self.schema: Derived[SchemaEntries | None] = Derived(schema_of)
         self.canonical: Derived[msgspec.Raw] = Derived(_canonical)
 
     def turn(self) -> None:
-        """Begin to read a document."""
+        """A document has been read: what the one before had and this has not is forgotten."""
         for derived in (self.message, self.schema, self.canonical):
             derived.turn()
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Look for no cycles meanwhile: among millions of fresh values that takes longer than to make them."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            # What was made stays, most of it: as old objects it is not searched as soon as collecting goes on.
-            if not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
 
 
 _SHOWN: Final = 20
@@ -160,12 +142,12 @@ class Snapshot:
         if known is not None and known.last is not None and known.last[0] == seen:
             return known.last[1]
         # While it changes nobody else has it, and where this fails, nobody any more.
-        reading = _readings.take(origin) or Reading()
-        reading.turn()
+        reading = _readings.take(origin) or DocumentCache()
         source = source_of(path, content, parts=reading.parts)
         found = replace(cls.of_registry(str(path), [named(source)], groups, versions, reading), origin=origin)
         if not source.files:  # of which these bytes say nothing
-            found._keep(reading, seen)
+            found._keep(reading)
+            reading.last = seen, found
         return found
 
     @classmethod
@@ -173,19 +155,16 @@ class Snapshot:
         cls, registry: str, groups: Sequence[str], versions: Sequence[str], origin: tuple[object, ...]
     ) -> Snapshot:
         """That of the registry at a URL, as it is now."""
-        reading = _readings.take(origin) or Reading(max_depth=RESPONSE_DEPTH)
-        reading.turn()
-        with Client(registry, timeout=PATIENCE) as client:
-            document = client.export(parts=reading.parts)
-        documents = [(registry, document)]
+        reading = _readings.take(origin) or DocumentCache()
+        documents = read_documents(registry, parts=reading.parts)
         found = replace(cls.of_registry(registry, documents, groups, versions, reading), origin=origin)
-        found._keep(reading, "")
+        found._keep(reading)
         return found
 
-    def _keep(self, reading: Reading, seen: str) -> None:
-        """Keep what was read of the document with that digest, and what was made of it."""
+    def _keep(self, reading: DocumentCache) -> None:
+        """Keep what was read of the document."""
         vars(self)["_text"] = self._parts_text(reading.canonical)
-        reading.last = seen, self
+        reading.turn()
         _readings.keep(self.origin, reading, self._size)
 
     @property
@@ -217,7 +196,7 @@ class Snapshot:
         documents: Documents,
         groups: Sequence[str] = (),
         versions: Sequence[str] = (),
-        reading: Reading | None = None,
+        reading: DocumentCache | None = None,
     ) -> Snapshot:
         """The same out of documents that were read from ``registry``."""
         snapshot = cls.of_documents(documents, groups, versions, reading)
@@ -233,7 +212,7 @@ class Snapshot:
         documents: Documents,
         groups: Sequence[str] = (),
         versions: Sequence[str] = (),
-        reading: Reading | None = None,
+        reading: DocumentCache | None = None,
     ) -> Snapshot:
         """The snapshot of registry documents, each with its name. Raises ``PipelineError`` where two disagree.
 
@@ -247,7 +226,7 @@ class Snapshot:
         doubts: list[str] = []
         roots: dict[str, str] = {}
         names: dict[str, str] = {}
-        documents, reading = list(documents), reading or Reading()
+        documents, reading = list(documents), reading or DocumentCache()
         for name, document in documents:
             own = {xid: reading.message(followed(document, each)) for xid, each in resources(document, MESSAGES)}
             _merge(messages, own, name)
@@ -404,7 +383,7 @@ class Snapshot:
         vars(found).update({name: vars(self)[name] for name in ("_text", "fingerprint") if name in vars(self)})
         return found
 
-    def _check(self, policy: Policy, before: Checked | None) -> _Outcome:
+    def _check(self, policy: Policy, before: CheckedDefinitions | None) -> _Outcome:
         unknown = policy.unknown_overrides(self.selected)
         if unknown:
             raise PipelineError(f"there is a policy for {', '.join(unknown)}, but no definition it is about")
@@ -429,7 +408,7 @@ class _Outcome(NamedTuple):
     """What the check of a snapshot came to."""
 
     fingerprint: str
-    checked: Checked
+    checked: CheckedDefinitions
     outlines: tuple[Outline, ...]
     left_out: Mapping[str, LeftOut]
     doubts: tuple[str, ...]
@@ -438,7 +417,7 @@ class _Outcome(NamedTuple):
 # Bytes of definitions: in memory they are several times that.
 _KEPT: Final = 32 * 1024 * 1024
 _checked: Final = Latest[tuple[object, Strategy, Policy], _Outcome](_KEPT)
-_readings: Final = Latest[tuple[object, ...], Reading](_KEPT)
+_readings: Final = Latest[tuple[object, ...], DocumentCache](_KEPT)
 _compiled: Final[dict[tuple[str, Policy], Contract]] = {}
 _CONTRACTS: Final = 2
 

@@ -16,7 +16,7 @@ import numpy as np
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Message
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.modes import sent_as
-from signalbook.pipeline.fastpath.native import Decode, Payloads
+from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.fastpath.routing import LandedRows
 from signalbook.pipeline.landing.rows import AcceptedRow, RowBuilder
 from signalbook.pipeline.sources.base import LIGHTEST, MessageLocation
@@ -42,7 +42,7 @@ class _Kind:
         rows, payloads = self.rows, self.payloads
         self.rows, self.payloads, self.bytes = [], [], 0
         try:
-            arrays, refused = self.decode(Payloads.of_list(payloads))
+            arrays, refused = self.decode(PayloadSpans.of_list(payloads))
             taken = np.delete(np.arange(len(rows)), refused).tolist()
             if taken:
                 yield LandedRows(self.target, self.target.presumed([rows[number] for number in taken], arrays))

@@ -30,7 +30,7 @@ from signalbook.pipeline import arrays, columns, exact, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
-from signalbook.pipeline.fastpath.native import Decode, Payloads
+from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.sources.base import MessageLocation
 from signalbook.pipeline.tables.naming import table_name
 from signalbook.values import JSON, Finding, format_timestamp
@@ -175,7 +175,7 @@ class RowBuilder:
         if self._decode is None or len(payloads) < len(rows):
             return self._build([self._data(row) for row in rows])
         try:
-            arrays, others = self._decode(Payloads.of_list(payloads))
+            arrays, others = self._decode(PayloadSpans.of_list(payloads))
         except MISFITS:  # which may be a value that is kept beside its column
             return self._build([self._data(row) for row in rows])
         if not others:

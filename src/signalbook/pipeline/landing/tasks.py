@@ -29,7 +29,8 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
-from signalbook.pipeline.job.snapshot import Snapshot, compiled, uncollected
+from signalbook.pipeline.job.memory import uncollected
+from signalbook.pipeline.job.snapshot import Snapshot, compiled
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.landing.processing import Processing, give_back
 from signalbook.pipeline.landing.rows import Bookkeeping

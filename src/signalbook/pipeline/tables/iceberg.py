@@ -39,10 +39,17 @@ from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, plain, promote
 from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect
-from signalbook.pipeline.tables.iceberg_changes import BATCH_KEY, Change, Creation, Landed, Watched, has
-from signalbook.pipeline.tables.iceberg_metadata import ParquetEnd, schema_of, shared
+from signalbook.pipeline.tables.iceberg_metadata import ParquetFooter, schema_of, shared
 from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
 from signalbook.pipeline.tables.iceberg_store import StoreCatalog
+from signalbook.pipeline.tables.iceberg_transactions import (
+    BATCH_KEY,
+    CreateTransaction,
+    Landed,
+    TableTransaction,
+    Watched,
+    has,
+)
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, quoted
 from signalbook.values import digest
 
@@ -192,7 +199,7 @@ class IcebergTables(Tables):
                 self._append(table, batch, places, summary)
 
     def _append(self, table: TableName, batch: JournalEntry, places: Sequence[Place], summary: dict[str, str]) -> None:
-        first, found = ParquetEnd(places[0]), self._find(table)
+        first, found = ParquetFooter(places[0]), self._find(table)
         fresh = self._create(table, first.columns, batch) if found is None else Watched(found, batch.id).transaction()
         with fresh:
             if found is not None and found.properties.get(COLUMNS_KEY) != _digest(first.columns):
@@ -283,7 +290,7 @@ class IcebergTables(Tables):
     def _namespace(self, group: str) -> tuple[str, ...]:
         return (*self._connection.namespace, group)
 
-    def _create(self, table: TableName, columns: pa.Schema, batch: JournalEntry) -> Change:
+    def _create(self, table: TableName, columns: pa.Schema, batch: JournalEntry) -> TableTransaction:
         """A table that comes to be with its first files: one commit instead of three."""
         with self._making:
             if table.group not in self._names:
@@ -307,7 +314,7 @@ class IcebergTables(Tables):
         staged = created._table  # the table that is to be has no other name
         assert isinstance(staged, StagedTable)
         staged.metadata = shared(staged.metadata)
-        return Creation(staged, columns)
+        return CreateTransaction(staged, columns)
 
     def _make(self, namespace: tuple[str, ...]) -> None:
         for depth in range(1, len(namespace) + 1):

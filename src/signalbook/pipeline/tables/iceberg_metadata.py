@@ -74,7 +74,7 @@ class SharedSchema(Schema):
 _Description = tuple[dict[int, StatisticsCollector], dict[str, int]]
 
 
-class ParquetEnd:
+class ParquetFooter:
     """The end of a Parquet file, read once: its columns and statistics."""
 
     def __init__(self, place: Place) -> None:
@@ -83,7 +83,7 @@ class ParquetEnd:
         self.columns: pa.Schema = self.footer.schema.to_arrow_schema()
 
 
-def data_file(metadata: TableMetadata, end: ParquetEnd, made_of: pa.Schema | None = None) -> DataFile:
+def data_file(metadata: TableMetadata, end: ParquetFooter, made_of: pa.Schema | None = None) -> DataFile:
     """What a table says of a Parquet file, as pyiceberg does, which compares the columns of each file anew.
 
     Those that the table was ``made_of`` it takes beyond doubt. Raises ``ValueError`` if it does not take the file's.

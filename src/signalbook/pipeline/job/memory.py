@@ -1,12 +1,30 @@
-"""What is kept between the batches of a process, so that it is not made again."""
+"""The memory of a process between batches: what is not made again, and that nobody looks for cycles meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no cycles meanwhile: among millions of fresh values that takes longer than to make them."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            # What was made stays, most of it: as old objects it is not searched as soon as collecting goes on.
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
 
 
 class Latest(Generic[K, V]):
@@ -52,7 +70,7 @@ class Derived(Generic[V]):
         self._now: dict[int, tuple[Any, V]] = {}
 
     def turn(self) -> None:
-        """Begin the next turn: what was not asked for in this one is forgotten at the end of that."""
+        """End this turn: what was not asked for in it is forgotten."""
         self._before, self._now = self._now, {}
 
     def __call__(self, value: Any) -> V:

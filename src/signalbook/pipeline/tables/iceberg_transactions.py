@@ -11,7 +11,7 @@ from pyiceberg.table import CreateTableTransaction, StagedTable, Table, TablePro
 from pyiceberg.table.metadata import TableMetadata
 
 from signalbook.pipeline.places import Place, in_parallel
-from signalbook.pipeline.tables.iceberg_metadata import ParquetEnd, SharedSchema, data_file, shared
+from signalbook.pipeline.tables.iceberg_metadata import ParquetFooter, SharedSchema, data_file, shared
 
 BATCH_KEY: Final = "signalbook.batch"
 
@@ -20,7 +20,7 @@ class Landed(Exception):
     """The batch is in the table by now."""
 
 
-class Change(Transaction):
+class TableTransaction(Transaction):
     """A transaction that works out the table's metadata once for each change of them.
 
     pyiceberg does it, with a deep copy, whenever one of their attributes is read: seventeen times for an append, which
@@ -30,7 +30,7 @@ class Change(Transaction):
     made_of: pa.Schema | None = None
     _known: tuple[TableMetadata, tuple[object, ...], TableMetadata] | None = None
 
-    def add(self, first: ParquetEnd, others: Sequence[Place], summary: dict[str, str]) -> None:
+    def add(self, first: ParquetFooter, others: Sequence[Place], summary: dict[str, str]) -> None:
         """Add files, as ``add_files`` does.
 
         That would read all manifests to find duplicates, or else take the columns of each file for new ones.
@@ -43,7 +43,7 @@ class Change(Transaction):
         with self._append_snapshot_producer(summary) as append:
             append.append_data_file(data_file(metadata, first, self.made_of))
             for file in in_parallel(
-                first.place, lambda place: data_file(metadata, ParquetEnd(place), self.made_of), others
+                first.place, lambda place: data_file(metadata, ParquetFooter(place), self.made_of), others
             ):
                 append.append_data_file(file)
 
@@ -53,7 +53,7 @@ class Change(Transaction):
             for file in removed:
                 overwrite.delete_data_file(file)
             for place in places:
-                overwrite.append_data_file(data_file(self.table_metadata, ParquetEnd(place)))
+                overwrite.append_data_file(data_file(self.table_metadata, ParquetFooter(place)))
 
     @property
     def table_metadata(self) -> TableMetadata:
@@ -66,7 +66,7 @@ class Change(Transaction):
         return self._known[2]
 
 
-class Creation(Change, CreateTableTransaction):
+class CreateTransaction(TableTransaction, CreateTableTransaction):
     """The same for a table that is made, of columns that are ``made_of``."""
 
     def __init__(self, table: StagedTable, made_of: pa.Schema) -> None:
@@ -83,9 +83,9 @@ class Watched(Table):
         super().__init__(table.name(), table.metadata, table.metadata_location, table.io, table.catalog, table.config)
         self._batch = batch
 
-    def transaction(self) -> Change:
+    def transaction(self) -> TableTransaction:
         """Changes that are made together."""
-        return Change(self)
+        return TableTransaction(self)
 
     def refresh(self) -> Table:
         """Look at the table anew. Raises ``Landed``."""
