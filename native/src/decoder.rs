@@ -17,6 +17,10 @@ use crate::{avro, binary, faults, payloads, program, protobuf, protojson};
 
 type Read<'py> = (Bound<'py, PyBytes>, Vec<usize>);
 
+/// Payloads of one schema lie far apart, and each begins in memory that is in no cache. So many bytes of small ones are
+/// looked through before the first is decoded, so that the processor waits for all of them at once.
+const AHEAD: usize = 8 * 1024;
+
 /// Payloads that lie in blocks: of one block after the other how many there are, and where each begins and ends in it.
 #[derive(FromPyObject)]
 pub struct Places<'py>(Vec<Bound<'py, PyBytes>>, PyBuffer<i64>, PyBuffer<i64>, PyBuffer<i64>);
@@ -44,7 +48,7 @@ impl JsonDecoder {
         column.truncate(0);
         rest.column.truncate(0);
         column.reserve(payloads.len());
-        let refused = payloads.each(py, |raw| payloads::read(column, rest, text(raw)?))?;
+        let refused = payloads.each(py, text, |text| payloads::read(column, rest, text?))?;
         let (rows, mut batch) = (column.len(), Batch::default());
         arrays::add(column, &mut batch);
         arrays::add(&mut rest.column, &mut batch);
@@ -70,8 +74,8 @@ impl JsonFaults {
     /// known.
     fn keys<'py>(&self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let (mut keys, mut valid, mut batch) = (Texts::default(), Bits::default(), Batch::default());
-        payloads.each(py, |raw| {
-            let found = text(raw).and_then(|text| faults::find(&self.column, text, &mut keys.bytes));
+        payloads.each(py, text, |text| {
+            let found = text.and_then(|text| faults::find(&self.column, text, &mut keys.bytes));
             valid.push(found.is_ok());
             keys.close()
         })?;
@@ -100,7 +104,7 @@ impl AvroDecoder {
     fn read<'py>(&mut self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Read<'py>> {
         let (node, column) = (&self.node, &mut self.column);
         column.truncate(0);
-        let refused = payloads.each(py, |raw| avro::read(node, column, raw))?;
+        let refused = payloads.each(py, same, |raw| avro::read(node, column, raw))?;
         finished(column, refused, py)
     }
 }
@@ -123,7 +127,7 @@ impl ProtobufDecoder {
     fn read<'py>(&mut self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Read<'py>> {
         let (message, column) = (&self.message, &mut self.column);
         column.truncate(0);
-        let refused = payloads.each(py, |raw| protobuf::read(message, column, raw))?;
+        let refused = payloads.each(py, same, |raw| protobuf::read(message, column, raw))?;
         finished(column, refused, py)
     }
 
@@ -131,7 +135,7 @@ impl ProtobufDecoder {
     fn read_json<'py>(&mut self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Read<'py>> {
         let (message, column) = (&self.message, &mut self.column);
         column.truncate(0);
-        let refused = payloads.each(py, |raw| protojson::read(message, column, text(raw)?))?;
+        let refused = payloads.each(py, text, |text| protojson::read(message, column, text?))?;
         finished(column, refused, py)
     }
 }
@@ -142,8 +146,13 @@ impl Places<'_> {
         self.2.item_count()
     }
 
-    /// Read payload after payload; the numbers of those that are refused.
-    pub fn each(&self, py: Python<'_>, mut read: impl FnMut(&[u8]) -> Scanned<()>) -> PyResult<Vec<usize>> {
+    /// Read payload after payload as what `look` has of its bytes; the numbers of those that are refused.
+    pub fn each<'a, T>(
+        &'a self,
+        py: Python<'a>,
+        look: impl Fn(&'a [u8]) -> T,
+        mut read: impl FnMut(T) -> Scanned<()>,
+    ) -> PyResult<Vec<usize>> {
         let Places(blocks, counts, starts, ends) = self;
         let odd = || PyValueError::new_err("places are no arrays");
         let counts = counts.as_slice(py).ok_or_else(odd)?;
@@ -153,16 +162,25 @@ impl Places<'_> {
             return Err(beyond());
         }
         let mut refused = Vec::new();
+        let (mut ahead, mut bytes) = (Vec::new(), 0);
+        let mut clear = |ahead: &mut Vec<(usize, T)>| {
+            let all = ahead.drain(..);
+            refused.extend(all.filter_map(|(number, found)| read(found).err().map(|_| number)));
+        };
         let all = || {
             for (block, count) in blocks.iter().zip(counts) {
                 let block = block.as_bytes();
                 for (number, (start, end)) in places.by_ref().take(count.get() as usize) {
                     let raw = block.get(start.get() as usize..end.get() as usize).ok_or_else(beyond)?;
-                    if read(raw).is_err() {
-                        refused.push(number);
+                    ahead.push((number, look(raw)));
+                    bytes += raw.len();
+                    if bytes >= AHEAD {
+                        clear(&mut ahead);
+                        bytes = 0;
                     }
                 }
             }
+            clear(&mut ahead);
             places.next().map_or(Ok(()), |_| Err(beyond()))
         };
         // A panic would be an exception that hardly anybody catches.
@@ -176,6 +194,10 @@ fn finished<'py>(column: &mut binary::Column, refused: Vec<usize>, py: Python<'p
     let (rows, mut batch) = (column.len(), Batch::default());
     column.add(&mut batch);
     Ok((batch.finish(rows, py)?, refused))
+}
+
+fn same(raw: &[u8]) -> &[u8] {
+    raw
 }
 
 pub fn text(raw: &[u8]) -> Scanned<&str> {
