@@ -8,8 +8,6 @@ but the payload says that they are of one definition: they are matched one by on
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -41,6 +39,7 @@ from signalbook.pipeline.fastpath.routing import (
     Result,
 )
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
+from signalbook.pipeline.job.memory import give_back
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows, rejected_rows
 from signalbook.pipeline.landing.presuming import Presumptions
 from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
@@ -62,8 +61,6 @@ WINDOW: Final = 64 * 1024 * 1024
 _SLICE: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
 _LONGEST: Final = 500
-# Of the GNU library; others have nothing like it, and most need nothing.
-_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 
 @dataclass(slots=True)
@@ -344,13 +341,6 @@ def _counted(rejections: Rejections) -> Iterator[tuple[RejectionVerdict, int, in
         alike.setdefault(key, [verdict, first, 0])[2] += count
     for verdict, first, count in alike.values():
         yield verdict, first, count
-
-
-def give_back() -> None:
-    """Give memory that is free back to the system: allocators keep what many small objects took, for more of them."""
-    pa.default_memory_pool().release_unused()
-    if _trim is not None:
-        _trim(0)
 
 
 def _message(source: Source, batch: MessageBatch, index: int) -> Message:

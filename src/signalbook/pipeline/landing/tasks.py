@@ -32,7 +32,7 @@ from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.memory import uncollected
 from signalbook.pipeline.job.snapshot import Snapshot, compiled
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
-from signalbook.pipeline.landing.processing import Processing, give_back
+from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.places import Place, Storage, Where, place_of
@@ -157,9 +157,7 @@ class Task:
                 del batch
                 staged.settle()
             processing.clear()
-            manifest = Manifest(files=staged.finish(), tally=processing.tally)
-        give_back()  # a worker lives on, and may have nothing to do for long
-        return manifest
+            return Manifest(files=staged.finish(), tally=processing.tally)
 
     def process_records(self, source: Source, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What becomes of rows of ``RECORD_COLUMNS``: one manifest as JSON."""

@@ -16,7 +16,9 @@ import pyarrow as pa
 from signalbook.messages import Message
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import JSON_FORMAT
+from signalbook.pipeline.job.memory import give_back
 from signalbook.pipeline.sources.base import (
+    ALONE,
     KEPT,
     MAX_MESSAGE,
     RECORD_TYPES,
@@ -96,11 +98,12 @@ class _Lines:
             if cut and self.rest.tell() > BLOCK:
                 cut = piece.find(b"\n") + 1  # a long line goes alone
             if cut:
-                self.rest.write(piece[:cut])
+                with memoryview(piece) as whole:
+                    self.rest.write(whole[:cut])
                 yield self._batch()
                 piece = piece[cut:]
             elif self.rest.tell() + len(piece) <= self.limit:
-                self.rest.write(piece)
+                self._add(piece)
                 return
             else:
                 found, piece = self._skip(piece)
@@ -113,10 +116,15 @@ class _Lines:
             if not cut and self.rest.tell() + len(piece) > self.limit:
                 yield self._skip(piece)[0]
                 return
-            self.rest.write(piece[:cut] if cut else piece)
+            self._add(piece[:cut] if cut else piece)
             if cut:
                 break
         yield self._batch()
+
+    def _add(self, piece: bytes) -> None:
+        """Go on with a line."""
+        _make_room(self.rest.tell(), len(piece))
+        self.rest.write(piece)
 
     def _batch(self) -> MessageBatch:
         """What is at hand."""
@@ -134,6 +142,12 @@ class _Lines:
         found = too_long(self.path, head, self.offset, size + more, self.limit)
         self.offset += size + more + 1
         return found, following if self.remaining >= 0 else b""
+
+
+def _make_room(size: int, more: int) -> None:
+    """Before a message grows by ``more`` bytes: a long one, and what becomes of it, take much memory at once."""
+    if size <= ALONE < size + more:
+        give_back()
 
 
 def _seek(file: Readable, start: int) -> int:
@@ -209,7 +223,9 @@ def array_batches(path: str, file: Readable, limit: int = MAX_MESSAGE) -> Iterat
         ends, close = scan.boundaries(piece)
         pending.append(piece)
         if not len(ends):
-            if lost.size or sum(map(len, pending)) > limit:
+            size = sum(map(len, pending))
+            _make_room(size - len(piece), len(piece))
+            if lost.size or size > limit:
                 lost.add(pending)
                 pending = []
             continue
