@@ -31,7 +31,6 @@ from signalbook.pipeline.job.session import open_session
 RESULTS = Path(__file__).parent.parent / "results" / "pipeline-bars.json"
 MEBIBYTES = 256
 _LOST = 100_000
-_RECORDS = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +127,8 @@ class Measuring:
         yield self._ratio(f"nothing but dead letters : nothing but rows, {_LOST:,}", found, "lost", "landed", 0.5)
 
     def records(self) -> Iterator[Bar]:
-        """Avro and Protobuf to JSON in binary mode, by CPU in one process."""
-        found = records.measure(_RECORDS, self.rounds)["ratios_of_rates"]
+        """Avro and Protobuf to JSON in binary mode, by CPU in one process: as many as a task has of JSON."""
+        found = records.measure(self.events // 2, self.rounds, tuple(records.MODES))["ratios_of_rates"]
         for kind in ("avro", "protobuf"):
             figure = found[f"binary_{kind}_to_binary_json"]
             yield Bar(name=f"{kind.capitalize()} : JSON, binary mode, by CPU", figure=figure, least=1.3)
