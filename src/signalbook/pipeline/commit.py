@@ -41,7 +41,7 @@ _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
 # Tables in a local folder that are worked on at once: of a file's columns Arrow makes sense outside of the
 # interpreter's lock, and each table waits for its disk.
-_TOGETHER: Final = 4
+_LOCAL_THREADS: Final = 4
 
 
 def assign_tables(tables: Tables, output: Where, batch: JournalEntry) -> JournalEntry:
@@ -61,7 +61,7 @@ def assign_tables(tables: Tables, output: Where, batch: JournalEntry) -> Journal
 def _each(tables: Tables, output: Place, work: Callable[[_Item], _Found], items: Sequence[_Item]) -> Generator[_Found]:
     """What ``work`` makes of each of ``items``, of several tables at once: they wait for a store or a disk."""
     if len(items) > 1 and tables.concurrent:
-        yield from in_parallel(output, work, items, local=_TOGETHER)
+        yield from in_parallel(output, work, items, local=_LOCAL_THREADS)
     else:
         yield from map(work, items)
 
