@@ -231,6 +231,17 @@ def test_odd_payloads(payload: bytes, accepted: bool) -> None:
     check(parse(EVENT), [payload])
 
 
+def test_payloads_are_taken_in_order_however_many_are_looked_through_at_once() -> None:
+    """Large and small ones, such as conform, such as do not, and what is no text: in two blocks of some 200 KB."""
+    schema = parse({"type": "object", "properties": {"n": {"type": "integer"}}})
+    made = [b'{"n": %d, "x": "%s"}' % (number, b"y" * (number % 13 * 60)) for number in range(1000)]
+    lost = set(range(5, 1000, 7))
+    payloads = [(b'{"n": "%d"}' % number if number % 2 else b"\xff") if number in lost else each
+                for number, each in enumerate(made)]  # fmt: skip
+    rows = check(schema, payloads)
+    assert {number: row["n"] for number, row in rows.items()} == {n: n for n in range(1000) if n not in lost}
+
+
 def test_doubt_is_about_single_payloads() -> None:
     schema = parse({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}})
     payloads = [b'{"n": 1}', b'{"n": 2.0}', b'{"n": 3}', b'{"n": "x", "n": 4}', b'{"n": "x"}', b'{"\\u006e": 5}', b" {"]
