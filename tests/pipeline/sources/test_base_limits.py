@@ -1,6 +1,13 @@
-"""Messages that are too long are set apart from their neighbours, and nothing else is changed."""
+"""Messages that are too long are set apart from their neighbours, and nothing else is changed; long ones have room."""
 
 from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,6 +15,7 @@ from hypothesis import strategies as st
 from tests.pipeline.kafkarows import rows
 
 from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.files import array_batches, line_batches
 
 EVENT = ("content-type", b"application/cloudevents+json")
 
@@ -30,3 +38,33 @@ def test_what_is_said() -> None:
     batch = base.too_long("f", b"x" * 100_000, 7, 300_000, 200_000)
     assert (batch.location(0).position, len(batch.raw(0)), batch.rule, batch.slow_path) == (7, 65536, "too_long", True)
     assert batch.error.startswith("a message of 300000 bytes; at most 200000 are read (max_message_bytes)")
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def line(path: Path, size: int) -> Iterator[base.MessageBatch]:
+    path.write_bytes(b"x" * size)
+    return line_batches(base.Split(path=str(path), start=0, end=size, limit=1 << 30))
+
+
+def element(path: Path, size: int) -> Iterator[base.MessageBatch]:
+    return array_batches(str(path), BytesIO(b"[" + b"1" * size + b"]"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="takes what Linux says of a process's memory")
+@pytest.mark.parametrize("read", [line, element])
+def test_memory_is_given_back_before_a_long_message_takes_it(tmp_path: Path, read: Any) -> None:
+    base.give_back()
+    many = [bytes(2000) for _ in range(100_000)]
+    after = bytes(2000)  # what is free lies before this, so that the allocator keeps it
+    for size, gives_back in ((base.ALONE // 2, False), (base.ALONE * 2, True)):
+        messages = read(tmp_path / "f", size)
+        many.clear()
+        before = resident()
+        (message,) = messages
+        assert len(message.raw(0)) == size
+        del message
+        assert (resident() < before - 100_000_000) == gives_back
+    del after

@@ -1,31 +1,14 @@
-"""The memory of a process: what is not made again, what is given back, and that nobody looks for cycles meanwhile."""
+"""The memory of a process between batches: what is not made again, and that nobody looks for cycles meanwhile."""
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Generic, TypeVar
-
-import pyarrow as pa
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
-# Of the GNU library; others have nothing like it, and most need nothing.
-_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-
-
-def give_back() -> None:
-    """Give memory that is free back to the system: allocators keep what many small objects took, for more of them.
-
-    That is for what needs much memory at once. What a task leaves is best kept for the next one: to get it anew, page
-    by page, takes a tenth of a task's time or more, and Spark ends workers that had nothing to do for a minute.
-    """
-    pa.default_memory_pool().release_unused()
-    if _trim is not None:
-        _trim(0)
 
 
 @contextmanager

@@ -39,7 +39,6 @@ from signalbook.pipeline.fastpath.routing import (
     Result,
 )
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
-from signalbook.pipeline.job.memory import give_back
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows, rejected_rows
 from signalbook.pipeline.landing.presuming import Presumptions
 from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
@@ -52,6 +51,7 @@ from signalbook.pipeline.sources.base import (
     MessageLocation,
     Source,
     UnreadableMessage,
+    give_back,
 )
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.values import Finding

@@ -8,6 +8,8 @@ and back. A ``RecordSource`` has Spark bring records, from a broker or a table, 
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,6 +38,8 @@ LIGHTEST: Final = 128
 # A message that is longer goes alone, and the slow path, which bounds what becomes of it in memory. One that is not has
 # no more values than JSON may have: each takes two bytes.
 ALONE: Final = 2 * MAX_VALUES
+# Of the GNU library; others have nothing like it, and most need nothing.
+_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 MAX_MESSAGE: Final = 256 * 1024 * 1024
 """Bytes of the longest message that is read, where a job says nothing else."""
 KEPT: Final = 64 * 1024
@@ -364,6 +368,17 @@ def too_long(path: str, head: bytes, position: int, size: int, limit: int) -> Me
     """A batch of a message of ``size`` bytes that begins with ``head`` and cannot be read."""
     error = f"a message of {size} bytes; at most {limit} are read (max_message_bytes); the first {KEPT} are kept"
     return replace(one_message(path, head[:KEPT], position, error), rule=_TOO_LONG)
+
+
+def give_back() -> None:
+    """Give memory that is free back to the system: allocators keep what many small objects took, for more of them.
+
+    That is for what needs much memory at once. What a task leaves is best kept for the next one: to get it anew, page
+    by page, takes a tenth of a task's time or more, and Spark ends workers that had nothing to do for a minute.
+    """
+    pa.default_memory_pool().release_unused()
+    if _trim is not None:
+        _trim(0)
 
 
 def within_limit(batches: Iterable[MessageBatch], limit: int) -> Iterator[MessageBatch]:

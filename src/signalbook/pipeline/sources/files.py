@@ -16,7 +16,6 @@ import pyarrow as pa
 from signalbook.messages import Message
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import JSON_FORMAT
-from signalbook.pipeline.job.memory import give_back
 from signalbook.pipeline.sources.base import (
     ALONE,
     KEPT,
@@ -27,6 +26,7 @@ from signalbook.pipeline.sources.base import (
     Offsets,
     Split,
     UnreadableMessage,
+    give_back,
     one_message,
     too_long,
 )
