@@ -20,6 +20,8 @@ type Read<'py> = (Bound<'py, PyBytes>, Vec<usize>);
 /// Payloads of one schema lie far apart, and each begins in memory that is in no cache. So many bytes of small ones are
 /// looked through before the first is decoded, so that the processor waits for all of them at once.
 const AHEAD: usize = 8 * 1024;
+/// What a payload takes of a cache at least, so that of empty ones there are not any number.
+const LINE: usize = 64;
 
 /// Payloads that lie in blocks: of one block after the other how many there are, and where each begins and ends in it.
 #[derive(FromPyObject)]
@@ -173,7 +175,7 @@ impl Places<'_> {
                 for (number, (start, end)) in places.by_ref().take(count.get() as usize) {
                     let raw = block.get(start.get() as usize..end.get() as usize).ok_or_else(beyond)?;
                     ahead.push((number, look(raw)));
-                    bytes += raw.len();
+                    bytes += raw.len().max(LINE);
                     if bytes >= AHEAD {
                         clear(&mut ahead);
                         bytes = 0;

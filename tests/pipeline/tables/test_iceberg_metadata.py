@@ -170,10 +170,10 @@ def test_files_are_described_as_pyiceberg_does(lake: Lake, monkeypatch: pytest.M
     found = table(lake)
     path = str(lake.files()[0])
     described = parquet_file_to_data_file(found.io, found.metadata, path)
-    end = ParquetFooter(place_of(path))
-    assert repr(data_file(found.metadata, end)) == repr(described)
+    footer = ParquetFooter(place_of(path))
+    assert repr(data_file(found.metadata, footer)) == repr(described)
     monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata._check_pyarrow_schema_compatible", None)
-    assert repr(data_file(found.metadata, end)) == repr(described)
+    assert repr(data_file(found.metadata, footer)) == repr(described)
 
 
 def test_columns_that_a_table_does_not_take(lake: Lake, tmp_path: Path) -> None:

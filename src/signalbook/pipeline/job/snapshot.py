@@ -86,10 +86,10 @@ class Snapshot:
     A message's xid stands for its default Version; Versions are there beside it where others derive from them.
     What is no object is None. ``files`` are the schemas that others may import by a path. ``selected`` are the xids of
     the definitions that messages are matched with; the others may be bases of those. With ``subjects`` there are those
-    of the group ``subjects.GROUP``, whose records say the ids of their schemas. ``origin`` says what was read: another
-    state of the same is known by what changed. ``outlines`` are those of all the
-    selected ones, if they have been checked, ``left_out`` those of them that cannot be used, and ``doubts`` what is to
-    be said to people: which those are, that some are hidden, and the bases that are not there.
+    of the group ``subjects.GROUP``, whose records say the ids of their schemas. ``origin`` says what was read: of
+    another state of the same only what changed is checked. ``outlines`` are those of all the selected ones, if they
+    have been checked, ``left_out`` those of them that cannot be used, and ``doubts`` what is to be said to people:
+    which those are, that some are hidden, and the bases that are not there.
     """
 
     messages: Mapping[str, JSONObject | None]
@@ -138,16 +138,16 @@ class Snapshot:
         """That of one document: of the same bytes the same as in an earlier batch of this process."""
         content = read_bytes(path)
         seen = digest(content)
-        known = _readings.get(origin)
+        known = _documents.get(origin)
         if known is not None and known.last is not None and known.last[0] == seen:
             return known.last[1]
         # While it changes nobody else has it, and where this fails, nobody any more.
-        reading = _readings.take(origin) or DocumentCache()
-        source = source_of(path, content, parts=reading.parts)
-        found = replace(cls.of_registry(str(path), [named(source)], groups, versions, reading), origin=origin)
+        cache = _documents.take(origin) or DocumentCache()
+        source = source_of(path, content, parts=cache.parts)
+        found = replace(cls.of_registry(str(path), [named(source)], groups, versions, cache), origin=origin)
         if not source.files:  # of which these bytes say nothing
-            found._keep(reading)
-            reading.last = seen, found
+            found._keep(cache)
+            cache.last = seen, found
         return found
 
     @classmethod
@@ -155,17 +155,17 @@ class Snapshot:
         cls, registry: str, groups: Sequence[str], versions: Sequence[str], origin: tuple[object, ...]
     ) -> Snapshot:
         """That of the registry at a URL, as it is now."""
-        reading = _readings.take(origin) or DocumentCache()
-        documents = read_documents(registry, parts=reading.parts)
-        found = replace(cls.of_registry(registry, documents, groups, versions, reading), origin=origin)
-        found._keep(reading)
+        cache = _documents.take(origin) or DocumentCache()
+        documents = read_documents(registry, parts=cache.parts)
+        found = replace(cls.of_registry(registry, documents, groups, versions, cache), origin=origin)
+        found._keep(cache)
         return found
 
-    def _keep(self, reading: DocumentCache) -> None:
+    def _keep(self, cache: DocumentCache) -> None:
         """Keep what was read of the document."""
-        vars(self)["_text"] = self._parts_text(reading.canonical)
-        reading.turn()
-        _readings.keep(self.origin, reading, self._size)
+        vars(self)["_text"] = self._parts_text(cache.canonical)
+        cache.turn()
+        _documents.keep(self.origin, cache, self._size)
 
     @property
     def _size(self) -> int:
@@ -196,10 +196,10 @@ class Snapshot:
         documents: Documents,
         groups: Sequence[str] = (),
         versions: Sequence[str] = (),
-        reading: DocumentCache | None = None,
+        cache: DocumentCache | None = None,
     ) -> Snapshot:
         """The same out of documents that were read from ``registry``."""
-        snapshot = cls.of_documents(documents, groups, versions, reading)
+        snapshot = cls.of_documents(documents, groups, versions, cache)
         if not snapshot.selected:
             shown = without_user(registry)
             where = f"in {', '.join(groups)} of {shown}" if groups else f"in {shown}"
@@ -212,11 +212,11 @@ class Snapshot:
         documents: Documents,
         groups: Sequence[str] = (),
         versions: Sequence[str] = (),
-        reading: DocumentCache | None = None,
+        cache: DocumentCache | None = None,
     ) -> Snapshot:
         """The snapshot of registry documents, each with its name. Raises ``PipelineError`` where two disagree.
 
-        What ``reading`` knows of the same entities is taken from there.
+        What ``cache`` knows of the same entities is taken from there.
         """
         messages: dict[str, JSONObject | None] = {}
         schemas: dict[str, JSONObject] = {}
@@ -226,13 +226,13 @@ class Snapshot:
         doubts: list[str] = []
         roots: dict[str, str] = {}
         names: dict[str, str] = {}
-        documents, reading = list(documents), reading or DocumentCache()
+        documents, cache = list(documents), cache or DocumentCache()
         for name, document in documents:
-            own = {xid: reading.message(followed(document, each)) for xid, each in resources(document, MESSAGES)}
+            own = {xid: cache.message(followed(document, each)) for xid, each in resources(document, MESSAGES)}
             _merge(messages, own, name)
             entries: dict[str, JSONObject] = {}
             for xid, each in resources(document, SCHEMAS):
-                schema = reading.schema(followed(document, each))
+                schema = cache.schema(followed(document, each))
                 if schema is None:
                     doubts.append(f"the schema {xid} cannot be used: it must be an object")
                     continue
@@ -417,7 +417,7 @@ class _Outcome(NamedTuple):
 # Bytes of definitions: in memory they are several times that.
 _KEPT: Final = 32 * 1024 * 1024
 _checked: Final = Latest[tuple[object, Strategy, Policy], _Outcome](_KEPT)
-_readings: Final = Latest[tuple[object, ...], DocumentCache](_KEPT)
+_documents: Final = Latest[tuple[object, ...], DocumentCache](_KEPT)
 _compiled: Final[dict[tuple[str, Policy], Contract]] = {}
 _CONTRACTS: Final = 2
 

@@ -79,23 +79,25 @@ class ParquetFooter:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.footer = pq.read_metadata(place.arrow_source())
-        self.columns: pa.Schema = self.footer.schema.to_arrow_schema()
+        self.metadata = pq.read_metadata(place.arrow_source())
+        self.columns: pa.Schema = self.metadata.schema.to_arrow_schema()
 
 
-def data_file(metadata: TableMetadata, end: ParquetFooter, made_of: pa.Schema | None = None) -> DataFile:
+def data_file(metadata: TableMetadata, footer: ParquetFooter, made_of: pa.Schema | None = None) -> DataFile:
     """What a table says of a Parquet file, as pyiceberg does, which compares the columns of each file anew.
 
     Those that the table was ``made_of`` it takes beyond doubt. Raises ``ValueError`` if it does not take the file's.
     """
     schema = metadata.schema()
-    statistics = data_file_statistics_from_parquet_metadata(end.footer, *_description(metadata, end.columns, made_of))
+    statistics = data_file_statistics_from_parquet_metadata(
+        footer.metadata, *_description(metadata, footer.columns, made_of)
+    )
     return DataFile.from_args(
         content=DataFileContent.DATA,
-        file_path=str(end.place),
+        file_path=str(footer.place),
         file_format=FileFormat.PARQUET,
         partition=statistics.partition(metadata.spec(), schema),
-        file_size_in_bytes=end.place.size(),
+        file_size_in_bytes=footer.place.size(),
         sort_order_id=None,
         spec_id=metadata.default_spec_id,
         equality_ids=None,
