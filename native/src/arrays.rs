@@ -90,8 +90,9 @@ impl Batch {
     }
 
     pub fn texts(&mut self, texts: &mut Texts) {
-        self.offsets(&mut texts.ends);
-        self.buffer(Buffer::Bytes(take(&mut texts.bytes)));
+        let (ends, bytes) = texts.take();
+        self.buffer(Buffer::Ints(ends));
+        self.buffer(Buffer::Bytes(bytes));
     }
 
     /// A column of texts that are all null, so many.

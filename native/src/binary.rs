@@ -92,6 +92,21 @@ impl Column {
         }
     }
 
+    /// Make room for so many rows.
+    pub fn reserve(&mut self, rows: usize) {
+        match &mut self.values {
+            Values::Null(_) | Values::Bool(_) => {}
+            Values::Int(values) => values.reserve(rows),
+            Values::Long(values) => values.reserve(rows),
+            Values::Float(values) => values.reserve(rows),
+            Values::Double(values) => values.reserve(rows),
+            Values::Decimal(values) => values.reserve(rows),
+            Values::Bytes(texts) => texts.reserve(rows),
+            Values::List(ends, _) | Values::Map(ends, ..) => ends.reserve(rows),
+            Values::Record(_, members) => members.iter_mut().for_each(|member| member.reserve(rows)),
+        }
+    }
+
     /// Take back all rows but the first so many, and what was read for a row that never came to be.
     pub fn truncate(&mut self, rows: usize) {
         self.valid.truncate(rows);

@@ -1,11 +1,14 @@
 //! Columns as Arrow lays them out, while they are filled.
 
 use std::collections::HashSet;
+use std::mem::take;
 
 use crate::json::{Refused, Scanned};
 
 /// Texts up to which each is compared with each.
 const FEW: usize = 16;
+/// Bytes that are reserved for texts at most: how long those before were says little of these.
+const MOST: usize = 1024 * 1024;
 
 /// One bit a row, the lowest first.
 #[derive(Default)]
@@ -109,6 +112,8 @@ impl Offsets {
 pub struct Texts {
     pub ends: Offsets,
     pub bytes: Vec<u8>,
+    /// How many bytes a row had on average when they were last taken away.
+    likely: usize,
 }
 
 impl Texts {
@@ -133,6 +138,19 @@ impl Texts {
         } else {
             Err(Refused)
         }
+    }
+
+    /// Make room for so many rows.
+    pub fn reserve(&mut self, rows: usize) {
+        self.ends.reserve(rows);
+        self.bytes.reserve(MOST.min(rows.saturating_mul(self.likely)));
+    }
+
+    /// Take all rows away.
+    pub fn take(&mut self) -> (Vec<i32>, Vec<u8>) {
+        let rows = self.ends.len();
+        self.likely = (self.bytes.len() + rows) / rows.max(1);
+        (take(&mut self.ends).into_inner(), take(&mut self.bytes))
     }
 
     pub fn row(&self, number: usize) -> &[u8] {

@@ -106,6 +106,7 @@ impl AvroDecoder {
     fn read<'py>(&mut self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Read<'py>> {
         let (node, column) = (&self.node, &mut self.column);
         column.truncate(0);
+        column.reserve(payloads.len());
         let refused = payloads.each(py, same, |raw| avro::read(node, column, raw))?;
         finished(column, refused, py)
     }
@@ -129,6 +130,7 @@ impl ProtobufDecoder {
     fn read<'py>(&mut self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Read<'py>> {
         let (message, column) = (&self.message, &mut self.column);
         column.truncate(0);
+        column.reserve(payloads.len());
         let refused = payloads.each(py, same, |raw| protobuf::read(message, column, raw))?;
         finished(column, refused, py)
     }
@@ -137,6 +139,7 @@ impl ProtobufDecoder {
     fn read_json<'py>(&mut self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Read<'py>> {
         let (message, column) = (&self.message, &mut self.column);
         column.truncate(0);
+        column.reserve(payloads.len());
         let refused = payloads.each(py, text, |text| protojson::read(message, column, text?))?;
         finished(column, refused, py)
     }

@@ -231,6 +231,7 @@ fn data<'a>(scanner: &mut Scanner<'a>) -> Scanned<Inside<'a>> {
 fn nested(scanner: &mut Scanner<'_>) -> Scanned<()> {
     let mut depth = 0;
     loop {
+        scanner.plain_json();
         match scanner.peek() {
             b'"' => {
                 scanner.string()?;
@@ -238,8 +239,7 @@ fn nested(scanner: &mut Scanner<'_>) -> Scanned<()> {
             }
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth -= 1,
-            0 => return Err(Refused),
-            _ => {}
+            _ => return Err(Refused),
         }
         scanner.step();
         if depth == 0 {

@@ -24,6 +24,16 @@ const FEW: usize = 16;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
+/// Which bytes begin or end a string, an object or an array.
+const BOUNDS: [bool; 256] = {
+    let (mut found, bounds, mut place) = ([false; 256], b"\"{}[]", 0);
+    while place < bounds.len() {
+        found[bounds[place] as usize] = true;
+        place += 1;
+    }
+    found
+};
+
 /// A place in a text. Being a `str`, the text is known to be UTF-8.
 pub struct Scanner<'a> {
     text: &'a [u8],
@@ -246,6 +256,14 @@ impl<'a> Scanner<'a> {
                 return;
             }
             self.at += 8;
+        }
+    }
+
+    /// Past bytes that neither begin nor end a string, an object or an array.
+    #[inline(always)]
+    pub fn plain_json(&mut self) {
+        while self.text.get(self.at).map_or(false, |byte| !BOUNDS[usize::from(*byte)]) {
+            self.at += 1;
         }
     }
 

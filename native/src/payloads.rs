@@ -140,7 +140,7 @@ impl Column {
             Kind::Float(values, _) => values.reserve(rows),
             Kind::Instant(values, _) => values.reserve(rows),
             Kind::Date(values, _) => values.reserve(rows),
-            Kind::String(texts, _) | Kind::Raw(texts, _) | Kind::Choice(texts, _) => texts.ends.reserve(rows),
+            Kind::String(texts, _) | Kind::Raw(texts, _) | Kind::Choice(texts, _) => texts.reserve(rows),
             Kind::List(list) => list.ends.reserve(rows),
             Kind::Map(map) => map.ends.reserve(rows),
             Kind::Object(object) => object.reserve(rows),

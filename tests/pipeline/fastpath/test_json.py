@@ -242,6 +242,15 @@ def test_payloads_are_taken_in_order_however_many_are_looked_through_at_once() -
     assert {number: row["n"] for number, row in rows.items()} == {n: n for n in range(1000) if n not in lost}
 
 
+def test_a_long_text_makes_no_room_for_many_such() -> None:
+    """Room is made for as long texts as there were before; 4,096 of 32 MB no machine has."""
+    schema = parse({"type": "object", "properties": {"x": {"type": "string"}}})
+    decode = json_decoder(schema, schema.shape())
+    for values in (["y" * (1 << 25)], [str(number) for number in range(4096)]):
+        columns, refused = decode(PayloadSpans.of_list([b'{"x": "%s"}' % value.encode() for value in values]))
+        assert (columns[0].to_pylist(), refused) == (values, [])
+
+
 def test_doubt_is_about_single_payloads() -> None:
     schema = parse({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}})
     payloads = [b'{"n": 1}', b'{"n": 2.0}', b'{"n": 3}', b'{"n": "x", "n": 4}', b'{"n": "x"}', b'{"\\u006e": 5}', b" {"]

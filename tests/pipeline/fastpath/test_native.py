@@ -82,3 +82,10 @@ def test_payloads_are_found_where_they_lie(parts: list[tuple[str, list[bytes]]],
 def test_an_array_of_nothing_need_not_have_buffers() -> None:
     nothing = pa.Array.from_buffers(pa.binary(), 0, [None, pa.py_buffer(b""), pa.py_buffer(b"")])
     assert PayloadSpans.of(nothing).to_list() == []
+
+
+@given(st.lists(st.one_of(st.just(b"\n"), st.binary(max_size=3), st.integers(1, 150).map(bytes)), max_size=12))
+def test_line_feeds_are_found_wherever_they_are(parts: list[bytes]) -> None:
+    block = b"".join(parts)
+    found = np.frombuffer(native.module().line_ends(block), np.int64)
+    assert found.tolist() == [place for place, byte in enumerate(block) if byte == ord("\n")]

@@ -16,6 +16,7 @@ import pyarrow as pa
 from signalbook.messages import Message
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import JSON_FORMAT
+from signalbook.pipeline.fastpath.native import module
 from signalbook.pipeline.sources.base import (
     ALONE,
     KEPT,
@@ -185,7 +186,7 @@ def _lines_batch(path: str, rest: BytesIO, offset: int) -> MessageBatch:
     if not ended:
         rest.write(b"\n")
     block = rest.getvalue()
-    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE).astype(np.int64, copy=False)
+    ends = np.frombuffer(module().line_ends(block), np.int64)
     starts = np.empty_like(ends)
     starts[0] = 0
     starts[1:] = ends[:-1] + 1
