@@ -47,6 +47,14 @@ def test_a_link_to_nothing_says_so(parse: Any) -> None:
     assert caught.value.findings[0].rule == "link"
 
 
+def test_a_validator_is_kept_once_it_was_needed(parse: Any) -> None:
+    """It is tried when a schema is read, which most of a pipeline's messages are not held to by it."""
+    schema = parse(DEFINITIONS, link="#/definitions/issues$opened")
+    assert "validator" not in vars(schema)
+    schema.validate({})
+    assert "validator" in vars(schema)
+
+
 def test_findings_have_pointer_and_rule(parse: Any) -> None:
     """K-41."""
     schema = parse({"properties": {"a/b": {"items": {"minimum": 3}}}, "required": ["c"], "additionalProperties": False})

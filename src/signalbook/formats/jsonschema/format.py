@@ -107,14 +107,14 @@ class JsonSchemaFormat:
         """The schema at ``link``, a JSON Pointer or an anchor. Raises ``SchemaError``."""
         loaded = documents.load(document, format, resolve)
         uri = documents.link_uri(loaded, link)
-        schema = JsonSchema(document=loaded, uri=uri, warnings=loaded.warnings)
-        if loaded.certain and not link:
-            return schema
-        try:
-            schema.validator  # noqa: B018
-        except UNUSABLE as error:
-            raise _bad_link(link, error) if link else documents.unusable(error) from None
-        return schema
+        if link or not loaded.certain:
+            try:
+                # Tried, and not kept: that takes half a megabyte of a large schema, and a pipeline most of whose
+                # messages conform asks few of its validators. To compile one anew takes half a millisecond.
+                loaded.validator(uri)
+            except UNUSABLE as error:
+                raise _bad_link(link, error) if link else documents.unusable(error) from None
+        return JsonSchema(document=loaded, uri=uri, warnings=loaded.warnings)
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """Why not every value that ``writer`` allows is one ``reader`` accepts; at most ``MAX_FINDINGS`` reasons.
