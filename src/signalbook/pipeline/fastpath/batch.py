@@ -179,9 +179,13 @@ class EventBatch:
 
     def portions(self, numbers: Offsets) -> Iterator[Offsets]:
         """These events, as many at a time as to decode the payloads of: as many bytes as fit a processor's cache."""
-        weight = sum(len(part.messages.content) for part in self._parts) // len(self)
-        step = min(max(_MOST_PAYLOADS * _LIGHT // max(weight, 1), 1), _MOST_PAYLOADS)
+        step = self._portion
         return (numbers[start : start + step] for start in range(0, len(numbers), step))
+
+    @cached_property
+    def _portion(self) -> int:
+        weight = sum(len(part.messages.content) for part in self._parts) // len(self)
+        return min(max(_MOST_PAYLOADS * _LIGHT // max(weight, 1), 1), _MOST_PAYLOADS)
 
     @cached_property
     def attributes(self) -> dict[str, pa.Array]:

@@ -34,8 +34,8 @@ from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
 # Input bytes that wait until they are a batch: enough for each type to have company.
-LEAST_BATCH: Final = 32 * 1024 * 1024
-LARGEST_BATCH: Final = 64 * 1024 * 1024
+LEAST_BATCH: Final = 64 * 1024 * 1024
+LARGEST_BATCH: Final = 128 * 1024 * 1024
 _BATCH_OF_TYPE: Final = 256 * 1024
 # Of large messages so many of a type: what is done once per column and slice is worth it only for as many.
 _COMPANY: Final = 100
@@ -118,6 +118,7 @@ class FastPath:
         self._routes: dict[tuple[Any, ...], Sequence[_EventRoute]] = {}
         self._target = target
         self._waiting: list[EventColumns] = []
+        self._waiting_events = 0
         self._waiting_bytes = 0
 
     def take(self, messages: MessageBatch) -> Iterator[Result]:
@@ -130,6 +131,7 @@ class FastPath:
             yield LeftOver(messages, refused)
         if len(events):
             self._waiting.append(events)
+            self._waiting_events += len(events)
             # Data that was encoded takes more than its messages.
             self._waiting_bytes += max(messages.weight, events.data.weight)
         if self._waiting_bytes >= self._enough():
@@ -137,7 +139,7 @@ class FastPath:
 
     def flush(self) -> Iterator[Result]:
         """Process all that waits."""
-        parts, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        parts, self._waiting, self._waiting_events, self._waiting_bytes = self._waiting, [], 0, 0
         if parts:
             yield from self.process(EventBatch(parts))
 
@@ -174,8 +176,7 @@ class FastPath:
 
     def _enough(self) -> int:
         """Input bytes that make a batch: the more kinds of events there are, and the larger these."""
-        events = sum(map(len, self._waiting))
-        of_type = max(_BATCH_OF_TYPE, _COMPANY * self._waiting_bytes // max(events, 1))
+        of_type = max(_BATCH_OF_TYPE, _COMPANY * self._waiting_bytes // max(self._waiting_events, 1))
         # Many types in a small batch make columns of a few rows each, and Arrow costs the same for five rows as for
         # five thousand.
         return min(max(LEAST_BATCH, len(self._routes) * of_type), LARGEST_BATCH)

@@ -57,7 +57,7 @@ from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.values import Finding
 
 # Input bytes whose messages may wait before all are turned into rows: columns of a few values each are slow to make.
-WINDOW: Final = 64 * 1024 * 1024
+WINDOW: Final = 128 * 1024 * 1024
 _SLICE: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
 _LONGEST: Final = 500

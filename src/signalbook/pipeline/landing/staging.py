@@ -27,7 +27,7 @@ from signalbook.pipeline.places import Output, Place, Where, place_of
 from signalbook.pipeline.tables.naming import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
-HELD_BYTES: Final = 128 * 1024 * 1024
+HELD_BYTES: Final = 192 * 1024 * 1024
 # Rows may be slices of larger arrays and keep those in memory; so many of them are copied together.
 _FRAGMENTS: Final = 16
 # Each writer has a file open; systems commonly allow a process 1,024.
