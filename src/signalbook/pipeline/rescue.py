@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -111,7 +112,11 @@ class RescuedPaths:
     """Counts what ``columns.RESCUE`` has, for a shape."""
 
     def __init__(self, shape: Shape) -> None:
-        self._paths = native.module().RescuedPaths(plan(shape))
+        self._shape = shape
+
+    @cached_property
+    def _paths(self) -> Any:
+        return native.module().RescuedPaths(plan(self._shape))
 
     def count(self, texts: pa.StringArray) -> Counter[str]:
         """In how many rows there is something at each path, a JSON Pointer with ``*`` for items and keys of maps."""

@@ -82,8 +82,6 @@ class RowBuilder:
         self._typed = definition.policy.typed
         self._layout = layout(definition)
         self._shape = self._layout.shape
-        # Floats, which decoded payloads have, do not have all of their digits.
-        self._decimals = self._shape is not None and exact.has_decimals(self._shape)
         values = (xid, definition.version, bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
         self._bookkeeping = [
             pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
@@ -115,7 +113,7 @@ class RowBuilder:
 
     def _data_of(self, accepted: Accepted, payload: bytes | None) -> JSON:
         """What was decoded, with all digits where columns have them."""
-        if payload is None or accepted.data is UNSET or not self._decimals:
+        if payload is None or accepted.data is UNSET or not self._layout.decimals:
             return accepted.data
         return exact.parse(payload) if isinstance(accepted.schema, JsonValues) else accepted.data
 
@@ -149,12 +147,7 @@ class RowBuilder:
 
     def rescued(self, rows: pa.RecordBatch) -> Counter[str]:
         """In how many rows there is something at a path that no column holds."""
-        return self._paths.count(rows.column(_RESCUE)) if self._layout.rescues else Counter()
-
-    @cached_property
-    def _paths(self) -> rescue.RescuedPaths:
-        assert self._shape is not None
-        return rescue.RescuedPaths(self._shape)
+        return self._layout.paths.count(rows.column(_RESCUE)) if self._layout.rescues else Counter()
 
     def _with_rest(self, payloads: list[pa.Array]) -> list[pa.Array]:
         """Columns of payloads, with that for what they do not hold, if the table has it."""
@@ -190,7 +183,7 @@ class RowBuilder:
     def _data(self, row: AcceptedRow) -> JSON:
         """The decoded payload; of those that share a batch with others that come decoded too."""
         if row.payload is not None and self._schema is not None:
-            return exact.parse(row.payload) if self._decimals else self._schema.decode(row.payload)
+            return exact.parse(row.payload) if self._layout.decimals else self._schema.decode(row.payload)
         return None if row.data is UNSET else row.data
 
     @cached_property
@@ -208,7 +201,7 @@ class RowBuilder:
         return lambda values: [*build(values), rescue.rests(shape, values)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Layout:
     """The columns of a definition's table: of all of it, as they are held in memory, and how many are the payload's.
 
@@ -226,6 +219,17 @@ class Layout:
         """Of payloads of a shape."""
         held = columns.held(columns.landed(shape, rescue=rescues))
         return cls(shape=shape, rescues=rescues, width=len(columns.payload(shape)), columns=held)
+
+    @cached_property
+    def decimals(self) -> bool:
+        """Whether floats, which decoded payloads have, do not have all of a column's digits."""
+        return self.shape is not None and exact.has_decimals(self.shape)
+
+    @cached_property
+    def paths(self) -> rescue.RescuedPaths:
+        """What counts the paths of what no column holds."""
+        assert self.shape is not None
+        return rescue.RescuedPaths(self.shape)
 
 
 OPAQUE: Final = Layout.of(None, rescues=False)
