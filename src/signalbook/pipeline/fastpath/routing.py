@@ -245,7 +245,8 @@ class FastPath:
             return None
         decode = self.mode.decoder(definition, kind)
         address = _ADDRESSES[self._protocol] if self._protocol and definition.protocol_checks else ""
-        checks = self._checks.setdefault(demands(definition), EnvelopeChecks(definition, kind[0], address))
+        key = demands(definition)
+        checks = self._checks.get(key) or self._checks.setdefault(key, EnvelopeChecks(definition, kind[0], address))
         target = self._target(definition)
         if decode is None:
             return _EventRoute(definition, target, _undecoded, checks, None)
