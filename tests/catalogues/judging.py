@@ -18,7 +18,7 @@ from tests.catalogues import google, iglu
 from signalbook.cli import importing
 from signalbook.cli.registry import open_registry
 from signalbook.documents import SourceDocument
-from signalbook.formats import SchemaError, find
+from signalbook.formats import SchemaError, Struct, find
 from signalbook.formats.protobuf import ProtobufSchema
 from signalbook.messages import Accepted, Contract, Policy, Rejected
 from signalbook.pipeline.job.snapshot import Snapshot
@@ -83,7 +83,7 @@ def _definition(contract: Contract, type: str) -> Any:
 
 
 def by_iglu(root: Path) -> Counter[str]:
-    """How many schemas a registry takes, and can be used."""
+    """How many schemas a registry takes, can be used, and have columns."""
     document = iglu.document(root)
     with tempfile.TemporaryDirectory() as folder, open_registry(None, f"sqlite:///{folder}/iglu.db", create=True) as db:
         done = importing.import_source(db, SourceDocument(name="iglu", document=document), ignore=(), to=None)
@@ -95,8 +95,9 @@ def by_iglu(root: Path) -> Counter[str]:
             for version, body in schema["versions"].items():
                 counts["schemas"] += 1
                 try:
-                    reader.parse(b64decode(body["schemabase64"]), iglu.FORMAT).shape()
+                    shape = reader.parse(b64decode(body["schemabase64"]), iglu.FORMAT).shape()
                     counts["usable"] += 1
+                    counts["columns"] += isinstance(shape, Struct)
                 except SchemaError as error:
                     sys.stderr.write(f"{vendor}/{name}/{version}: {error}\n")
     return counts

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from signalbook.formats import SchemaError
+from signalbook.formats import Scalar, SchemaError, Struct
+from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.formats.jsonschema.document import (
     DEFAULT,
@@ -228,6 +229,25 @@ def test_the_format_holds_where_the_schema_uri_is_another_thing(format: str, mor
     with pytest.raises(SchemaError, match="self-desc"):
         FORMAT.parse(document, "JsonSchema")
     assert FORMAT.check(dump_json({"$schema": uri, "type": "nonsense"}), format)[0].severity == "error"
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_names_no_version_is_read_like_any_other(inside: bool) -> None:
+    """It has columns and is compared, be it the document or one that this refers to."""
+    meta = {"$schema": "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0#"}
+
+    def text(kind: str) -> SchemaText:
+        own = dump_json({**meta, "type": "object", "properties": {"n": {"type": kind}}})
+        outer = dump_json({"allOf": [{"$ref": "n.json"}]}) if inside else own
+        return SchemaText(document=outer, format="JsonSchema/draft-04", resolve=lambda _: own)
+
+    whole, number = text("integer"), text("number")
+    schema = FORMAT.parse(whole.document, whole.format, resolve=whole.resolve)
+    shape = schema.shape()
+    assert isinstance(shape, Struct)
+    assert [(field.name, field.shape) for field in shape.fields] == [("n", Scalar(kind="int64"))]
+    assert FORMAT.differences(number, whole) == []
+    assert [each.rule for each in FORMAT.differences(whole, number)] == ["type_narrowed"]
 
 
 def test_a_document_may_speak_for_itself() -> None:

@@ -278,6 +278,14 @@ class JsonSchemaDocument:
         """All documents, for validators. Raises one of ``UNUSABLE``."""
         return jsonschema_rs.Registry(list(self.documents.items()), draft=self.dialect.draft)
 
+    def is_foreign(self, root: JSON) -> bool:
+        """Whether one of the documents is in another version of JSON Schema.
+
+        What names a meta-schema that is no version is read as this version, by validators too.
+        """
+        uri = root.get("$schema") if isinstance(root, dict) else None
+        return isinstance(uri, str) and by_schema_uri(uri) not in (None, self.dialect)
+
     def validator(self, *uris: str) -> jsonschema_rs.Validator:
         """A validator for values that conform to all of ``uris``. Raises one of ``UNUSABLE``."""
         refs = [{"$ref": uri} for uri in uris]

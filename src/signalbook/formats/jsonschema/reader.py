@@ -10,7 +10,6 @@ from typing import Any, Final
 from signalbook.formats.jsonschema.document import (
     JsonSchemaDocument,
     absolute,
-    by_schema_uri,
     fragment_of,
     lookup,
     nested_ids,
@@ -104,7 +103,8 @@ class _Reader:
         fragment = fragment_of(reference)
         place = Location(target, fragment)
         root = self.document.documents.get(target)
-        if root is None or not self.plain or (fragment and not fragment.startswith("/")) or not self._same(root):
+        odd = not self.plain or (fragment and not fragment.startswith("/"))
+        if root is None or odd or self.document.is_foreign(root):
             return unknown(place.uri)
         if place.uri in self.open:
             self.cut = True
@@ -114,10 +114,6 @@ class _Reader:
             self.known[place.uri] = self.read(lookup(root, fragment), place)
             self.open.discard(place.uri)
         return self.known[place.uri]
-
-    def _same(self, root: JSON) -> bool:
-        uri = root.get("$schema") if isinstance(root, dict) else None
-        return not isinstance(uri, str) or by_schema_uri(uri) is self.document.dialect
 
     def read(self, schema: JSON, at: Location) -> NormalForm:
         """One schema in normal form."""

@@ -322,7 +322,7 @@ class Library:
     def _says(self, schema: JSON, spot: Spot) -> Says:
         if not isinstance(schema, dict):
             return {"never": True} if schema is False else {}
-        if self._foreign(spot.resource):
+        if self.document.is_foreign(spot.resource.root):
             return {"ref": self._opaque(uri_of(spot.resource.uri, spot.pointer))}
         reference = schema.get("$ref")
         if self.year < 2019 and isinstance(reference, str):
@@ -345,18 +345,13 @@ class Library:
         return self._refer(reference, spot)
 
     def _accepts(self, spot: Spot) -> Accepts | None:
-        if self.resources.scoped or self._foreign(spot.resource):
+        if self.resources.scoped or self.document.is_foreign(spot.resource.root):
             return None
         try:
             validator = self.document.validator(uri_of(spot.resource.uri, spot.pointer))
         except UNUSABLE:
             return None
         return partial(regexes.is_valid, validator)
-
-    def _foreign(self, resource: SchemaResource) -> bool:
-        """Whether a resource is in another version of JSON Schema than the document."""
-        uri = resource.root.get("$schema") if isinstance(resource.root, dict) else None
-        return isinstance(uri, str) and by_schema_uri(uri) is not self.document.dialect
 
     def _opaque(self, uri: str) -> Term:
         """Something only the validator understands: the same as itself and as nothing else."""
