@@ -29,6 +29,11 @@ class Verdict:
         return not self.errors
 
     @property
+    def broken(self) -> bool:
+        """Whether a message or endpoint breaks a rule: it would be stored, but whoever uses it leaves it out."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+    @property
     def doubtful(self) -> bool:
         """Whether there are findings other than mere information."""
         return any(finding.severity != "info" for finding in self.findings)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from signalbook.client import Client
+from signalbook.values import JSONObject
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 OLD = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}
 NEW = {"type": "record", "name": "Order", "fields": [*OLD["fields"], {"name": "total", "type": "double"}]}
 S = "/schemagroups/check/schemas/order"
+EVENT = {"envelope": "CloudEvents/1.0", "dataschemaformat": "JsonSchema/draft-07", "dataschema": {}}
+SUBJECT = {"type": "uritemplate", "value": "orders/{"}
 
 
 @pytest.fixture(autouse=True)
@@ -127,12 +130,34 @@ def test_against_a_server(cli: Cli, server: str) -> None:
 
 def test_documents_offline(cli: Cli) -> None:
     """A new registry with the default model; findings are reported, and count with --strict."""
-    Path("r.json").write_text(json.dumps({"endpoints": {"e": {"usage": ["producer", "consumer"]}}}))
+    message = {"basemessage": "/messagegroups/g/messages/gone", "envelope": "CloudEvents/1.0"}
+    Path("r.json").write_text(json.dumps({"messagegroups": {"g": {"messages": {"m": message}}}}))
     ran = cli("check", "r.json", "--offline")
-    assert (ran.code, "/endpoints/e#usage" in ran.out, "/endpoints/e would be created" in ran.out) == (0, True, True)
+    said = "m/versions/1#basemessage" in ran.out, "/messagegroups/g would be created" in ran.out
+    assert (ran.code, *said) == (0, True, True)
     ran = cli("check", "r.json", "--offline", "--strict", "--json")
     assert (ran.code, verdict(ran.out)["accepted"]) == (1, False)
     assert list(Path().glob("*.db")) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ({"endpoints": {"e": {"usage": ["producer", "consumer"]}}}, "/endpoints/e#usage"),
+        ({"messagegroups": {"g": {"messages": {"m": {**EVENT, "envelopemetadata": {"subject": SUBJECT}}}}}},
+         "/messagegroups/g/messages/m/versions/1#envelopemetadata.subject.value"),
+        ({"messagegroups": {"g": {"messages": {"m": {**EVENT, "dataschema": {"type": "objekt"}}}}}},
+         "/messagegroups/g/messages/m/versions/1#dataschema/type"),
+    ],
+)  # fmt: skip
+def test_a_definition_that_cannot_be_used(cli: Cli, document: JSONObject, path: str) -> None:
+    """A registry stores it, and a pipeline leaves it out: who asks before wants to know."""
+    Path("r.json").write_text(json.dumps(document))
+    ran = cli("check", "r.json", "--offline")
+    assert (ran.code, ran.out.startswith("refused  r.json"), path in ran.out) == (1, True, True)
+    body = verdict(cli("check", "r.json", "--offline", "--json").out)
+    assert (body["accepted"], body["checked"][0]["accepted"]) == (False, True)
+    assert cli("import", "r.json").code == 0
 
 
 def test_a_folder_builds_on_its_model(cli: Cli) -> None:

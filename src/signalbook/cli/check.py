@@ -39,8 +39,9 @@ class CheckedSource:
     files: tuple[str, ...] = ()
 
     def passes(self, strict: bool) -> bool:
-        """Whether it is accepted, with ``strict`` without findings."""
-        return self.verdict.accepted and not (strict and self.verdict.doubtful)
+        """Whether it is accepted and breaks no rule, with ``strict`` without findings."""
+        verdict = self.verdict
+        return verdict.accepted and not verdict.broken and not (strict and verdict.doubtful)
 
     def to_json(self) -> JSONObject:
         """The form that ``--json`` prints."""
@@ -179,7 +180,7 @@ def _about(source: SourceDocument, verdict: Verdict) -> CheckedSource:
 
 
 def _report(checked: list[CheckedSource], *, strict: bool, as_json: bool) -> None:
-    """Print the verdicts, and end with 1 unless all is accepted."""
+    """Print the verdicts, and end with 1 unless all passes."""
     accepted = all(row.passes(strict) for row in checked)
     if as_json:
         typer.echo(dump_json({"accepted": accepted, "checked": [row.to_json() for row in checked]}))

@@ -13,7 +13,7 @@ from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.store import Store
-from signalbook.values import Finding, JSONObject, parse_json
+from signalbook.values import JSON, Finding, JSONObject, parse_json
 from signalbook.xid import ROOT
 
 G, E = "/messagegroups/g", "/endpoints/e"
@@ -220,6 +220,28 @@ def test_schemas_of_messages(made: Made) -> None:
     ):
         body = {**EVENT, "dataschemauri": reference, "dataschemaformat": "JsonSchema/draft-07"}
         assert [finding.rule for finding in registry.put(f"{G}/messages/m", body).findings] == rules
+
+
+PROTO = 'syntax = "proto3"; '
+
+
+@pytest.mark.parametrize(
+    ("format", "schema", "path", "rule"),
+    [
+        ("JsonSchema/draft-07", {"type": "objekt"}, "dataschema/type", "metaschema"),
+        ("JsonSchema/draft-07", {"type": "object"}, "", ""),
+        ("Avro/1.12", {"type": "recrd"}, "dataschema/type", "name"),
+        ("Protobuf/3", f"{PROTO}message {{", "dataschema line 1, column 28", "protoc"),
+        ("Protobuf/3", f'{PROTO}import "google/rpc/status.proto"; message M {{}}', "", ""),
+        ("Unheard/1", {"type": "objekt"}, "", ""),
+    ],
+)
+def test_schemas_in_messages(made: Made, format: str, schema: JSON, path: str, rule: str) -> None:
+    """F-10, F-11: one that is none in its format is said, since pipelines leave its definition out."""
+    body = {**EVENT, "dataschema": schema, "dataschemaformat": format}
+    found = made("warn").put(f"{G}/messages/m", body).findings
+    assert {finding.severity for finding in found} <= {"error"}
+    assert told(found) == ([(f"{G}/messages/m/versions/1#{path}", rule)] if rule else [])
 
 
 def test_endpoints(made: Made) -> None:

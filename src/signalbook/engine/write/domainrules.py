@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from typing import Final
 
+from signalbook import work
 from signalbook.engine.write.context import Context, Members, MessageIds, Steps
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
+from signalbook.formats import base as formats
+from signalbook.formats.imports import is_importing
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed
 from signalbook.messages.definitions.normalise import stated_base
 from signalbook.messages.definitions.properties import finding
-from signalbook.messages.definitions.schemas import readings
+from signalbook.messages.definitions.schemas import inline_document, readings
 from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject, Severity
 from signalbook.xid import Kind, Xid, XidError
@@ -54,6 +58,21 @@ def domain_refusal(findings: tuple[Finding, ...]) -> RegistryError | None:
         return None
     subject, _, name = errors[0].path.partition("#")
     return RegistryError("invalid_attribute", subject=subject, name=name, error_detail=errors[0].message, faults=errors)
+
+
+def _inline_schema(raw: JSONObject) -> Iterator[Finding]:
+    """What is wrong with the schema in a message, which pipelines leave out for it. Its imports are not looked for."""
+    schema, name = raw.get("dataschema"), raw.get("dataschemaformat")
+    if schema is None or not isinstance(name, str) or (reader := formats.find(name)) is None:
+        return
+    content = inline_document(schema)
+    if is_importing(reader) and reader.imports(content):
+        return
+    found = work.worked_out(("dataschema", content, name), partial(reader.check, content, name), size=len(content))
+    for each in found or ():
+        # A place in a text, such as a line, is no pointer.
+        place = each.path if each.path.startswith("/") else f" {each.path}".rstrip()
+        yield replace(each, path=f"dataschema{place}")
 
 
 def _is(document: JSONObject, *domains: str) -> bool:
@@ -159,7 +178,7 @@ class _DomainCheck:
         # The Resource is another name of its default Version only: others may derive from that.
         raw = _raw(version.attributes, resource.xid if version.id == resource.defaultversionid else version.xid)
         found = review(raw, group.attributes, self._base, endpoint=self._is_endpoint(group.xid))
-        return [*found, *self._schemas(raw)]
+        return [*found, *self._schemas(raw), *_inline_schema(raw)]
 
     def _borrowed(self, raw: JSONObject | None, group: OwnerCopy) -> list[Finding]:
         if raw is None:

@@ -151,7 +151,7 @@ class ContractSchemas:
         return self._writers[key]
 
     def _inline(self, schema: JSON, format: str) -> SchemaUse:
-        content = schema.encode("utf-8") if isinstance(schema, str) else dump_json(schema)
+        content = inline_document(schema)
         return self._parse(SchemaDocument(content=content, format=format, xid=f"sha256:{digest(content)}"), "", "")
 
     def _referred(self, uri: str, format: str, name: str) -> SchemaUse:
@@ -192,6 +192,11 @@ class ContractSchemas:
             return self._imports(uri, xid)
         document = self._lookup(uri)
         return None if document is None else document.content
+
+
+def inline_document(schema: JSON) -> bytes:
+    """The document that a ``dataschema`` is (domain.md F-11): a text is its own, of other values it is their JSON."""
+    return schema.encode("utf-8") if isinstance(schema, str) else dump_json(schema)
 
 
 def _read_as(reader: SchemaUse, writer: SchemaUse) -> SchemaUse:
