@@ -17,14 +17,19 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "orders"
 ORDERS = ("--registry", EXAMPLE / "orders.xreg.yaml", "--input", EXAMPLE / "events.jsonl", "--master", "local[1]")
 
 
-def test_what_was_run_can_be_looked_at(cli: Cli) -> None:
-    ran = cli("pipeline", "run", *ORDERS, "--output", "lake", "--batch-id", "b")
+def test_what_was_run_can_be_looked_at(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    Path("events.jsonl").write_text((EXAMPLE / "events.jsonl").read_text().replace("A-100", "A-" + "1" * 60))
+    ran = cli("pipeline", "run", *ORDERS[:2], "--input", "events.jsonl", *ORDERS[4:], "--output", "lake")
     assert ran.code == 0, ran.err
     assert "1 no_match" in cli("pipeline", "status", "--output", "lake").out
     (batch,) = cli("pipeline", "status", "--output", "lake", "--json").out.splitlines()
     assert json.loads(batch)["landed"] == 3
     shown = cli("pipeline", "profile", "--output", "lake", "--master", "local[1]")
     assert "/messagegroups/shop.orders/messages/shop.order.placed: 2 rows" in shown.out
+    # as wide as the screen, and no name is folded
+    row = next(line for line in shown.out.splitlines() if "A-1111" in line)
+    assert (len(row), row[:8], row[-1]) == (79, "│ order ", "│")
     table, *_ = cli("pipeline", "profile", "--output", "lake", "--master", "local[1]", "--json").out.splitlines()
     assert json.loads(table)["rows"] > 0
 

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
     from signalbook.pipeline import Backfill, Compaction, Place, Profile, Progress, StreamState
 _MIB: Final = 1024 * 1024
+# Of the table of a profile: of names at most, of types, of counts, and what lines and blanks take between six columns.
+_NAME_WIDTH: Final = 24
+_TYPE_WIDTH: Final = 12
+_COUNT_WIDTH: Final = 8
+_LINES: Final = 19
 JsonOption = Annotated[bool, Option("--json", help="Print one JSON object a line.")]
 PipelineOption = Annotated[
     str | None,
@@ -131,17 +136,20 @@ def _show_profile(found: Profile) -> None:
 
     screen = console.output()
     columns = Table(title=f"{found.definition}: {found.rows:,} rows", title_justify="left")
-    columns.add_column("column", overflow="fold")
-    columns.add_column("type", max_width=12, no_wrap=True)
+    payload = [column for column in found.columns if column.payload]
+    # Names say what the rest is about: on a narrow screen values are cut off before names are folded.
+    widest = min(max((len(column.name) for column in payload), default=0), _NAME_WIDTH)
+    columns.add_column("column", overflow="fold", min_width=max(widest, len("column")))
+    columns.add_column("type", max_width=_TYPE_WIDTH, no_wrap=True)
     for name in ("empty", "distinct"):
-        columns.add_column(name, justify="right", no_wrap=True, min_width=8)
+        columns.add_column(name, justify="right", no_wrap=True, min_width=_COUNT_WIDTH)
+    taken = max(widest, len("column")) + _TYPE_WIDTH + 2 * _COUNT_WIDTH + _LINES
     for name in ("least", "greatest"):
-        columns.add_column(name, max_width=16, no_wrap=True)
-    for column in found.columns:
-        if column.payload:
-            empty = f"{column.nulls / found.rows:.1%}" if found.rows else ""
-            distinct = "" if column.distinct is None else f"{column.distinct:,}"
-            columns.add_row(column.name, column.type, empty, distinct, column.least, column.most)
+        columns.add_column(name, max_width=max((screen.width - taken) // 2, _COUNT_WIDTH), no_wrap=True)
+    for column in payload:
+        empty = f"{column.nulls / found.rows:.1%}" if found.rows else ""
+        distinct = "" if column.distinct is None else f"{column.distinct:,}"
+        columns.add_row(column.name, column.type, empty, distinct, column.least, column.most)
     screen.print(columns)
     if found.unseen:
         screen.print(f"declared, and never seen: {', '.join(found.unseen)}", soft_wrap=True)
