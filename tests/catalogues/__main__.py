@@ -1,8 +1,8 @@
 """Public catalogues of definitions, whole and as they are: what is usable, and what becomes of their test data.
 
-Google's CloudEvents: each file of test data is an event of each type that may have it, as ProtoJSON and in binary, and
-under the catalogue's JSON Schemas; google.protobuf.json_format and jsonschema say what has to come of it. Iglu Central:
-each JSON Schema is imported, parsed, and has columns.
+Google's CloudEvents: each file of test data is an event of each type that may have it, as ProtoJSON and in binary, by
+itself and in a run of the pipeline, and under the catalogue's JSON Schemas; google.protobuf.json_format and jsonschema
+say what has to come of it. Iglu Central: each JSON Schema is imported, parsed, and most have columns.
 
     git clone https://github.com/googleapis/google-cloudevents && git clone https://github.com/snowplow/iglu-central
     python -m tests.catalogues --google google-cloudevents --iglu iglu-central
@@ -27,6 +27,7 @@ def main() -> None:
     options = parser.parse_args()
     for name, judge, root in (
         ("google, Protobuf", judging.by_protobuf, options.google),
+        ("google, through the pipeline", judging.by_pipeline, options.google),
         ("google, JSON Schema", judging.by_json_schema, options.google),
         ("iglu", judging.by_iglu, options.iglu),
     ):

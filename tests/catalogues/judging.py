@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from google.protobuf import json_format
 from jsonschema import Draft4Validator
 from tests.catalogues import google, iglu
@@ -21,7 +22,10 @@ from signalbook.documents import SourceDocument
 from signalbook.formats import SchemaError, Struct, find
 from signalbook.formats.protobuf import ProtobufSchema
 from signalbook.messages import Accepted, Contract, Policy, Rejected
+from signalbook.pipeline import Job, run
 from signalbook.pipeline.job.snapshot import Snapshot
+
+JSON_TYPE = "application/json"
 
 
 def by_protobuf(root: Path) -> Counter[str]:
@@ -52,6 +56,60 @@ def _binary(schema: ProtobufSchema, text: bytes) -> bytes | None:
     except json_format.ParseError:
         return None
     return message.SerializeToString()
+
+
+def by_pipeline(root: Path) -> Counter[str]:
+    """What becomes of the same events in a run of the pipeline, by the rows and dead letters that it leaves."""
+    ((_, document),) = google.by_protobuf(root)
+    contract, _ = _contract([("proto", document)])
+    events = []
+    for number, (each, path) in enumerate(google.samples(root)):
+        schema = _definition(contract, each.type).schema_use.schema
+        assert isinstance(schema, ProtobufSchema)
+        event = {"specversion": "1.0", "source": "//google", "type": each.type}
+        text, binary = path.read_bytes(), _binary(schema, path.read_bytes())
+        events.append({**event, "id": f"{number} json", "datacontenttype": JSON_TYPE, "data": json.loads(text)})
+        if binary is not None:
+            sent = {"datacontenttype": "application/protobuf", "data_base64": b64encode(binary).decode()}
+            events.append({**event, "id": f"{number} binary", **sent})
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "google.xreg.json").write_text(json.dumps(document))
+        (folder / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
+        run(
+            Job(
+                registry=str(folder / "google.xreg.json"),
+                inputs=(str(folder / "events.jsonl"),),
+                output=folder / "lake",
+                table_format="parquet",
+                master="local[1]",
+            )
+        )
+        files = [*(folder / "lake" / "tables").rglob("*.parquet")]
+        rows = {row["ce_id"]: _payload(row) for file in files for row in _rows(file)}
+        lost = [row for file in (folder / "lake" / "dead_letters").rglob("*.parquet") for row in _rows(file)]
+    pairs = [(rows.get(f"{number} json"), rows.get(f"{number} binary")) for number in range(len(events))]
+    counts = Counter(landed=len(rows), dead_letters=len(lost))
+    counts["alike in both forms"] = sum(one is not None and one == other for one, other in pairs)
+    return counts
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.ParquetFile(file).read().to_pylist(maps_as_pydicts="strict")
+    return rows
+
+
+def _payload(row: dict[str, Any]) -> Any:
+    """The columns of a payload. Maps have no order in Protobuf, and neither has what is kept as JSON text."""
+    return {name: _unordered(value) for name, value in row.items() if not name.startswith(("ce_", "_"))}
+
+
+def _unordered(value: Any) -> Any:
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        return _unordered(json.loads(value))
+    if isinstance(value, dict):
+        return {name: _unordered(each) for name, each in value.items()}
+    return [_unordered(each) for each in value] if isinstance(value, list) else value
 
 
 def by_json_schema(root: Path) -> Counter[str]:

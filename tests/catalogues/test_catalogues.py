@@ -22,6 +22,11 @@ def test_googles_events_by_protobuf() -> None:
     }
 
 
+def test_googles_events_in_a_run() -> None:
+    """They have the same rows in both forms, by the native decoders."""
+    assert judging.by_pipeline(GOOGLE) == {"landed": 18, "dead_letters": 5, "alike in both forms": 9}
+
+
 def test_googles_events_by_json_schema() -> None:
     counts = judging.by_json_schema(GOOGLE)
     assert (counts["definitions"], counts["usable"]) == (5, 5)
