@@ -82,6 +82,22 @@ def test_an_unknown_choice(cli: Cli, option: str, code: int) -> None:
     assert "nonsense" in ran.err
 
 
+def test_storage_of_the_command_line_counts_more(cli: Cli) -> None:
+    """Than a job file's, each setting alone; what can be wrong with them is one line, and nothing is begun."""
+    settings = 'endpoint = "https://file.example"\naccess_key_id = "${NO_SUCH_NAME}"\nregion = "x"\n'
+    Path("job.toml").write_text(f'output = "s3://bucket/lake"\n[storage]\n{settings}', encoding="utf-8")
+    ran = cli("pipeline", "run", "--job", "job.toml", *ORDERS)
+    assert (ran.code, ran.out) == (1, "")
+    missing = "the option storage.access_key_id wants the environment variable NO_SUCH_NAME, which is not set"
+    assert ran.err == f"error: {missing}\n"
+    given = ("--storage", "access_key_id=AK", "--storage", "endpoint=http://line.example")
+    ran = cli("pipeline", "run", "--job", "job.toml", *ORDERS, *given)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: http://line.example is not encrypted: use https")
+    assert cli("pipeline", "run", *ORDERS, "--output", "lake", "--storage", "region").code == 2
+    assert not Path("lake").exists()
+
+
 @pytest.mark.parametrize("options", [(), ("--output", "x", "--registry", "http://127.0.0.1:9"), ("--pipeline", "p")])
 def test_a_status_of_what(cli: Cli, options: tuple[str, ...]) -> None:
     ran = cli("pipeline", "status", *options)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from signalbook.errors import SignalbookError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import job_options, read
-from signalbook.pipeline.places import LocalPlace, place_of
+from signalbook.pipeline.places import LocalPlace, StorePlace, place_of
 from signalbook.pipeline.tables.catalogs import CatalogChoice
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipeline.md"
@@ -62,6 +63,58 @@ def test_a_catalog(tmp_path: Path) -> None:
             job_options(tmp_path / "job.toml", {"table_format": other}).job()
 
 
+STORED = """
+registry = "r"
+inputs = ["i"]
+output = "s3://bucket/lake"
+[storage]
+endpoint = "https://${STORE_OF_TESTS}:9000"
+allow_http = true
+region = "eu-north-1"
+access_key_id = "${KEY_OF_TESTS}"
+secret_access_key = "${SECRET_OF_TESTS}"
+"""
+
+
+def test_how_a_store_is_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the section ``storage``, its variables replaced; of the command line each setting counts more than that."""
+    for name, value in {"STORE_OF_TESTS": "store.example", "KEY_OF_TESTS": "AK", "SECRET_OF_TESTS": "s3"}.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "job.toml").write_text(STORED)
+    settings = {
+        "access_key_id": "AK",
+        "allow_http": "true",
+        "endpoint": "https://store.example:9000",
+        "region": "eu-north-1",
+        "secret_access_key": "s3",
+    }
+    job = job_options(tmp_path / "job.toml", {"storage": None}).job()
+    assert dict(job.storage.options) == settings
+    assert isinstance(job.place, StorePlace)
+    assert job.place.storage == job.storage
+    given = {"region": "us-east-1", "session_token": "${SECRET_OF_TESTS}"}
+    assert dict(job_options(tmp_path / "job.toml", {"storage": given}).job().storage.options) == {
+        **settings,
+        "region": "us-east-1",
+        "session_token": "s3",
+    }
+
+
+def test_a_variable_of_storage_that_is_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is one error, which says no value of another; given otherwise, the variable is not asked for."""
+    monkeypatch.setenv("STORE_OF_TESTS", "store.example")
+    monkeypatch.setenv("SECRET_OF_TESTS", "hush-4711")
+    monkeypatch.delenv("KEY_OF_TESTS", raising=False)
+    (tmp_path / "job.toml").write_text(STORED)
+    with pytest.raises(PipelineError) as caught:
+        job_options(tmp_path / "job.toml", {}).job()
+    assert str(caught.value) == (
+        "the option storage.access_key_id wants the environment variable KEY_OF_TESTS, which is not set"
+    )
+    job = job_options(tmp_path / "job.toml", {"storage": {"access_key_id": "AK"}}).job()
+    assert job.storage.get("access_key_id") == "AK"
+
+
 def test_flags_count_more(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(TOML)
     given = job_options(tmp_path / "job.toml", {"output": "pond", "inputs": ["a.jsonl"]}, name="n", interval=None)
@@ -85,6 +138,8 @@ def test_flags_count_more(tmp_path: Path) -> None:
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[stream]\nname = '../x'", "not '../x'"),
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[stream]\ninterval = -1", "interval is 0 to 86400"),
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[options]\na = '${NO_SUCH_NAME}'", "NO_SUCH_NAME"),
+        ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[storage]\nregion = ['a']", "`$.storage[...]`"),
+        ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[storage]\nkey = 'a'", "storage has no setting 'key'; there"),
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\nmax_message_bytes = 0", "max_message_bytes is 1 to 268435456"),
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[policy]\non_nothing = 'drop'", "on_nothing"),
     ],
