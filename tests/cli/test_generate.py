@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from tests.cli.conftest import cut_short
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Cli, Ran
+    from tests.cli.conftest import Cli, Ran, Server
 
 GOOD: dict[str, Any] = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "string"}}
 BROKEN = {"protocol": "KAFKA", "protocoloptions": {"topic": 5}}
@@ -94,6 +95,38 @@ def test_targets_are_listed(cli: Cli) -> None:
     found = json.loads(cli("generate", "list", "--json").out)
     assert "markdown" in [each["name"] for each in found["targets"]]
     assert "markdown" in cli("generate", "list").out
+
+
+def test_imports_of_a_registry(cli: Cli, serve: Callable[..., Server]) -> None:
+    """Of Protobuf, in a group by the name of the file, in another by its import root; from what is exported alike."""
+    money = 'syntax = "proto3"; package acme; message Money { int32 units = 1; }'
+    line = 'syntax = "proto3"; import "acme/types/money.proto"; message Line { acme.Money price = 1; }'
+    order = 'syntax = "proto3"; import "line.proto"; message Order { repeated Line lines = 1; }'
+    lost = 'syntax = "proto3"; import "types/money.proto"; message Lost { acme.Money price = 1; }'
+    texts = {"line": line, "order": order, "lost": lost}
+
+    def schemas(**texts: str) -> dict[str, Any]:
+        return {name: {"format": "Protobuf/3", "schema": text} for name, text in texts.items()}
+
+    xids = {name: f"/schemagroups/importing/schemas/{name}:{name.title()}" for name in ("order", "lost")}
+    messages = {name: {"dataschemaformat": "Protobuf/3", "dataschemauri": xid} for name, xid in xids.items()}
+    common = {"labels": {"protobuf.root": "acme/types"}, "schemas": schemas(money=money)}
+    document = {
+        "messagegroups": {"importing": {"messages": messages}},
+        "schemagroups": {"importing": {"schemas": schemas(**texts)}, "importing.common": common},
+    }
+    Path("protos.json").write_bytes(dump_json(document))
+    server = serve("--db", f"sqlite:///{Path('registry.db').absolute()}").url
+    assert cli("import", "protos.json", "--server", server).code == 0
+    options = ("--group", "/messagegroups/importing", "--output", "out")
+    ran = cli("generate", "spark", "--registry", server, *options)
+    assert ran.code == 3
+    assert "left out /messagegroups/importing/messages/lost: /: it imports 'types/money.proto', which is" in ran.err
+    assert "units" in "".join(path.read_text() for path in Path("out").rglob("*.py"))
+    for exported in ("exported.json", "exported/"):
+        assert cli("export", "--server", server, "--out", exported).code == 0
+        ran = cli("generate", "spark", "--registry", exported, *options, "--check")
+        assert (ran.code, ran.out) == (3, ""), ran
 
 
 def test_mistakes(cli: Cli) -> None:

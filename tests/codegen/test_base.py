@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 from tests.codegen.conftest import DOCUMENT, GROUP, Make
+from tests.engine.write.test_imports import CASES, ORDER, order
 
 from signalbook.codegen import base
 from signalbook.codegen.base import Generated, GeneratedFile, Generator, GeneratorError, GeneratorInput, generate
+from signalbook.values import JSONObject
 
 
 def test_targets() -> None:
@@ -48,6 +50,21 @@ def test_the_fingerprint_is_of_the_definitions_of_a_file_alone(read: Callable[..
 
 def test_unusable_definitions_are_left_out_with_the_reason(make: Make) -> None:
     assert "topic" in make("dbt").left_out[GROUP + "broken"]
+
+
+@pytest.mark.parametrize(("path", "others", "found"), CASES)
+def test_imports_are_found_as_by_the_registry(path: str, others: JSONObject, found: bool, make: Make) -> None:
+    """In these cases that finds them, or not; what an imported message has is in the files."""
+    message = {"dataschemaformat": "Protobuf/3", "dataschemauri": f"{ORDER}:Order"}
+    shop = others.get("shop", {})
+    document = {
+        "messagegroups": {"g": {"messages": {"ordered": message, "image": {"datacontenttype": "image/png"}}}},
+        "schemagroups": {**others, "shop": {**shop, "schemas": {**shop.get("schemas", {}), "order": order(path)}}},
+    }
+    made = make("spark", document)
+    assert (b"units" in b"".join(file.content for file in made.files)) is found
+    reasons = ["".join(why.split(":")[:2]) for why in made.left_out.values()]
+    assert reasons == ([] if found else [f"/ it imports '{path}', which is missing"]), made.left_out
 
 
 def test_nothing_is_left(make: Make) -> None:
