@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import yaml
 
 from signalbook.cli.pipeline import TableFormat, _show
 from signalbook.pipeline import journal
 from signalbook.pipeline.reports import upload
 from signalbook.pipeline.reports.report import Report, Tally
+from signalbook.values import dump_json
 
 from .conftest import Cli
 
@@ -73,6 +75,45 @@ def test_bad_input(cli: Cli, registry: str, given: str, message: str) -> None:
     assert ran.err.startswith("error: ")
     assert message in ran.err
     assert list(Path().rglob("*.parquet")) == []
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("dbfs:/x", "dbfs:/x: dbfs is not supported: on Databricks give the mounted path, /dbfs/..., or"),
+        ("webhdfs://name:9000/lake", "webhdfs://name:9000/lake: webhdfs is not supported: write hdfs://HOST:PORT/"),
+        ("ftp://host/lake", "ftp://host/lake: ftp is not supported: give a path, such as that of a mounted bucket, or"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "stream", "status"])
+def test_an_output_that_is_not_supported(cli: Cli, command: str, output: str, message: str) -> None:
+    """It is no local folder of that name, whichever command is first."""
+    inputs = {"run": ORDERS, "stream": (*ORDERS[:2], "--input", "kafka://127.0.0.1:9/orders"), "status": ()}
+    ran = cli("pipeline", command, *inputs[command], "--output", output)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"error: {message}")
+    assert ran.err.count("\n") == 1
+    assert list(Path().iterdir()) == []
+
+
+def test_a_definition_that_cannot_be_used(cli: Cli) -> None:
+    """The others are landed: it is named on standard error, and again in the result; or the policy says stop."""
+    document = yaml.safe_load((EXAMPLE / "orders.xreg.yaml").read_text(encoding="utf-8"))
+    document["schemagroups"]["shop.orders"]["schemas"]["shipped"]["versions"]["1"]["schema"] = {"type": "lost"}
+    Path("orders.json").write_bytes(dump_json(document))
+    given = ("--registry", "orders.json", *ORDERS[2:], "--output", "lake", "--table-format", "parquet")
+    xid = "/messagegroups/shop.orders/messages/shop.order.shipped"
+    ran = cli("pipeline", "run", *given, "--policy", "on_broken_definition=stop")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"error: these definitions cannot be used:\n  {xid}: ")
+    ran = cli("pipeline", "run", *given)
+    assert ran.code == 0, ran.err
+    (words,) = (line for line in ran.err.splitlines() if xid in line)
+    assert words.startswith(f"signalbook: the definition {xid} cannot be used: ")
+    assert '"lost"' in words
+    assert words.endswith("; it is left out: its messages are dead letters")
+    assert f"left out: {xid}: " in ran.out
+    assert "5 read = 2 landed + 3 dead letters + 0 dropped" in ran.out
 
 
 @pytest.mark.parametrize(("option", "code"), [("--input-format", 1), ("--table-format", 2)])
