@@ -10,11 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.pipeline.frames.conftest import GROUP
+from tests.pipeline.job.test_definitions import served
 
+from signalbook.client import Client
+from signalbook.client.responses import NotAuthenticated
 from signalbook.messages import Policy
 from signalbook.pipeline import Contract, PipelineError
 from signalbook.pipeline.frames.validation import outcome_batches
 from signalbook.pipeline.sources.base import RECORD_TYPES
+from signalbook.values import JSONObject
+
+PARCELS = tuple(f"{GROUP}parcel.{name}" for name in ("accepted", "delivered", "noted"))
 
 
 def test_it_is_shipped_small_and_means_the_same(contract: Contract) -> None:
@@ -29,10 +35,48 @@ def test_it_is_shipped_small_and_means_the_same(contract: Contract) -> None:
 def test_a_folder_and_groups(definitions: Path) -> None:
     """What ``pipeline run`` takes as its registry."""
     found = Contract.of(str(definitions.parent), groups=["/messagegroups/parcels"])
-    assert found.definitions == tuple(f"{GROUP}parcel.{name}" for name in ("accepted", "delivered", "noted"))
+    assert found.definitions == PARCELS
     assert found.fingerprint == Contract.of(definitions).fingerprint
     with pytest.raises(PipelineError, match="no message group or endpoint /messagegroups/x"):
         Contract.of(definitions, groups=["/messagegroups/x"])
+
+
+def test_a_registry(parcels: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its URL, with a token in a variable, once: what is not hidden from that identity, and stays as it was."""
+    document = parcels.catalogue()
+    document["messagegroups"]["others"] = {"messages": {"secret.one": parcels.message("secret.one")}}
+    with served(tmp_path) as url, Client(url) as client:
+        client.import_document(document)
+        assert Contract.of(url).definitions == ("/messagegroups/others/messages/secret.one", *PARCELS)
+        token = client.tokens.add({"subject": "spark"})["token"]
+        root = {"who": ["subject:root"], "role": "administrator"}
+        spark = {"who": ["subject:spark"], "role": "reader", "on": ["/messagegroups/parcels", "/schemagroups"]}
+        client.access.put({"rules": [root, spark]}, new=True)
+        with pytest.raises(NotAuthenticated, match="send credentials"):
+            Contract.of(url)
+        monkeypatch.setenv("TOKEN_OF_TESTS", token)
+        contract = Contract.of(url.replace("http://", "http://${TOKEN_OF_TESTS}@"))
+    assert contract.definitions == PARCELS
+    assert any("spark may not read all of it" in doubt for doubt in contract.doubts)
+    assert token not in f"{contract} {contract.snapshot().to_json()!r}"
+    arrived: Contract = pickle.loads(pickle.dumps(contract))
+    events = [parcels.event(0), parcels.event(1, data={"id": 1}), parcels.event(2, type="secret.one")]
+    assert results(arrived, *events) == ["landed", "schema_violation", "no_match"]
+
+
+def results(contract: Contract, *events: JSONObject) -> list[str]:
+    """What becomes of events: that they landed, or the reason why not."""
+    records = pa.RecordBatch.from_pylist(
+        [
+            {"protocol": "", "source": "", "position": number, "value": json.dumps(event).encode()}
+            for number, event in enumerate(events)
+        ],
+        RECORD_TYPES,
+    )
+    rows = [row for batch in outcome_batches(contract, iter([records])) for row in batch.to_pylist()]
+    landed = {row["landed"]["ce_id"] for row in rows if row["landed"]}
+    dead = {row["dead_letter"]["position"]: row["dead_letter"]["reason"] for row in rows if row["dead_letter"]}
+    return ["landed" if event["id"] in landed else dead[number] for number, event in enumerate(events)]
 
 
 def test_definitions_by_xid(contract: Contract) -> None:
@@ -56,12 +100,5 @@ def test_a_broken_definition_stops_nobody_else(definitions: Path, parcels: Any) 
     definitions.write_text(json.dumps(document))
     contract = Contract.of(definitions)
     assert any("parcel.accepted" in doubt for doubt in contract.doubts)
-    values = [json.dumps(parcels.event(0)).encode(), json.dumps(parcels.event(1, type="parcel.noted")).encode()]
-    records = pa.RecordBatch.from_pylist(
-        [{"protocol": "", "source": "", "position": place, "value": value} for place, value in enumerate(values)],
-        RECORD_TYPES,
-    )
-    rows = [row for batch in outcome_batches(contract, iter([records])) for row in batch.to_pylist()]
-    (dead,) = (row["dead_letter"] for row in rows if row["dead_letter"])
-    (landed,) = (row["landed"] for row in rows if row["landed"])
-    assert (dead["reason"], landed["ce_id"]) == ("contract_unavailable", "e-1")
+    events = parcels.event(0), parcels.event(1, type="parcel.noted")
+    assert results(contract, *events) == ["contract_unavailable", "landed"]

@@ -46,8 +46,8 @@ class Contract:
 
         ``groups`` are xids of message groups or endpoints, none meaning all; ``versions`` are xids of Versions of
         messages and schemas that stand for the default ones. With ``subjects`` those of the registry are definitions,
-        too. Raises ``PipelineError`` for definitions that cannot be
-        read or used, and for a ``policy`` that nobody can follow.
+        too. Raises ``PipelineError`` for definitions that cannot be read or used, and for a ``policy`` that nobody can
+        follow; ``ClientError`` where a registry does not give them.
         """
         policy = policy or Policy()
         check_policy(policy)
