@@ -40,9 +40,9 @@ stores:  ## kill drivers with their requests to S3 servers, each EVERY-th of the
 	@tools/setup test
 	$(BIN)/pytest -q --every-request $(EVERY) tests/pipeline/test_commit_stores.py
 
-clouds:  ## all of the pipeline's commands in Azurite, and by the API of Google's stores
+clouds:  ## all of the pipeline's commands in Azurite, by the API of Google's stores, and in HDFS
 	@tools/setup clouds
-	$(BIN)/pytest -q -k "azurite or google" tests/pipeline/places tests/pipeline/test_locks.py \
+	$(BIN)/pytest -q -k "azurite or google or hdfs" tests/pipeline/places tests/pipeline/test_locks.py \
 	  tests/pipeline/test_journal_stores.py tests/pipeline/commands/test_stores.py
 
 hadoop:  ## have Spark read tables and events from an S3 server by Hadoop's S3A
