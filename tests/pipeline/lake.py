@@ -34,8 +34,6 @@ Columns: TypeAlias = dict[str, pa.DataType] | pa.Schema
 
 
 KINDS = ("iceberg", "rest", "parquet", "delta")
-STORED = ("iceberg-s3proxy", "parquet-s3mock", "delta-s3proxy")
-"""Formats of tables on S3 servers."""
 
 
 def rest_choice(request: pytest.FixtureRequest) -> CatalogChoice:
