@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -18,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from tests.brokers.program import Broker
-from tests.pipeline.lake import folder, rest_choice
+from tests.pipeline.commands.killing import killed_at
+from tests.pipeline.lake import Lake, folder, rest_choice
 from tests.pipeline.s3 import place
 
 from signalbook.errors import SignalbookError
@@ -162,29 +162,39 @@ def test_a_table_takes_new_columns(job: Callable[..., Job], tmp_path: Path, defi
 
 
 KILLED_AT = [("processing", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 2)]
+KILLED = [("s3proxy", "iceberg", *at) for at in KILLED_AT]
+SLOW = [("local", "parquet"), ("local", "iceberg"), ("local", "delta"), ("s3mock", "parquet"), ("s3proxy", "delta")]
 
 
-# What is killed is a child of this process; Delta's library does not work there: tests/pipeline/tables kills others.
-KILLED = [(each, *at) for each in TABLE_FORMATS for at in (KILLED_AT[:3] if each == "delta" else KILLED_AT)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("table_format", "stage", "done"), KILLED)
+@pytest.mark.parametrize(
+    ("server", "table_format", "stage", "done"),
+    [*KILLED, *(pytest.param(*each, *at, marks=pytest.mark.slow) for each in SLOW for at in KILLED_AT)],
+)
 def test_a_killed_run_is_completed_by_the_next(
-    job: Callable[..., Job], table_format: TableFormat, stage: str, done: int
+    job: Callable[..., Job],
+    server: str,
+    table_format: TableFormat,
+    stage: str,
+    done: int,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Each message is in one place, once, wherever the driver died."""
-    pid = os.fork()
-    if pid == 0:
-        _die_at(job(table_format=table_format), stage, done)
-    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
-    report = run(job(table_format=table_format))
+    output = place(server, tmp_path / "out", request)
+    wanted = job(table_format=table_format, output=output, storage=output.storage, master="local[1]")
+    killed_at(stage, done, run, wanted, forked=server == "local" and table_format != "delta")
+    assert len(Journal.existing(output).unfinished()) == (stage in ("prepared", "committing"))
+    report = run(wanted)
     assert (report.tally.read, report.landed) == (30, 28)
-    assert sorted(row["ce_id"] for row in rows(folder(job()), "parcels/parcel.accepted")) == sorted(
+    lake = Lake(tmp_path / "out", table_format, stored=output)
+    assert sorted(row["ce_id"] for row in lake.rows(TableName("parcels", "parcel.accepted"))) == sorted(
         f"e-{n}" for n in range(30) if n not in (19, 29)
     )
-    assert len(rows(folder(job()), "dead_letters")) == 2
-    assert not list(folder(job()).glob(".staging/*"))
+    assert len(lake.rows(DEAD_LETTERS)) == 2
+    assert lake.journal.unfinished() == []
+    assert not list((tmp_path / "out").glob(".staging/*"))
+    left = [each.path for each in output.files(deep=True) if each.path.startswith(".staging/")]
+    assert all(path.endswith("/claim") for path in left)  # which says in a store that an attempt was swept
 
 
 @pytest.mark.slow
@@ -219,24 +229,10 @@ def test_a_driver_killed_while_it_commits_to_a_rest_catalog(
     job: Callable[..., Job], request: pytest.FixtureRequest, stage: str, done: int
 ) -> None:
     wanted = job(table_format="iceberg", catalog=rest_choice(request))
-    pid = os.fork()
-    if pid == 0:
-        _die_at(wanted, stage, done)
-    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+    killed_at(stage, done, run, wanted, forked=True)
     assert run(wanted).landed == 28
     assert len(rows(folder(wanted), "parcels/parcel.accepted")) == 28
     assert len(rows(folder(wanted), "dead_letters")) == 2
-
-
-def _die_at(job: Job, stage: str, done: int) -> None:
-    def show(progress: Progress) -> None:
-        if (progress.stage, progress.done) == (stage, done):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    try:
-        run(job, show)
-    finally:
-        os._exit(1)
 
 
 @pytest.mark.slow

@@ -1,0 +1,52 @@
+"""Commands that are killed at a stage of theirs, by a signal that leaves them no time for anything."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from signalbook.pipeline import Progress
+
+_ROOT = Path(__file__).parents[3]
+_DIES = """
+import pickle, sys
+from tests.pipeline.commands.killing import die_at
+die_at(*pickle.load(sys.stdin.buffer))
+"""
+
+
+def killed_at(stage: str, done: int, command: Callable[..., Any], job: Any, *, forked: bool) -> None:
+    """Kill a process that does ``job`` by ``command`` when it has come that far.
+
+    One that is forked has the Spark of this process, and is there at once; clients of stores and the library of Delta
+    work in none. Another has a Java and workers of its own, which outlive it by a moment.
+    """
+    if forked:
+        pid = os.fork()
+        if pid == 0:
+            die_at(stage, done, command, job)
+        assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+        return
+    given = pickle.dumps((stage, done, command, job))
+    ended = subprocess.run([sys.executable, "-c", _DIES], input=given, cwd=_ROOT, capture_output=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+
+
+def die_at(stage: str, done: int, command: Callable[..., Any], job: Any) -> None:
+    """What the process does."""
+
+    def show(progress: Progress) -> None:
+        if (progress.stage, progress.done) == (stage, done):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        command(job, show)
+    finally:
+        sys.stderr.flush()
+        os._exit(1)
