@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
+import os
+import pickle
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -235,30 +238,62 @@ def test_a_driver_killed_while_it_commits_to_a_rest_catalog(
     assert len(rows(folder(wanted), "dead_letters")) == 2
 
 
+_LANDS = """
+import pickle, sys
+from signalbook.pipeline import run
+from signalbook.pipeline.sources import inputs
+inputs.LARGEST_TASK = 12_000
+run(pickle.load(sys.stdin.buffer))
+"""
+
+
+def processes(driver: int) -> dict[int, str]:
+    """The names of the processes of a driver that began a session, by their ids."""
+    found: dict[int, str] = {}
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(ProcessLookupError, FileNotFoundError):
+            if os.getsid(int(each.name)) == driver:
+                found[int(each.name)] = (each / "comm").read_text().strip()
+    return found
+
+
 @pytest.mark.slow
-def test_a_driver_killed_while_its_workers_write(job: Callable[..., Job], tmp_path: Path) -> None:
-    """The same with a JVM and workers of its own, which die with it."""
-    script = (
-        "import os, signal, sys\n"
-        "from pathlib import Path\n"
-        "from signalbook.pipeline import Job, run\n"
-        "seen = []\n"
-        "def show(progress):\n"
-        "    seen.append(progress.stage)\n"
-        "    if seen.count('processing') == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "run(Job(registry=sys.argv[1], inputs=(sys.argv[2],), output=Path(sys.argv[3]), batch_id='b1',\n"
-        "        table_format='parquet', master='local[1]'), show)\n"
-    )
-    arguments = [job().registry, job().inputs[0], str(job().output)]
-    for _ in range(5):
-        done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, check=False)
-        if done.returncode:
-            break
-        shutil.rmtree(folder(job()))  # the workers had ended before it looked for the third time
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert rows(folder(job()), "parcels/parcel.accepted") == []
-    assert run(job()).landed == 28
-    assert len(rows(folder(job()), "parcels/parcel.accepted")) == 28
+@pytest.mark.parametrize("server", ["local", "s3proxy"])
+@pytest.mark.parametrize("killed", ["driver", "workers", "all"])
+def test_processes_that_are_killed_while_workers_write(
+    job: Callable[..., Job], server: str, killed: str, tmp_path: Path, parcels: Any, request: pytest.FixtureRequest
+) -> None:
+    """A driver alone, whose Java and workers go on for a moment; workers, whose tasks begin again; all at once."""
+    path, output = tmp_path / "many.jsonl", place(server, tmp_path / "out", request)
+    path.write_bytes(parcels.lines(*(parcels.event(n, **({} if n % 100 else {"data": {}})) for n in range(3000))))
+    wanted = job(inputs=(str(path),), output=output, storage=output.storage, master="local[1,4]")
+    (tmp_path / "wanted").write_bytes(pickle.dumps(wanted))
+    with (tmp_path / "wanted").open("rb") as given, (tmp_path / "log").open("wb") as log:
+        driver = subprocess.Popen([sys.executable, "-c", _LANDS], stdin=given, stderr=log, start_new_session=True)
+    try:
+        while not any(each.path.endswith(".parquet") for each in (output / ".staging").files(deep=True)):
+            assert driver.poll() is None, (tmp_path / "log").read_text()
+            time.sleep(0.01)
+        there = processes(driver.pid)
+        workers = [each for each, name in there.items() if each != driver.pid and name != "java"]
+        assert workers
+        for each in {"driver": [driver.pid], "workers": workers, "all": [*there]}[killed]:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        ended = driver.wait(300)
+        assert ended == (0 if killed == "workers" else -signal.SIGKILL), (tmp_path / "log").read_text()
+        journal = Journal.existing(output)
+        assert (journal.unfinished(), journal.find("b1") is None) == ([], killed != "workers")
+        assert run(wanted).landed == 2970
+    finally:
+        for each in processes(driver.pid):
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        driver.wait()
+    lake = Lake(tmp_path / "out", "parquet", stored=output)
+    landed = Counter(row["ce_id"] for row in lake.rows(TableName("parcels", "parcel.accepted")))
+    assert landed == {f"e-{n}": 1 for n in range(3000) if n % 100}
+    assert len(lake.rows(DEAD_LETTERS)) == 30
 
 
 def test_blank_lines_and_a_missing_last_newline(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:
