@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,14 +10,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.pipeline.commands.killing import killed_at
 from tests.pipeline.commands.test_run import rows
-from tests.pipeline.lake import folder
+from tests.pipeline.lake import Lake, folder
+from tests.pipeline.s3 import place
 
 from signalbook.messages import parse_flags
-from signalbook.pipeline import Job, PipelineError, Progress, replay, run
+from signalbook.pipeline import Job, PipelineError, Place, replay, run
 from signalbook.pipeline.job.jobs import DeadLetterFilter, ReplayJob
 from signalbook.pipeline.journal import Journal, TableFormat
+from signalbook.pipeline.places import Where, place_of
 from signalbook.pipeline.tables.iceberg import IcebergTables
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.values import JSONObject
 
 pytestmark = pytest.mark.usefixtures("spark_session")
@@ -43,16 +45,18 @@ def events(parcels: Any) -> list[JSONObject]:
 
 
 @pytest.fixture
-def made(tmp_path: Path, definitions: Path, parcels: Any) -> Make:
-    """Lands the six events in a folder, in a format, and makes jobs to replay its dead letters."""
+def made(tmp_path: Path, definitions: Path, parcels: Any, request: pytest.FixtureRequest) -> Make:
+    """Lands the six events in a folder or store, in a format, and makes jobs to replay its dead letters."""
     (tmp_path / "in.jsonl").write_bytes(parcels.lines(*events(parcels)) + b"{\n")
+    outputs: dict[str, Place] = {}
 
-    def make(table_format: TableFormat, **options: Any) -> ReplayJob:
-        output = tmp_path / table_format
-        if not output.exists():
-            inputs = (str(tmp_path / "in.jsonl"),)
-            run(Job(registry=str(definitions), inputs=inputs, output=output, batch_id="b1", table_format=table_format))
-        return ReplayJob(registry=str(definitions), output=output, **options)
+    def make(table_format: TableFormat, server: str = "local", **options: Any) -> ReplayJob:
+        if table_format not in outputs:
+            output = outputs[table_format] = place(server, tmp_path / table_format, request)
+            given: dict[str, Any] = {"output": output, "storage": output.storage, "table_format": table_format}
+            run(Job(registry=str(definitions), inputs=(str(tmp_path / "in.jsonl"),), batch_id="b1", **given))
+        output = outputs[table_format]
+        return ReplayJob(registry=str(definitions), output=output, storage=output.storage, **options)
 
     return make
 
@@ -61,10 +65,13 @@ def files(output: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in output.rglob("*.*") if path.is_file() and path.name != ".lock"}
 
 
-def places(output: Path) -> dict[str, list[str]]:
+def places(output: Where) -> dict[str, list[str]]:
     """The ids of events by table; every event is in one place, once."""
-    landed = [row["ce_id"] for row in rows(output, "parcels/parcel.accepted")]
-    letters = [row["original"] for row in rows(output, "dead_letters")]
+    table_format = Journal.existing(output).table_format()
+    assert table_format is not None
+    lake = Lake(Path("unused"), table_format, stored=place_of(output))
+    landed = [row["ce_id"] for row in lake.rows(TableName("parcels", "parcel.accepted"))]
+    letters = [row["original"] for row in lake.rows(DEAD_LETTERS)]
     return {
         "landed": sorted(landed),
         "dead": sorted(json.loads(text)["id"] if b"id" in text else "" for text in letters),
@@ -107,35 +114,28 @@ KILLED_AT: list[tuple[TableFormat, str, int]] = [
     ("iceberg", "prepared", 0),
     ("iceberg", "committing", 1),
 ]
+# Where one of two tables has lost or got its rows, in a store.
+FAST = [("s3proxy", "parquet", "committing", 1), ("s3proxy", "iceberg", "committing", 1)]
+KILLED = [(server, *at) for server in ("local", "s3proxy") for at in KILLED_AT]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("table_format", "stage", "done"), KILLED_AT)
+@pytest.mark.parametrize(
+    ("server", "table_format", "stage", "done"),
+    [pytest.param(*each, marks=[] if each in FAST else pytest.mark.slow) for each in KILLED],
+)
 def test_a_killed_replay_is_completed_or_was_never_begun(
-    made: Make, table_format: TableFormat, stage: str, done: int, definitions: Path
+    made: Make, server: str, table_format: TableFormat, stage: str, done: int, definitions: Path
 ) -> None:
     """Each message is in one place, once, wherever the driver died."""
-    job = made(table_format)
+    job = made(table_format, server, master="local[1]")
     relax(definitions)
-    pid = os.fork()
-    if pid == 0:
-        _die_at(job, stage, done)
-    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+    killed_at(stage, done, replay, job, forked=server == "local")
+    assert len(Journal.existing(job.place).unfinished()) == (stage in ("prepared", "committing"))
     replay(job)
-    assert places(folder(job)) == AFTER
-    assert not list(folder(job).glob(".staging/*"))
-    assert not Journal.existing(folder(job)).unfinished()
-
-
-def _die_at(job: ReplayJob, stage: str, done: int) -> None:
-    def show(progress: Progress) -> None:
-        if (progress.stage, progress.done) == (stage, done):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    try:
-        replay(job, show)
-    finally:
-        os._exit(1)
+    assert places(job.place) == AFTER
+    staged = [each.path for each in (job.place / ".staging").files(deep=True)]
+    assert all(path.endswith("/claim") for path in staged)  # which says in a store that an attempt was swept
+    assert not Journal.existing(job.place).unfinished()
 
 
 def test_only_what_is_wanted_is_run_again(made: Make, definitions: Path) -> None:
