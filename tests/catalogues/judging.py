@@ -7,7 +7,7 @@ import sys
 import tempfile
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,28 +25,33 @@ from signalbook.messages import Accepted, Contract, Policy, Rejected
 from signalbook.pipeline import Job, run
 from signalbook.pipeline.job.snapshot import Snapshot
 
-JSON_TYPE = "application/json"
+JSON, PROTOBUF = "application/json", "application/protobuf"
 
 
 def by_protobuf(root: Path) -> Counter[str]:
     """How many definitions there are and can be used, and what becomes of events as ProtoJSON and in binary."""
     contract, counts = _contract(google.by_protobuf(root))
-    for each, path in google.samples(root):
-        text = path.read_bytes()
-        schema = _definition(contract, each.type).schema_use.schema
-        assert isinstance(schema, ProtobufSchema)
-        binary = _binary(schema, text)
-        (outcome,) = contract.process(google.event(each.type, "application/json", text))
+    for name, text, binary in _forms(contract, root):
+        (outcome,) = contract.process(google.event(name, JSON, text))
         counts["events"] += 1
         if binary is None:
             counts["refused as the library does"] += isinstance(outcome, Rejected)
             continue
-        (again,) = contract.process(google.event(each.type, "application/protobuf", binary))
+        (again,) = contract.process(google.event(name, PROTOBUF, binary))
         counts["landed as ProtoJSON"] += isinstance(outcome, Accepted)
         counts["landed in binary, with the same data"] += (
             isinstance(again, Accepted) and isinstance(outcome, Accepted) and again.data == outcome.data
         )
     return counts
+
+
+def _forms(contract: Contract, root: Path) -> Iterator[tuple[str, bytes, bytes | None]]:
+    """Each event's type, its data as ProtoJSON, and the same in binary, if Google's library takes it."""
+    for each, path in google.samples(root):
+        schema = _definition(contract, each.type).schema_use.schema
+        assert isinstance(schema, ProtobufSchema)
+        text = path.read_bytes()
+        yield each.type, text, _binary(schema, text)
 
 
 def _binary(schema: ProtobufSchema, text: bytes) -> bytes | None:
@@ -63,17 +68,14 @@ def by_pipeline(root: Path) -> Counter[str]:
     ((_, document),) = google.by_protobuf(root)
     contract, _ = _contract([("proto", document)])
     events = []
-    for number, (each, path) in enumerate(google.samples(root)):
-        schema = _definition(contract, each.type).schema_use.schema
-        assert isinstance(schema, ProtobufSchema)
-        event = {"specversion": "1.0", "source": "//google", "type": each.type}
-        text, binary = path.read_bytes(), _binary(schema, path.read_bytes())
-        events.append({**event, "id": f"{number} json", "datacontenttype": JSON_TYPE, "data": json.loads(text)})
+    for number, (name, text, binary) in enumerate(_forms(contract, root)):
+        event = {"specversion": "1.0", "source": "//google", "type": name}
+        events.append({**event, "id": f"{number} json", "datacontenttype": JSON, "data": json.loads(text)})
         if binary is not None:
-            sent = {"datacontenttype": "application/protobuf", "data_base64": b64encode(binary).decode()}
+            sent = {"datacontenttype": PROTOBUF, "data_base64": b64encode(binary).decode()}
             events.append({**event, "id": f"{number} binary", **sent})
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
         (folder / "google.xreg.json").write_text(json.dumps(document))
         (folder / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
         run(
@@ -121,7 +123,7 @@ def by_json_schema(root: Path) -> Counter[str]:
             continue
         text = path.read_bytes()
         valid = Draft4Validator(json.loads(schema.read_bytes())).is_valid(json.loads(text))
-        (outcome,) = contract.process(google.event(each.type, "application/json", text))
+        (outcome,) = contract.process(google.event(each.type, JSON, text))
         counts["events"] += 1
         counts["landed" if valid else "refused"] += isinstance(outcome, Accepted if valid else Rejected)
     return counts

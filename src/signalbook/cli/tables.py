@@ -138,12 +138,12 @@ def _show_profile(found: Profile) -> None:
     columns = Table(title=f"{found.definition}: {found.rows:,} rows", title_justify="left")
     payload = [column for column in found.columns if column.payload]
     # Names say what the rest is about: on a narrow screen values are cut off before names are folded.
-    widest = min(max((len(column.name) for column in payload), default=0), _NAME_WIDTH)
-    columns.add_column("column", overflow="fold", min_width=max(widest, len("column")))
+    widest = min(max(map(len, ["column", *(column.name for column in payload)])), _NAME_WIDTH)
+    columns.add_column("column", overflow="fold", min_width=widest)
     columns.add_column("type", max_width=_TYPE_WIDTH, no_wrap=True)
     for name in ("empty", "distinct"):
         columns.add_column(name, justify="right", no_wrap=True, min_width=_COUNT_WIDTH)
-    taken = max(widest, len("column")) + _TYPE_WIDTH + 2 * _COUNT_WIDTH + _LINES
+    taken = widest + _TYPE_WIDTH + 2 * _COUNT_WIDTH + _LINES
     for name in ("least", "greatest"):
         columns.add_column(name, max_width=max((screen.width - taken) // 2, _COUNT_WIDTH), no_wrap=True)
     for column in payload:

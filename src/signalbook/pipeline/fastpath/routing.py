@@ -118,7 +118,6 @@ class FastPath:
         self._routes: dict[tuple[Any, ...], Sequence[_EventRoute]] = {}
         self._target = target
         self._waiting: list[EventColumns] = []
-        self._waiting_events = 0
         self._waiting_bytes = 0
 
     def take(self, messages: MessageBatch) -> Iterator[Result]:
@@ -131,15 +130,14 @@ class FastPath:
             yield LeftOver(messages, refused)
         if len(events):
             self._waiting.append(events)
-            self._waiting_events += len(events)
             # Data that was encoded takes more than its messages.
             self._waiting_bytes += max(messages.weight, events.data.weight)
-        if self._waiting_bytes >= self._enough():
+        if self._is_enough():
             yield from self.flush()
 
     def flush(self) -> Iterator[Result]:
         """Process all that waits."""
-        parts, self._waiting, self._waiting_events, self._waiting_bytes = self._waiting, [], 0, 0
+        parts, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if parts:
             yield from self.process(EventBatch(parts))
 
@@ -174,12 +172,15 @@ class FastPath:
         for messages, indices, _ in batch.messages(np.flatnonzero(left)):
             yield LeftOver(messages, indices)
 
-    def _enough(self) -> int:
-        """Input bytes that make a batch: the more kinds of events there are, and the larger these."""
-        of_type = max(_BATCH_OF_TYPE, _COMPANY * self._waiting_bytes // max(self._waiting_events, 1))
+    def _is_enough(self) -> bool:
+        """Whether what waits is a batch: the more kinds of events there are, and the larger these, the more is."""
+        if self._waiting_bytes < LEAST_BATCH:
+            return False
+        events = sum(map(len, self._waiting))
+        of_type = max(_BATCH_OF_TYPE, _COMPANY * self._waiting_bytes // max(events, 1))
         # Many types in a small batch make columns of a few rows each, and Arrow costs the same for five rows as for
         # five thousand.
-        return min(max(LEAST_BATCH, len(self._routes) * of_type), LARGEST_BATCH)
+        return self._waiting_bytes >= min(len(self._routes) * of_type, LARGEST_BATCH)
 
     def _without_definition(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> list[tuple[Outcome, Offsets]]:
         """What becomes of sound events of types that no definition has, and of what is no event, if that is known."""
@@ -246,7 +247,9 @@ class FastPath:
         decode = self.mode.decoder(definition, kind)
         address = _ADDRESSES[self._protocol] if self._protocol and definition.protocol_checks else ""
         key = demands(definition)
-        checks = self._checks.get(key) or self._checks.setdefault(key, EnvelopeChecks(definition, kind[0], address))
+        if key not in self._checks:
+            self._checks[key] = EnvelopeChecks(definition, kind[0], address)
+        checks = self._checks[key]
         target = self._target(definition)
         if decode is None:
             return _EventRoute(definition, target, _undecoded, checks, None)
