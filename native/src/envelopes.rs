@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 use crate::arrays::{self, Batch};
 use crate::base64;
 use crate::columns::{Bits, Texts};
-use crate::json::{Inside, Key, Refused, Scanned, Scanner, MAX_DEPTH};
+use crate::json::{Inside, Key, Refused, Scanned, Scanner};
 
 const SPECVERSION: usize = 0;
 const DATA: usize = 1;
@@ -220,35 +220,12 @@ impl<'a> Event<'a> {
 fn data<'a>(scanner: &mut Scanner<'a>) -> Scanned<Inside<'a>> {
     let start = scanner.at();
     match scanner.peek() {
-        b'{' | b'[' => nested(scanner)?,
+        b'{' | b'[' => scanner.nested()?,
         b'"' => drop(scanner.string()?),
         _ => word(scanner),
     }
     let raw = scanner.since(start);
     Ok(Inside { raw, escaped: false })
-}
-
-fn nested(scanner: &mut Scanner<'_>) -> Scanned<()> {
-    let mut depth = 0;
-    loop {
-        scanner.plain_json();
-        match scanner.peek() {
-            b'"' => {
-                scanner.string()?;
-                continue;
-            }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
-            _ => return Err(Refused),
-        }
-        scanner.step();
-        if depth == 0 {
-            return Ok(());
-        }
-        if depth > MAX_DEPTH {
-            return Err(Refused);
-        }
-    }
 }
 
 /// Past a number, `true`, `false` or `null`.

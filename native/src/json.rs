@@ -24,15 +24,10 @@ const FEW: usize = 16;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
-/// Which bytes begin or end a string, an object or an array.
-const BOUNDS: [bool; 256] = {
-    let (mut found, bounds, mut place) = ([false; 256], b"\"{}[]", 0);
-    while place < bounds.len() {
-        found[bounds[place] as usize] = true;
-        place += 1;
-    }
-    found
-};
+/// Bytes that are looked at together, a bit of a word for each.
+const BLOCK: usize = 64;
+/// What of a byte is a curly bracket where it is a curly or a square one.
+const CURLY: u8 = 0x20;
 
 /// A place in a text. Being a `str`, the text is known to be UTF-8.
 pub struct Scanner<'a> {
@@ -259,12 +254,35 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Past bytes that neither begin nor end a string, an object or an array.
-    #[inline(always)]
-    pub fn plain_json(&mut self) {
-        while self.text.get(self.at).map_or(false, |byte| !BOUNDS[usize::from(*byte)]) {
-            self.at += 1;
+    /// Past an object or an array of which only the end is looked for: if it is none, its reader will see.
+    pub fn nested(&mut self) -> Scanned<()> {
+        // Bits of the block before: whether a string goes on, and whether the first byte is escaped.
+        let (mut depth, mut inside, mut escaped) = (0, 0_u64, 0_u64);
+        while self.at < self.text.len() {
+            let mut block = [0; BLOCK];
+            match self.text.get(self.at..self.at + BLOCK) {
+                Some(whole) => block.copy_from_slice(whole),
+                None => block[..self.text.len() - self.at].copy_from_slice(&self.text[self.at..]),
+            }
+            let slashes = bits(&block, |byte| byte == b'\\');
+            let mut quotes = bits(&block, |byte| byte == b'"');
+            if slashes | escaped != 0 {
+                quotes &= !escapes(slashes, &mut escaped);
+            }
+            let strings = flips(quotes) ^ inside;
+            inside = if strings >> (BLOCK - 1) == 0 { 0 } else { u64::MAX };
+            let opening = bits(&block, |byte| byte | CURLY == b'{') & !strings;
+            let closing = bits(&block, |byte| byte | CURLY == b'}') & !strings;
+            let (more, less) = (opening.count_ones() as usize, closing.count_ones() as usize);
+            if depth > less && depth + more <= MAX_DEPTH {
+                depth = depth + more - less;
+            } else if let Some(end) = outermost(opening, closing, &mut depth)? {
+                self.at += end;
+                return Ok(());
+            }
+            self.at += BLOCK;
         }
+        Err(Refused)
     }
 
     /// Past a number.
@@ -395,6 +413,67 @@ fn special(word: u64) -> u64 {
     let zeros = quotes.wrapping_sub(LOW_BITS) & !quotes | slashes.wrapping_sub(LOW_BITS) & !slashes;
     let controls = word.wrapping_sub(LOW_BITS * b' ' as u64) & !word;
     (zeros | controls) & HIGH_BITS
+}
+
+/// A bit for each byte that is such, the first the lowest. It takes no branch, so that it is vectorized.
+#[inline(always)]
+fn bits(block: &[u8; BLOCK], is_such: impl Fn(u8) -> bool) -> u64 {
+    let mut found = [0; BLOCK];
+    for (place, byte) in block.iter().enumerate() {
+        found[place] = if is_such(*byte) { 1 << (place % 8) } else { 0 };
+    }
+    let words = found.chunks_exact(8).enumerate().map(|(number, part)| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(part);
+        // No two bytes have a bit in common, so that their sum, in the highest byte, has those of all.
+        (u64::from_le_bytes(bytes).wrapping_mul(LOW_BITS) >> 56) << (8 * number)
+    });
+    words.fold(0, |all, word| all | word)
+}
+
+/// Which bytes stand behind a backslash that is not escaped itself; `carry` is the bit of the first, and of the next.
+#[cold]
+fn escapes(slashes: u64, carry: &mut u64) -> u64 {
+    let mut found = *carry;
+    let mut left = slashes & !found;
+    *carry = 0;
+    while left != 0 {
+        let slash = left & left.wrapping_neg();
+        *carry = slash >> (BLOCK - 1);
+        found |= slash << 1;
+        left &= !(slash | slash << 1);
+    }
+    found
+}
+
+/// From each bit up to the next all bits, from that to the one after it none, and so on.
+#[inline(always)]
+fn flips(mut bits: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << shift;
+    }
+    bits
+}
+
+/// Behind which byte the value ends that `depth` counts the levels of, if it ends here.
+fn outermost(opening: u64, closing: u64, depth: &mut usize) -> Scanned<Option<usize>> {
+    let mut left = opening | closing;
+    while left != 0 {
+        let bit = left & left.wrapping_neg();
+        if opening & bit != 0 {
+            *depth += 1;
+        } else {
+            *depth -= 1;
+        }
+        if *depth == 0 {
+            return Ok(Some(bit.trailing_zeros() as usize + 1));
+        }
+        if *depth > MAX_DEPTH {
+            return Err(Refused);
+        }
+        left ^= bit;
+    }
+    Ok(None)
 }
 
 /// Whether all escapes in a string are sound.

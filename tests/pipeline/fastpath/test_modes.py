@@ -209,6 +209,19 @@ def test_what_is_plain_is_taken(found: list[bytes]) -> None:
             assert index in here
 
 
+# What data is nested with, and what hides that, over more than the bytes that are looked at together.
+MARKS = st.text(st.sampled_from('"\\{}[]a'), max_size=150)
+NESTED = st.recursive(MARKS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(MARKS, inner, max_size=4))
+
+
+@given(st.lists(st.lists(NESTED, max_size=3), min_size=1, max_size=3))
+@settings(max_examples=300, deadline=None)
+def test_data_ends_with_what_closes_it(values: list[Any]) -> None:
+    texts = [json.dumps(value) for value in values]
+    found = taken([event(f'"data":{text},"subject":"]"') for text in texts])
+    assert found == {place: (REQUIRED | {"subject": "]"}, text.encode()) for place, text in enumerate(texts)}
+
+
 def is_plain(members: dict[str, Any], raw: bytes) -> bool:
     others = [members.get(name) for name in ATTRIBUTES]
     extensions = [members.get(name) for name in EXTENSIONS]
