@@ -368,8 +368,8 @@ def header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str,
     return [(header["name"] or "", header["value"] or b"") for header in headers or ()]
 
 
-def _have_same_names(codes: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> bool:
-    """Whether all messages have the same names in the same order, each once."""
+def have_same_names(codes: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> bool:
+    """Whether all messages have the same names, of which these are the numbers, in the same order, each once."""
     width = int(lengths[0]) if len(lengths) else 0
     if not width or not (lengths == width).all() or len(set(codes[:width].tolist())) < width:
         return False
@@ -378,18 +378,22 @@ def _have_same_names(codes: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32
 
 def _headers_at_once(headers: pa.ListArray, *, folded: bool) -> pa.Array | None:
     """The maps without looking at each message, unless one has a name twice, or bytes that are no text."""
-    flat, rows = headers.flatten(), pc.list_parent_indices(headers)
-    if flat.field("name").null_count:
+    flat = headers.flatten()
+    names = flat.field("name")
+    if names.null_count:
         return None
-    encoded = flat.field("name").dictionary_encode()
+    encoded = names.dictionary_encode()
     if folded:
         lower = pa.array([name.lower() for name in encoded.dictionary.to_pylist()], pa.string())
-        encoded = lower.take(encoded.indices).dictionary_encode()
+        if lower != encoded.dictionary:
+            names = lower.take(encoded.indices)
+            encoded = names.dictionary_encode()
     codes = encoded.indices.to_numpy()
     lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
-    if not _have_same_names(codes, lengths):
+    if not have_same_names(codes, lengths):
         # a name that one message has twice is a pair of row and name that occurs twice
-        keys = np.sort(rows.to_numpy() * (codes.max(initial=0) + 1) + codes)
+        rows = pc.list_parent_indices(headers).to_numpy()
+        keys = np.sort(rows * (codes.max(initial=0) + 1) + codes)
         if (keys[1:] == keys[:-1]).any():
             return None
     try:
@@ -398,6 +402,4 @@ def _headers_at_once(headers: pa.ListArray, *, folded: bool) -> pa.Array | None:
         return None
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     none = pa.array(np.concatenate([lengths == 0, [False]]))
-    return pa.MapArray.from_arrays(
-        pc.if_else(none, None, offsets), encoded.dictionary_decode(), values, columns.TEXT_MAP
-    )
+    return pa.MapArray.from_arrays(pc.if_else(none, None, offsets), names, values, columns.TEXT_MAP)

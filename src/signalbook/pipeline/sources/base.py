@@ -474,8 +474,11 @@ def structured_events(records: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], n
         return np.bincount(rows[mask.fill_null(False).to_numpy(zero_copy_only=False)], minlength=len(records))
 
     typed = pc.equal(names, _CONTENT_TYPE)
-    event = pc.and_(typed, pc.is_in(flat.field("value"), pa.array(_EVENT_TYPES, pa.binary())))
-    once = (count(typed) == 1) & (count(event) == 1)
+    # Only these: to look for every header's value among texts takes longer than all else here.
+    types = flat.field("value").filter(typed)
+    stated = rows[typed.fill_null(False).to_numpy(zero_copy_only=False)]
+    event = pc.is_in(types, pa.array(_EVENT_TYPES, pa.binary())).to_numpy(zero_copy_only=False)
+    once = (count(typed) == 1) & (np.bincount(stated[event], minlength=len(records)) == 1)
     if not _protocol(records):
         # Without a content type a body is an event as well, unless its attributes are beside it.
         once |= (count(typed) == 0) & (count(pc.starts_with(names, ATTRIBUTE_PREFIX)) == 0)
