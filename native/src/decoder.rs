@@ -197,6 +197,19 @@ impl Places<'_> {
     }
 }
 
+/// So many first bytes of each payload, one behind the other; what is shorter has zeros behind it.
+#[pyfunction]
+pub fn heads<'py>(py: Python<'py>, payloads: Places<'py>, width: usize) -> PyResult<Bound<'py, PyBytes>> {
+    let mut found = Vec::with_capacity(payloads.len().saturating_mul(width));
+    payloads.each(py, same, |raw| {
+        let kept = raw.len().min(width);
+        found.extend_from_slice(&raw[..kept]);
+        found.resize(found.len() + width - kept, 0);
+        Ok(())
+    })?;
+    Ok(PyBytes::new(py, &found))
+}
+
 fn finished<'py>(column: &mut binary::Column, refused: Vec<usize>, py: Python<'py>) -> PyResult<Read<'py>> {
     let (rows, mut batch) = (column.len(), Batch::default());
     column.add(&mut batch);

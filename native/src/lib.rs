@@ -26,7 +26,7 @@ use pyo3::prelude::*;
 
 /// What this module takes and gives, by number: the next whenever plans, arguments or results become others.
 /// `signalbook.pipeline.fastpath.native` holds the number that it knows.
-const INTERFACE: u32 = 10;
+const INTERFACE: u32 = 11;
 
 #[pymodule]
 fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -37,5 +37,6 @@ fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rescue::RescuedPaths>()?;
     module.add_class::<decoder::AvroDecoder>()?;
     module.add_class::<decoder::ProtobufDecoder>()?;
+    module.add_function(wrap_pyfunction!(decoder::heads, module)?)?;
     module.add_function(wrap_pyfunction!(lines::line_ends, module)?)
 }

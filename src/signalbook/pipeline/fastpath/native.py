@@ -23,7 +23,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import Offsets
 
 # As native/src/lib.rs has it: a module built from other sources may misread plans.
-INTERFACE: Final = 10
+INTERFACE: Final = 11
 _INSTALL: Final = "run pip install ./native in a clone of this version"
 _TEXT: Final = pa.field("", pa.string())
 
@@ -105,15 +105,8 @@ class PayloadSpans:
         return sum(map(len, self.blocks))
 
     def heads(self, width: int) -> npt.NDArray[np.uint8]:
-        """So many first bytes of each; those behind its end mean nothing."""
-        found = np.zeros((len(self), width), np.uint8)
-        places, first = self.starts[:, None] + np.arange(width), 0
-        for block, count in zip(self.blocks, self.counts.tolist(), strict=True):
-            if block:
-                some = slice(first, first + count)
-                found[some] = np.frombuffer(block, np.uint8).take(places[some], mode="clip")
-            first += count
-        return found
+        """So many first bytes of each, zeros behind the end of what is shorter."""
+        return np.frombuffer(module().heads(self.places, width), np.uint8).reshape(-1, width)
 
     def array(self) -> pa.BinaryArray:
         """A copy of them."""

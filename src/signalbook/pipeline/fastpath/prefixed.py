@@ -162,8 +162,7 @@ class PrefixedPath:
         events, heads, lengths = events[sound], heads[sound], lengths[sound]
         if not len(events):
             return
-        numbers = heads[:, 1:_PREFIX].astype(np.int64) @ np.array([1 << 24, 1 << 16, 1 << 8, 1], np.int64)
-        found, codes = np.unique(numbers, return_inverse=True)
+        found, codes = _distinct(np.ascontiguousarray(heads[:, 1:_PREFIX]).view(">u4")[:, 0])
         for place, same in enumerate(groups(codes, len(found))):
             prefix = b"\0" + int(found[place]).to_bytes(_PREFIX - 1, "big")
             if not self._has_indices(topic, int(found[place])):
@@ -276,9 +275,18 @@ def _by_indices(heads: npt.NDArray[np.uint8], lengths: Offsets) -> Iterator[tupl
         indices = heads[found, _PREFIX : _PREFIX + width]
         short = (indices < _MORE).all(axis=1)
         found, indices = found[short], indices[short]
-        distinct, codes = np.unique(indices, axis=0, return_inverse=True)
-        for number, same in enumerate(groups(codes.reshape(-1), len(distinct))):
-            yield distinct[number].tobytes(), found[same]
+        # Each is below 128, so that they are the digits of a number.
+        _, codes = _distinct(indices @ _MORE ** np.arange(width, dtype=np.int64))
+        for same in groups(codes, int(codes.max(initial=-1)) + 1):
+            yield indices[same[0]].tobytes(), found[same]
+
+
+def _distinct(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Offsets]:
+    """Distinct numbers, and the place of each among those."""
+    # Mostly there is one of them, and to sort them takes longer than to see that.
+    if (numbers == numbers[:1]).all():
+        return numbers[:1], np.zeros(len(numbers), np.int64)
+    return np.unique(numbers, return_inverse=True)
 
 
 def _behind(length: int, decode: Decode) -> Decode:
