@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -205,3 +206,42 @@ def test_many_at_once_are_as_one_by_one(
     maps = arrays.header_maps(protocol, array)
     assert maps.type == columns.TEXT_MAP
     assert maps.to_pylist() == [arrays.header_texts(protocol, arrays.header_pairs(each)) for each in found]
+
+
+# Mostly the same names in all messages, as producers send them; "ab", "" and "a", "b" have the same bytes.
+ALIKE = st.lists(st.sampled_from(["a", "b", "ab", "B", ""]), max_size=3)
+LISTS = st.tuples(ALIKE, st.integers(0, 4), st.lists(st.none() | ALIKE, max_size=2)).flatmap(
+    lambda parts: st.permutations([parts[0]] * parts[1] + parts[2])
+)
+
+
+def listed(found: list[list[str] | None]) -> pa.Array:
+    """Headers with such names; a first message is cut off."""
+    rows = [None if names is None else [{"name": name, "value": b"1"} for name in names] for names in found]
+    return pa.array([[{"name": "x", "value": b"0"}], *rows], TYPE).slice(1)
+
+
+@given(LISTS, st.booleans())
+def test_names_of_headers(found: list[list[str] | None], folded: bool) -> None:
+    names = arrays.HeaderNames.of(listed(found), folded=folded)
+    rows = [[name.lower() if folded else name for name in row or ()] for row in found]
+    flat = [name for row in rows for name in row]
+    assert names.names == list(dict.fromkeys(flat))
+    assert [names.names[code] for code in names.codes.tolist()] == flat
+    assert names.places("b".__eq__).tolist() == [place for place, name in enumerate(flat) if name == "b"]
+    assert not names.alike or all(row == rows[0] and len(set(row)) == len(row) for row in rows)
+
+
+def test_names_that_all_messages_have() -> None:
+    assert arrays.HeaderNames.of(listed([["a", "b"]] * 3), folded=False).alike
+    assert not arrays.HeaderNames.of(listed([["b", "B"]] * 3), folded=True).alike
+
+
+@given(LISTS, st.data())
+def test_what_maps_have_at_some_places(found: list[list[str] | None], data: st.DataObject) -> None:
+    maps = pa.array([[("x", "0")], *([] if row is None else [(n, str(i)) for i, n in enumerate(row)] for row in found)],
+                    columns.TEXT_MAP).slice(1)  # fmt: skip
+    places = np.array(data.draw(st.lists(st.integers(0, max(len(maps) - 1, 0)), unique=True, max_size=len(maps))), int)
+    some = arrays.taken(maps, places)
+    some.validate(full=True)
+    assert some.equals(maps.take(pa.array(places, pa.int64())))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -368,38 +369,95 @@ def header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str,
     return [(header["name"] or "", header["value"] or b"") for header in headers or ()]
 
 
-def have_same_names(codes: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> bool:
-    """Whether all messages have the same names, of which these are the numbers, in the same order, each once."""
-    width = int(lengths[0]) if len(lengths) else 0
-    if not width or not (lengths == width).all() or len(set(codes[:width].tolist())) < width:
-        return False
-    return bool((codes.reshape(-1, width) == codes[:width]).all())
+@dataclass(frozen=True, slots=True)
+class HeaderNames:
+    """The names of the headers of some messages, each once, and of each header the number of its name.
+
+    ``alike``: all messages have the same ones in the same order, and none twice.
+    """
+
+    names: list[str]
+    codes: npt.NDArray[np.int32]
+    alike: bool
+
+    @classmethod
+    def of(cls, headers: pa.ListArray, *, folded: bool) -> HeaderNames:
+        """Those of lists of structs with a ``name``, in lower case if ``folded``; what is null is empty."""
+        texts = pc.fill_null(headers.flatten().field("name"), "")
+        width = _period(headers.offsets.to_numpy(), texts)
+        if width:  # as mostly, and to compare all bytes with those of the first takes a tenth of looking names up
+            found: list[str] = texts[:width].to_pylist()
+            codes = np.tile(np.arange(width, dtype=np.int32), len(headers))
+        else:
+            encoded = texts.dictionary_encode()
+            found, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+        names = [name.lower() for name in found] if folded else found
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        if len(numbers) < len(names):
+            codes = np.array([numbers[name] for name in names], np.int32)[codes]
+        return cls(list(numbers), codes, width > 0 and len(numbers) == width)
+
+    def places(self, is_such: Callable[[str], bool]) -> npt.NDArray[np.int64]:
+        """The numbers of the headers with such names."""
+        such = np.flatnonzero([is_such(name) for name in self.names])
+        if self.alike:
+            return (np.arange(0, len(self.codes), len(self.names))[:, None] + such).reshape(-1)
+        return np.flatnonzero(np.isin(self.codes, such))
+
+
+def _period(offsets: npt.NDArray[np.int32], texts: pa.StringArray) -> int:
+    """How many texts each of some lists has, if all have the same ones in the same order; else none."""
+    count = len(offsets) - 1
+    width = len(texts) // count if count > 0 else 0
+    if not width or width * count != len(texts) or (np.diff(offsets) != width).any():
+        return 0
+    bounds = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, texts.offset * 4)
+    sizes = np.diff(bounds).reshape(count, width)
+    if (sizes != sizes[0]).any():
+        return 0
+    content = texts.buffers()[2]
+    raw = b"" if content is None else content.slice(bounds[0], bounds[-1] - bounds[0]).to_pybytes()
+    step = len(raw) // count
+    return width if raw[step:] == raw[: len(raw) - step] else 0
+
+
+def taken(array: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
+    """What an array has at some places, each once.
+
+    Of maps with the same names everywhere these stay as they are: Arrow would gather them one by one.
+    """
+    width = 0
+    if pa.types.is_map(array.type) and not array.null_count:
+        offsets = array.offsets.to_numpy()
+        names = array.keys[offsets[0] : offsets[-1]]
+        width = _period(offsets, names)
+    if not width:
+        return array.take(pa.array(places))
+    entries = (offsets[0] + places[:, None] * width + np.arange(width)).reshape(-1)
+    ends = pa.array(np.arange(0, len(entries) + 1, width, dtype=np.int32))
+    return pa.MapArray.from_arrays(ends, names[: len(entries)], array.items.take(pa.array(entries)), array.type)
 
 
 def _headers_at_once(headers: pa.ListArray, *, folded: bool) -> pa.Array | None:
     """The maps without looking at each message, unless one has a name twice, or bytes that are no text."""
     flat = headers.flatten()
-    names = flat.field("name")
-    if names.null_count:
+    keys = flat.field("name")
+    if keys.null_count:
         return None
-    encoded = names.dictionary_encode()
-    if folded:
-        lower = pa.array([name.lower() for name in encoded.dictionary.to_pylist()], pa.string())
-        if lower != encoded.dictionary:
-            names = lower.take(encoded.indices)
-            encoded = names.dictionary_encode()
-    codes = encoded.indices.to_numpy()
+    found = HeaderNames.of(headers, folded=folded)
     lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
-    if not have_same_names(codes, lengths):
+    if not found.alike:
         # a name that one message has twice is a pair of row and name that occurs twice
         rows = pc.list_parent_indices(headers).to_numpy()
-        keys = np.sort(rows * (codes.max(initial=0) + 1) + codes)
-        if (keys[1:] == keys[:-1]).any():
+        pairs = np.sort(rows * (len(found.names) + 1) + found.codes)
+        if (pairs[1:] == pairs[:-1]).any():
             return None
+    if folded:
+        keys = pa.array(found.names, pa.string()).take(pa.array(found.codes))
     try:
         values = pc.fill_null(flat.field("value"), b"").cast(pa.string())
     except pa.ArrowInvalid:
         return None
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     none = pa.array(np.concatenate([lengths == 0, [False]]))
-    return pa.MapArray.from_arrays(pc.if_else(none, None, offsets), names, values, columns.TEXT_MAP)
+    return pa.MapArray.from_arrays(pc.if_else(none, None, offsets), keys, values, columns.TEXT_MAP)

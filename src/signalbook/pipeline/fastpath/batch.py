@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from signalbook.messages.cloudevents import Attribute, attribute_text
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
+from signalbook.pipeline.arrays import read_timestamps, taken, text_maps, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, Offsets, record_addresses, transport_arrays
@@ -97,12 +97,12 @@ class EventColumns:
 
     def take(self, places: Offsets) -> EventColumns:
         """Some of them, in ascending order."""
-        taken = pa.array(places)
+        numbers = pa.array(places)
         extensions = {
-            name: ExtensionColumn(column.texts.take(taken), None if column.kinds is None else column.kinds[places])
+            name: ExtensionColumn(column.texts.take(numbers), None if column.kinds is None else column.kinds[places])
             for name, column in self.extensions.items()
         }
-        arrays = [array.take(taken) for array in self.arrays]
+        arrays = [array.take(numbers) for array in self.arrays]
         opaque = None if self.opaque is None else self.opaque[places]
         return EventColumns(self.messages, arrays, extensions, self.data.take(places), self.indices[places], opaque)
 
@@ -258,10 +258,10 @@ class EventBatch:
 
     def envelope(self, numbers: Offsets) -> list[pa.Array]:
         """The arrays of ``columns.ENVELOPE`` for these events. Raises one of ``arrays.MISFITS``."""
-        taken = pa.array(numbers)
-        arrays = {name: array.take(taken) for name, array in self.attributes.items()}
-        arrays["time"] = timestamps(arrays["time"]) if self.times is None else self.times.take(taken)
-        extensions = {name: column.texts.take(taken) for name, column in self.extensions.items()}
+        places = pa.array(numbers)
+        arrays = {name: array.take(places) for name, array in self.attributes.items()}
+        arrays["time"] = timestamps(arrays["time"]) if self.times is None else self.times.take(places)
+        extensions = {name: column.texts.take(places) for name, column in self.extensions.items()}
         return [*arrays.values(), text_maps(extensions) if extensions else _nulls(numbers, _MAP)]
 
     def transport(self, numbers: Offsets) -> list[pa.Array]:
@@ -271,7 +271,7 @@ class EventBatch:
         places = [paths.take(pa.array(self._owners[numbers])), pa.array(positions, mask=positions == NOWHERE)]
         if all(part.messages.records is None for part in self._parts):
             return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
-        return [*(array.take(pa.array(numbers)) for array in self._delivery), *places]
+        return [*(taken(array, numbers) for array in self._delivery), *places]
 
     def messages(self, numbers: Offsets) -> Iterator[tuple[MessageBatch, list[int], Offsets]]:
         """The messages that events came as, by batch and index, with the numbers of these."""

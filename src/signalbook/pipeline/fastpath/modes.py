@@ -22,7 +22,7 @@ from signalbook.messages import CompiledDefinition, Message, Mode
 from signalbook.messages.bindings.base import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
 from signalbook.messages.payloads.content import SCHEMA_HEADER, TEXT_INDICATOR, Unreadable, decoded
-from signalbook.pipeline.arrays import have_same_names
+from signalbook.pipeline.arrays import HeaderNames
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import OPAQUE_TYPE, EventColumns, ExtensionColumn
@@ -365,37 +365,27 @@ class Headers:
     def __init__(self, records: pa.RecordBatch, *, folded: bool) -> None:
         listed = records.column("headers")
         flat = listed.flatten()
-        names = pc.fill_null(flat.field("name"), "").dictionary_encode()
-        found: list[str] = names.dictionary.to_pylist()
-        texts = [name.lower() if folded else name for name in found]
-        self._numbers = {name: number for number, name in enumerate(dict.fromkeys(texts))}
-        self.names = list(self._numbers)
-        self._codes = names.indices.to_numpy()
-        if len(self.names) < len(found):
-            self._codes = np.array([self._numbers[name] for name in texts], np.int32)[self._codes]
-        lengths = pc.fill_null(pc.list_value_length(listed), 0).to_numpy()
-        # Where all records have the same ones, in the same order, these need not be looked for.
-        self._each = len(self.names) if have_same_names(self._codes, lengths) else 0
+        self._named = HeaderNames.of(listed, folded=folded)
         self._values = pc.fill_null(flat.field("value"), b"")
         self._owners = pc.list_parent_indices(listed).to_numpy()
         self.refused: npt.NDArray[np.bool_] = np.zeros(len(records), np.bool_)
 
+    @property
+    def names(self) -> Sequence[str]:
+        """All of them, each once."""
+        return self._named.names
+
     def forbid(self, names: Sequence[str]) -> None:
         """Records with such headers are refused."""
-        there = [self._numbers[name] for name in names if name in self._numbers]
-        if not there:
-            return
-        forbidden = np.zeros(len(self.names), np.bool_)
-        forbidden[there] = True
-        self.refused[self._owners[forbidden[self._codes]]] = True
+        self.refused[self._owners[self._named.places(names.__contains__)]] = True
 
     def texts(self, name: str) -> pa.Array:
         """What stands in a header, null where there is none; several of a name and what is no text are refused."""
-        return self._as_text(self.values(name)) if name in self._numbers else pa.nulls(len(self.refused), pa.string())
+        return self._as_text(self.values(name))
 
     def values(self, name: str) -> pa.Array:
         """The same as bytes, which may be any."""
-        places = self._places(name)
+        places = self._named.places(name.__eq__)
         count = len(self.refused)
         if not len(places):
             return pa.nulls(count, pa.binary())
@@ -408,12 +398,6 @@ class Headers:
         found = np.full(count, -1, np.int64)
         found[owners] = places
         return self._values.take(pa.array(found, mask=found < 0))
-
-    def _places(self, name: str) -> npt.NDArray[np.intp]:
-        number = self._numbers.get(name, -1)
-        if self._each and number >= 0:
-            return np.arange(number, len(self._codes), self._each)
-        return np.flatnonzero(self._codes == number)
 
     def _as_text(self, values: pa.Array) -> pa.Array:
         try:

@@ -466,23 +466,22 @@ def structured_events(records: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], n
     listed = records.column("headers")
     if not _protocol(records) and listed.null_count == len(listed):
         return present, np.zeros_like(present)
-    flat = listed.flatten()
-    names = pc.utf8_lower(flat.field("name")) if _protocol(records) in CASELESS else flat.field("name")
+    headers = arrays.HeaderNames.of(listed, folded=_protocol(records) in CASELESS)
     rows = pc.list_parent_indices(listed).to_numpy()
 
-    def count(mask: pa.Array) -> Offsets:
-        return np.bincount(rows[mask.fill_null(False).to_numpy(zero_copy_only=False)], minlength=len(records))
+    def count(places: Offsets) -> Offsets:
+        return np.bincount(rows[places], minlength=len(records))
 
-    typed = pc.equal(names, _CONTENT_TYPE)
+    typed = headers.places(_CONTENT_TYPE.__eq__)
     # Only these: to look for every header's value among texts takes longer than all else here.
-    types = flat.field("value").filter(typed)
-    stated = rows[typed.fill_null(False).to_numpy(zero_copy_only=False)]
+    types = listed.flatten().field("value").take(pa.array(typed))
     event = pc.is_in(types, pa.array(_EVENT_TYPES, pa.binary())).to_numpy(zero_copy_only=False)
-    once = (count(typed) == 1) & (np.bincount(stated[event], minlength=len(records)) == 1)
+    once = (count(typed) == 1) & (count(typed[event]) == 1)
     if not _protocol(records):
         # Without a content type a body is an event as well, unless its attributes are beside it.
-        once |= (count(typed) == 0) & (count(pc.starts_with(names, ATTRIBUTE_PREFIX)) == 0)
-    encodings, once = count(pc.equal(names, _CONTENT_ENCODING)), once & present
+        named = headers.places(lambda name: name.startswith(ATTRIBUTE_PREFIX))
+        once |= (count(typed) == 0) & (count(named) == 0)
+    encodings, once = count(headers.places(_CONTENT_ENCODING.__eq__)), once & present
     return once & (encodings == 0), once & (encodings == 1) & (_protocol(records) in _ENCODED)
 
 
