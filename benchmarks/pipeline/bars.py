@@ -127,11 +127,12 @@ class Measuring:
         yield self._ratio(f"nothing but dead letters : nothing but rows, {_LOST:,}", found, "lost", "landed", 0.5)
 
     def records(self) -> Iterator[Bar]:
-        """Avro and Protobuf to JSON in binary mode, by CPU in one process: as many as a task has of JSON."""
-        found = records.measure(self.events // 2, self.rounds, tuple(records.MODES))["ratios_of_rates"]
-        for kind in ("avro", "protobuf"):
-            figure = found[f"binary_{kind}_to_binary_json"]
-            yield Bar(name=f"{kind.capitalize()} : JSON, binary mode, by CPU", figure=figure, least=1.3)
+        """Avro and Protobuf to JSON, by CPU in one process: as many records as a task has of JSON."""
+        found = records.measure(self.events // 2, self.rounds)["ratios_of_rates"]
+        for mode, what in (("binary", "events in binary mode"), ("prefixed", "behind the id of a schema")):
+            for kind in ("avro", "protobuf"):
+                figure = found[f"{mode}_{kind}_to_{mode}_json"]
+                yield Bar(name=f"{kind.capitalize()} : JSON, {what}, by CPU", figure=figure, least=1.3)
 
     def github(self) -> Iterator[Bar]:
         """GitHub's webhooks in 161 wide tables."""

@@ -99,6 +99,14 @@ MODES = {
     "binary_protobuf": ("protobuf", False),
 }
 
+# What the rates of records in Avro and Protobuf are compared with: the same payloads in JSON.
+PEERS = {
+    "binary_avro": ("structured_json", "binary_json"),
+    "binary_protobuf": ("structured_json", "binary_json"),
+    "prefixed_avro": ("prefixed_json",),
+    "prefixed_protobuf": ("prefixed_json",),
+}
+
 
 def contract(kind: str) -> Contract:
     """The definitions of the bench with payloads of ``kind``."""
@@ -228,7 +236,7 @@ def microseconds(contract: Contract, found: list[pa.RecordBatch], *, thorough: b
 
 
 def measure(count: int, rounds: int, modes: Sequence[str] = (*MODES, *PREFIXED)) -> dict[str, Any]:
-    """Medians of both ways for each kind of record, rounds interleaved; those of ``MODES`` are among ``modes``."""
+    """Medians of both ways for each kind of record, rounds interleaved. With each mode come its ``PEERS``."""
     contracts = {mode: contract(MODES[mode][0]) if mode in MODES else by_subjects(PREFIXED[mode][0]) for mode in modes}
     traffic = {mode: batches(mode, count) if mode in MODES else prefixed(mode, count) for mode in modes}
     fast: dict[str, list[float]] = {mode: [] for mode in modes}
@@ -240,8 +248,8 @@ def measure(count: int, rounds: int, modes: Sequence[str] = (*MODES, *PREFIXED))
     rows = {mode: _summary(traffic[mode], fast[mode], slow[mode]) for mode in modes}
     cpu = {mode: row["cpu_microseconds"] for mode, row in rows.items()}
     ratios = {f"{mode}_to_thorough": round(row["thorough"] / row["cpu_microseconds"], 2) for mode, row in rows.items()}
-    for mode in ("binary_avro", "binary_protobuf"):
-        ratios |= {f"{mode}_to_{json}": round(cpu[json] / cpu[mode], 2) for json in ("structured_json", "binary_json")}
+    for mode, others in PEERS.items():
+        ratios |= {f"{mode}_to_{other}": round(cpu[other] / cpu[mode], 2) for other in others if mode in cpu}
     taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return {"taken": taken, "records": count, "types": TYPES, "ratios_of_rates": ratios, "cpu_of_a_record": rows}
 
