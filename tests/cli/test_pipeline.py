@@ -8,8 +8,10 @@ from typing import get_args
 
 import pytest
 import yaml
+from typer.core import TyperGroup as Group
+from typer.main import get_command
 
-from signalbook.cli.pipeline import TableFormat, _show
+from signalbook.cli.pipeline import TableFormat, _show, app
 from signalbook.pipeline import journal
 from signalbook.pipeline.reports import upload
 from signalbook.pipeline.reports.report import Report, Tally
@@ -23,6 +25,18 @@ ORDERS = ("--registry", EXAMPLE / "orders.xreg.yaml", "--input", EXAMPLE / "even
 
 def test_the_choices_are_the_pipelines() -> None:
     assert get_args(TableFormat) == get_args(journal.TableFormat)
+
+
+def test_one_way_to_name_an_output() -> None:
+    """By ``--output``, for all commands that have one; none takes anything by its place."""
+    group = get_command(app)
+    assert isinstance(group, Group)
+    options = {
+        name: {option for parameter in command.params for option in parameter.opts}
+        for name, command in group.commands.items()
+    }
+    assert {name for name, found in options.items() if "--output" not in found} == {"infer"}
+    assert not [found for found in options.values() if any(not option.startswith("-") for option in found)]
 
 
 def test_one_json_object(cli: Cli) -> None:
@@ -44,7 +58,7 @@ def test_a_summary_for_people(cli: Cli, server: str, monkeypatch: pytest.MonkeyP
     assert ran.code == 0, ran.err
     assert "Violations" in ran.out
     assert "s old" in ran.out
-    metrics = cli("pipeline", "metrics", "lake", "--pipeline", "orders")
+    metrics = cli("pipeline", "metrics", "--output", "lake", "--pipeline", "orders")
     assert (metrics.code, metrics.out) == (0, Path("orders.prom").read_text())
     assert 'signalbook_pipeline_read_messages_total{pipeline="orders"} 5.0' in metrics.out
     told = cli("pipeline", "status", "--registry", server, "--pipeline", "orders", "--json")

@@ -24,23 +24,26 @@ def test_letters_are_judged_by_a_candidate_and_run_again(cli: Cli, tmp_path: Pat
         run = ("pipeline", "run", "--registry", REGISTRY, "--input", EXAMPLE / "events.jsonl")
         assert cli(*run, "--output", "lake", "--table-format", "parquet", "--batch-id", "b").code == 0
         candidate = ("--registry", REGISTRY, "--candidate", nothing, "--definition", PLACED)
-        told = cli("pipeline", "backtest", "lake", *candidate, "--markdown")
+        told = cli("pipeline", "backtest", "--output", "lake", *candidate, "--markdown")
         assert (told.code, "**2** would be rejected" in told.out) == (1, True), told.err
-        allowed = cli("pipeline", "backtest", "lake", *candidate, "--allow", "2")
+        allowed = cli("pipeline", "backtest", "--output", "lake", *candidate, "--allow", "2")
         assert (allowed.code, "2 would be rejected" in allowed.out) == (0, True), allowed.err
         tagged = ("--registry", REGISTRY, "--policy", f"{PLACED}:on_ambiguous=all", "--policy", "on_no_match=drop")
-        dry = cli("pipeline", "replay", "lake", *tagged, "--dry-run")
+        dry = cli("pipeline", "replay", "--output", "lake", *tagged, "--dry-run")
         assert "2 dead letters: 0 would be moved, 1 stay, 0 of them for another reason, 1 dropped" in dry.out, dry.err
-        done = cli("pipeline", "replay", "lake", *tagged, "--reason", "no_match", "--json")
+        done = cli("pipeline", "replay", "--output", "lake", *tagged, "--reason", "no_match", "--json")
         assert json.loads(done.out)["dropped"] == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("replay", "none", "--registry", REGISTRY), "no output folder of the pipeline"),
-        (("replay", "none", "--registry", REGISTRY, "--policy", "x=1"), "there is no setting 'x'"),
-        (("backtest", "none", "--registry", REGISTRY, "--candidate", REGISTRY), "no output folder of the pipeline"),
+        (("replay", "--output", "none", "--registry", REGISTRY), "no output folder of the pipeline"),
+        (("replay", "--output", "none", "--registry", REGISTRY, "--policy", "x=1"), "there is no setting 'x'"),
+        (
+            ("backtest", "--output", "none", "--registry", REGISTRY, "--candidate", REGISTRY),
+            "no output folder of the pipeline",
+        ),
         (("run", "--registry", REGISTRY, "--input", EXAMPLE, "--output", "o", "--policy", "x"), "write NAME=VALUE"),
     ],
 )

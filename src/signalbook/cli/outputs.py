@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 if TYPE_CHECKING:
     from signalbook.pipeline import Place
 
-OutputArgument = Annotated[str, Argument(metavar="OUTPUT", help="The output: a folder, or a URL such as s3://...")]
-OutputOption = Annotated[str, Option("--output", metavar="DIR|URL", help="The output: a folder, or a URL.")]
+OutputOption = Annotated[
+    str, Option("--output", metavar="DIR|URL", help="The output: a folder, or a URL such as s3://...")
+]
 StorageOption = Annotated[
     list[str] | None,
     Option(

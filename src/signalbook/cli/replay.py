@@ -10,7 +10,7 @@ from typer import Option
 
 from signalbook.cli import console
 from signalbook.cli.console import counts_table, notice, plain, working
-from signalbook.cli.outputs import OutputArgument, StorageOption, place
+from signalbook.cli.outputs import OutputOption, StorageOption, place
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ MasterOption = Annotated[str, Option("--master", help="Spark master.")]
 
 
 def replay(
-    output: OutputArgument,
+    output: OutputOption,
     registry: RegistryOption,
     group: GroupOption = None,
     subjects: SubjectsOption = None,
@@ -105,7 +105,7 @@ def replay(
 
 
 def backtest(
-    output: OutputArgument,
+    output: OutputOption,
     registry: RegistryOption,
     candidate: Annotated[
         str,

@@ -11,7 +11,7 @@ from typer import Option
 
 from signalbook.cli import console
 from signalbook.cli.console import notice, plain, table, working
-from signalbook.cli.outputs import OutputArgument, OutputOption, StorageOption, place
+from signalbook.cli.outputs import OutputOption, StorageOption, place
 from signalbook.cli.replay import MasterOption, PolicyOption, RegistryOption, SubjectsOption
 from signalbook.values import dump_json
 
@@ -267,7 +267,7 @@ def views(
         typer.echo(dump_json(view) if as_json else f"{view['sql']};\n")
 
 
-def metrics(output: OutputArgument, pipeline: PipelineOption = None, storage: StorageOption = None) -> None:
+def metrics(output: OutputOption, pipeline: PipelineOption = None, storage: StorageOption = None) -> None:
     """Print the metrics of all batches that were committed to an output folder, in Prometheus' text format.
 
     To have them collected, let `pipeline run` or `stream` write --metrics-file, or serve them at --metrics-port.
