@@ -15,6 +15,7 @@ import pytest
 from tests.brokers import servers
 from tests.brokers.certificates import Certificates, issue
 from tests.brokers.google import Google, running
+from tests.brokers.keys import KeyServer, keys_given
 from tests.brokers.program import Broker
 
 from signalbook.pipeline.places import place_of
@@ -106,6 +107,22 @@ def await_data_nodes(broker: Broker) -> None:
             time.sleep(0.1)
         else:
             return
+
+
+@pytest.fixture(scope="session")
+def metadata(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
+    """The metadata service of an instance."""
+    if not servers.METADATA.exists():
+        pytest.skip("there is no metadata service: tools/setup test builds one, where Go is new enough")
+    with _running(servers.metadata, tmp_path_factory, certificates) as broker:
+        yield broker
+
+
+@pytest.fixture
+def key_server(certificates: Certificates) -> Iterator[KeyServer]:
+    """A server that gives keys to a container and for a web identity."""
+    with keys_given(certificates) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import shutil
 import subprocess
@@ -24,6 +25,10 @@ ACCOUNT: Final = "parcels"
 """Azure's, with ``ACCOUNT_KEY``."""
 ACCOUNT_KEY: Final = base64.b64encode(b"the key of nothing but tests, 2f81").decode()
 AZURITE: Final = Path(sys.prefix) / "azurite/node_modules/azurite/dist/src/blob/main.js"
+
+
+METADATA: Final = Path(sys.prefix) / "brokers/metadata/ec2-metadata-mock"
+"""Where ``tools/setup test`` builds it, if there is Go."""
 
 
 def mosquitto(folder: Path, certificates: Certificates) -> Broker:
@@ -156,6 +161,8 @@ def s3proxy(folder: Path, certificates: Certificates) -> Broker:
             "s3proxy.endpoint": f"http://127.0.0.1:{ports['plain']}",
             "s3proxy.identity": USER,
             "s3proxy.credential": PASSWORD,
+            # Such as the token that comes with temporary keys; it is signed with the rest.
+            "s3proxy.ignore-unknown-headers": "true",
             "jclouds.provider": "filesystem-nio2",
             "jclouds.filesystem.basedir": str(folder / "data"),
         }
@@ -181,6 +188,26 @@ def s3mock(folder: Path, certificates: Certificates) -> Broker:
         return cluster.command("s3", "-Xmx256m", "org.springframework.boot.loader.launch.JarLauncher", *arguments)
 
     return Broker("S3Mock", folder, configure, "Started S3MockApplication", ("plain",))
+
+
+def metadata(folder: Path, certificates: Certificates) -> Broker:
+    """The metadata service of an instance (IMDSv2) whose role is USER with PASSWORD: AWS's own emulator."""
+    keys = {
+        "Code": "Success",
+        "Type": "AWS-HMAC",
+        "AccessKeyId": USER,
+        "SecretAccessKey": PASSWORD,
+        "Token": "token-of-the-instance",
+        "LastUpdated": "2026-01-01T00:00:00Z",
+        "Expiration": "2099-01-01T00:00:00Z",
+    }
+
+    def configure(folder: Path, ports: Ports) -> list[str]:
+        (folder / "conf.json").write_text(json.dumps({"metadata": {"values": {"iam-security-credentials": keys}}}))
+        port = ["--hostname", "127.0.0.1", "--port", str(ports["plain"])]
+        return [str(METADATA), *port, "--imdsv2", "--config-file", str(folder / "conf.json")]
+
+    return Broker("the metadata service", folder, configure, "Initiating ec2-metadata-mock", ("plain",))
 
 
 def hdfs(folder: Path, certificates: Certificates) -> Broker:

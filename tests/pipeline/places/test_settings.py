@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "[default]\nregion = eu-north-1\n[profile work]\nregion = eu-west-1\nendpoint_url = https://store.example\n"
         "[profile login]\nsso_session = corp\n"
     )
-    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ALLOW_HTTP"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
 
@@ -58,7 +59,24 @@ def test_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "us-west-2")  # which obstore reads
     assert "region" not in Storage().settings("s3")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "EK")
-    assert Storage().settings("s3") == {}
+    assert Storage().settings("s3") == {"endpoint": "https://store.example"}
+
+
+def test_keys_of_others_with_the_region_of_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A profile says where the buckets are, whoever says who asks; whether it has keys is nobody's business then."""
+    north = {"region": "eu-north-1"}
+    assert Storage.of(KEYS).settings("s3") == KEYS | north
+    assert Storage.of({"anonymous": "true"}).settings("s3") == {"anonymous": "true", **north}
+    assert Storage.of({"anonymous": "false"}).settings("s3")["access_key_id"] == "DK"
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/lake")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "token")
+    assert Storage().settings("s3") == north
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    assert Storage().settings("s3")["access_key_id"] == "WK"
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "EK")
+    for profile in ("login", "nobody"):
+        monkeypatch.setenv("AWS_PROFILE", profile)
+        assert Storage().settings("s3") == {}
 
 
 def test_profiles_that_cannot_be_used(tmp_path: Path) -> None:
@@ -85,7 +103,7 @@ def test_http_has_to_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PipelineError, match=r"http://other\.example is not encrypted"):
         Storage.of(KEYS).obstore("s3")
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
-    assert Storage.of(KEYS).obstore("s3") == (KEYS, None)
+    assert Storage.of(KEYS).obstore("s3") == ({**KEYS, "region": "eu-north-1"}, None)
     assert plain.obstore("s3")[0]["endpoint"] == "http://store.example"
     allowed = Storage.of({**KEYS, "endpoint": "http://store.example", "allow_http": "true"})
     assert allowed.obstore("s3")[1] == {"allow_http": True}

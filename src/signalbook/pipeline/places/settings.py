@@ -1,19 +1,20 @@
 """How stores are reached: settings of a job, the environment, or the files of AWS's tools, in this order.
 
 What is not set here is found by obstore as the SDKs of the clouds find it: in the environment, from a web identity,
-or from the machine's or container's role.
+or from the machine's or container's role; ``roles.py`` has what it lacks for that.
 """
 
 from __future__ import annotations
 
 import configparser
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places.roles import ContainerKeys, keys_of_container, metadata_service
 
 _COMMON: Final = frozenset({"allow_http"})
 _SETTINGS: Final[dict[str, frozenset[str]]] = {
@@ -60,6 +61,7 @@ _TRUE: Final = ("1", "on", "true", "yes")
 _VARIABLES: Final = (
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
     "AZURE_STORAGE_ACCOUNT_KEY",
     "AZURE_STORAGE_SAS_TOKEN",
     "AZURE_STORAGE_SAS_KEY",
@@ -104,9 +106,8 @@ class Storage:
         there = {name: value for name, value in self.options if name in _SETTINGS[kind] | _COMMON}
         if kind == "s3":
             profile = there.pop("profile", "")
-            if profile or not _have_keys(there):
-                there = {**aws_profile(profile), **there}
-        endpoint = there.get("endpoint", "") or next(filter(None, map(os.environ.get, _ENDPOINTS[kind])), "")
+            there = {**aws_profile(profile, keys=bool(profile) or not _have_keys(there)), **there}
+        endpoint = there.get("endpoint", "") or _first(_ENDPOINTS[kind])
         variable = _ALLOW_HTTP[kind]
         allowed = _is_true(there.get("allow_http", "") or os.environ.get(variable, ""))
         if endpoint.startswith("http://") and not allowed:
@@ -117,10 +118,33 @@ class Storage:
         return there
 
     def obstore(self, kind: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """The configuration and the client's options that obstore takes for a kind of store; it looks for others."""
+        """The configuration and the client's options that obstore takes for a kind of store; it looks for others.
+
+        Raises ``PipelineError``, also for S3 if there are no credentials and no place is left to ask for some.
+        """
         found = self.settings(kind)
         client = {"allow_http": _is_true(found.pop("allow_http"))} if "allow_http" in found else None
-        return {_NAMES.get(name, name): value for name, value in found.items()}, client
+        config = {_NAMES.get(name, name): value for name, value in found.items()}
+        if kind == "s3":
+            if "endpoint" in config:  # else a variable of this name would go before it
+                config["aws_endpoint_url_s3"] = config["endpoint"]
+            if not _have_keys(found):
+                config |= metadata_service()
+        return config, client
+
+    def container_keys(self) -> ContainerKeys | None:
+        """What obstore is to ask for keys of S3, if they are a container's. Raises ``PipelineError``."""
+        return None if _have_keys(self.settings("s3")) else keys_of_container()
+
+    def s3_endpoint(self, bucket: str) -> str:
+        """Where a bucket of S3 is, as obstore finds it. Raises ``PipelineError``."""
+        found = self.settings("s3")
+        endpoint = found.get("endpoint", "") or _first(_ENDPOINTS["s3"])
+        if endpoint:
+            return endpoint
+        host = f"s3.{found.get('region', '') or _first(_ENVIRONMENT['region']) or 'us-east-1'}.amazonaws.com"
+        by_name = found.get("virtual_hosted", "") or os.environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "")
+        return f"https://{bucket}.{host}" if _is_true(by_name) else f"https://{host}"
 
     def hadoop(self, root: str) -> dict[str, str]:
         """What Hadoop's clients are given of the name service at ``root``, if ``namenodes`` says where those are."""
@@ -147,37 +171,42 @@ def _is_true(text: str) -> bool:
     return text.lower() in _TRUE
 
 
+def _first(variables: Iterable[str]) -> str:
+    """Of the environment; empty without."""
+    return next(filter(None, map(os.environ.get, variables)), "")
+
+
 def _have_keys(settings: Mapping[str, str]) -> bool:
-    return bool(settings.get("access_key_id") or settings.get("anonymous") or os.environ.get("AWS_ACCESS_KEY_ID"))
+    """Whether those of S3 say who asks, or the environment does; but for roles of machines and containers."""
+    if settings.get("access_key_id") or _is_true(settings.get("anonymous", "")):
+        return True
+    variables: list[tuple[str, ...]] = [("AWS_ACCESS_KEY_ID",)]
+    if "AWS_PROFILE" not in os.environ:  # which would name somebody
+        variables.append(("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"))
+    return any(all(map(os.environ.get, names)) for names in variables)
 
 
-def aws_profile(name: str) -> dict[str, str]:
-    """What the files of AWS's tools say of a profile: keys, region and endpoint.
+def aws_profile(name: str, *, keys: bool = True) -> dict[str, str]:
+    """What the files of AWS's tools say of a profile: region and endpoint, and if they are wanted its keys.
 
     Empty stands for the one that the environment names, or ``default``. Raises ``PipelineError`` for a named one that
-    is not there, or whose keys are made on demand.
+    is not there, or whose keys are made on demand, if those are wanted.
     """
     wanted = name or os.environ.get("AWS_PROFILE", "")
     profile = wanted or "default"
     home = Path("~/.aws").expanduser()
     config = _section(Path(os.environ.get("AWS_CONFIG_FILE") or home / "config"), profile, "profile ")
-    keys = _section(Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials"), profile, "")
-    found = {**config, **keys}
-    if wanted and not found:
+    secret = _section(Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials"), profile, "")
+    found = {**config, **secret}
+    if keys and wanted and not found:
         raise PipelineError(f"the files of AWS's tools have no profile {wanted!r}")
     temporary = next((key for key in _TEMPORARY if key in found), None)
-    if temporary and "aws_access_key_id" not in found:
+    if keys and temporary and "aws_access_key_id" not in found:
         raise PipelineError(
             f"the profile {profile!r} has {temporary}, whose keys are made on demand: have the tools do that first, "
             f'by eval "$(aws configure export-credentials --profile {profile} --format env)"'
         )
-    names = {
-        "aws_access_key_id": "access_key_id",
-        "aws_secret_access_key": "secret_access_key",
-        "aws_session_token": "session_token",
-        "endpoint_url": "endpoint",
-        "region": "region",
-    }
+    names = {"endpoint_url": "endpoint", "region": "region", **(_KEYS if keys else {})}
     # What the environment says goes before the files; obstore reads it by itself.
     set_already = {
         name for name, variables in _ENVIRONMENT.items() if any(variable in os.environ for variable in variables)
@@ -185,6 +214,11 @@ def aws_profile(name: str) -> dict[str, str]:
     return {names[key]: value for key, value in found.items() if key in names and names[key] not in set_already}
 
 
+_KEYS: Final = {
+    "aws_access_key_id": "access_key_id",
+    "aws_secret_access_key": "secret_access_key",
+    "aws_session_token": "session_token",
+}
 _ENDPOINTS: Final = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "gs": ("GOOGLE_BASE_URL",),

@@ -43,10 +43,22 @@ _PART: Final = 8 * 1024 * 1024
 _SIGNED: Final = re.compile(r"[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=")
 # What is in an error's text beside much that nobody asked for, such as what was signed.
 _STATUS: Final = re.compile(r"status code: (\d+ [A-Za-z ]+)")
+# What it may mean if the store does not say why, as where it is asked for nothing but whether something is there.
+_SILENT: Final = {"400": "without a reason; the token that came with the keys may have ended"}
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 # How delta-rs has the causes of an error below it, in colours.
 _CAUSE: Final = re.compile(r"\s*(?:\x1b\[[\d;]*m)?↳(?:\x1b\[[\d;]*m)?\s*")
 _LOST: Final = re.compile(r"error sending request|HTTP error|connection|timed? ?out", re.IGNORECASE)
+# Who was asked for credentials before the store was asked for anything, by what an error says of the request.
+_ASKED: Final = (
+    (
+        re.compile(r"performing \w+ \S*(?:/latest/(?:api/token|meta-data/)|//169\.254\.169\.254|metadata\.google\.)"),
+        "no credentials are set, and the metadata service of this machine",
+    ),
+    (re.compile(r"performing POST REDACTED"), "the service that gives credentials for a web identity"),
+    (re.compile(r"performing GET \S*//169\.254\.170\.2"), "what gives this container its credentials"),
+)
+_OWN_WORDS: Final = re.compile(r"External AWS credential provider: OSError: (.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,10 +282,15 @@ def in_few_words(text: str) -> str:
     """What an error of obstore, or of delta-rs, comes to: one line, without what was sent."""
     text = _CAUSE.sub(": ", text)
     status, code = _STATUS.search(text), _CODE.search(text)
-    if status is not None:
-        return f"the store answers {status[1].strip()}{f' ({code[1]})' if code else ''}"
     first = text.partition("\n")[0]
-    return "the store does not answer" if _LOST.search(first) else first
+    who = next((words for request, words in _ASKED if request.search(first)), "the store")
+    if status is not None:
+        why = code[1] if code else _SILENT.get(status[1].partition(" ")[0], "")
+        return f"{who} answers {status[1].strip()}{f' ({why})' if why else ''}"
+    own = _OWN_WORDS.search(first)
+    if own is not None:
+        return own[1]
+    return f"{who} does not answer" if _LOST.search(first) else first
 
 
 @lru_cache(maxsize=64)
@@ -281,18 +298,16 @@ def connect(root: str, storage: Storage) -> ObjectStore:
     """The client of a store, with its connections, kept by this process. Raises ``PipelineError``."""
     try:
         from obstore.exceptions import BaseError
-        from obstore.store import from_url
+        from obstore.store import S3Store, from_url
     except ModuleNotFoundError as error:
         raise PipelineError(f"{root} needs {error.name}: {install('pipeline')}") from error
-    config, client = storage.obstore(SCHEMES[root.partition(":")[0]])
+    kind = SCHEMES[root.partition(":")[0]]
+    config, client = storage.obstore(kind)
     options: Any = {"config": config, "client_options": client, "retry_config": _RETRIES}
     try:
-        return from_url(_plain(root), **options)
+        if kind == "s3":
+            options["credential_provider"] = storage.container_keys()
+            return S3Store(root.partition("://")[2], **options)
+        return from_url(root, **options)
     except (BaseError, ValueError) as error:
         raise PipelineError(f"{root} cannot be used: {storage.masked(in_few_words(str(error)))}") from None
-
-
-def _plain(root: str) -> str:
-    """With a scheme that obstore knows."""
-    scheme, _, rest = root.partition("://")
-    return f"{'s3' if scheme == 's3n' else scheme}://{rest}"

@@ -208,9 +208,17 @@ def delta_options(output: Place) -> dict[str, str] | None:
     kind = SCHEMES[str(output).partition(":")[0]]
     config, client = output.storage.obstore(kind)
     prefix = {"s3": "aws", "gs": "google", "az": "azure_storage"}[kind]
-    found = {f"{prefix}_{name}": str(value) for name, value in config.items()}
+    found = {f"{prefix}_{name.removeprefix(f'{prefix}_')}": str(value) for name, value in config.items()}
     if client:
         found["allow_http"] = str(client["allow_http"]).lower()
+    if kind == "s3":
+        keys = output.storage.container_keys()
+        if keys is not None and not keys.file:  # which only that SDK of its own knows
+            found["aws_force_credential_load"] = "true"
+        else:
+            # Without it delta-rs looks for credentials and a region by an SDK of its own: by other rules, and for six
+            # seconds for each table where no metadata service answers.
+            found["aws_endpoint"] = output.storage.s3_endpoint(urlsplit(str(output)).netloc)
     return found
 
 

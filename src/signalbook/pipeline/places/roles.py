@@ -1,0 +1,112 @@
+"""Keys of a role in AWS that its machine or container hands out, where obstore asks otherwise than AWS's SDKs do.
+
+It knows the metadata service of machines, but not the variables that SDKs have for it, and asks for containers only
+if their token is in a file, whoever it is sent to: https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from signalbook.pipeline.errors import PipelineError
+
+_FULL: Final = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+_RELATIVE: Final = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"
+_AUTHORIZATION: Final = "AWS_CONTAINER_AUTHORIZATION_TOKEN"
+_AUTHORIZATION_FILE: Final = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
+# Who may be asked without TLS: this machine, and what containers of ECS and pods of EKS have beside them.
+_NEAR: Final = ("localhost", "127.0.0.1", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23")
+_SECONDS: Final = 10
+_TRIES: Final = 3
+_MOST: Final = 1 << 20
+
+
+def metadata_service() -> dict[str, str]:
+    """Where the metadata service of this machine is, if SDKs are told that, by obstore's name for it.
+
+    Raises ``PipelineError`` if they are told not to ask, and nobody else is left.
+    """
+    environ = os.environ
+    others = {_FULL, _RELATIVE, "AWS_WEB_IDENTITY_TOKEN_FILE"}
+    if environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true" and others.isdisjoint(environ):
+        raise PipelineError(
+            "there are no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or the "
+            "section storage of the job; AWS_EC2_METADATA_DISABLED forbids to ask this machine's metadata service"
+        )
+    endpoint = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "")
+    if not endpoint and environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "").lower() == "ipv6":
+        endpoint = "http://[fd00:ec2::254]"
+    return {"metadata_endpoint": endpoint.rstrip("/")} if endpoint else {}
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerKeys:
+    """Asks ``url`` for keys, again whenever they are about to expire; a token in ``file`` or a variable is shown."""
+
+    url: str
+    file: str = ""
+
+    def __call__(self) -> dict[str, Any]:
+        """The keys, as obstore takes them. Raises ``OSError`` in words that it passes on."""
+        token = os.environ.get(_AUTHORIZATION, "")
+        if self.file:  # by another one after a while
+            try:
+                token = Path(self.file).read_text(encoding="ascii").strip()
+            except (OSError, ValueError):
+                raise OSError(f"cannot read {self.file}, which {_AUTHORIZATION_FILE} names") from None
+        request = urllib.request.Request(self.url, headers={"Authorization": token} if token else {})  # noqa: S310
+        # No proxy is nearer than what hands out keys.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Unmoved())
+        for left in reversed(range(_TRIES)):
+            try:
+                with opener.open(request, timeout=_SECONDS) as answer:
+                    content = answer.read(_MOST)
+                break
+            except urllib.error.HTTPError as error:
+                if error.code < 500 or not left:
+                    raise OSError(f"{_FULL} answers {error.code} {error.reason}") from None
+            except OSError as error:
+                if not left:
+                    raise OSError(f"{_FULL} does not answer") from error
+            time.sleep(0.2 * (_TRIES - left))
+        return _keys(content)
+
+
+class _Unmoved(urllib.request.HTTPRedirectHandler):
+    """Nobody else is shown the token."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """None is made."""
+
+
+def _keys(answer: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(answer)
+        names = {"access_key_id": "AccessKeyId", "secret_access_key": "SecretAccessKey", "token": "Token"}
+        keys = {name: str(found[theirs]) for name, theirs in names.items()}
+        return {**keys, "expires_at": datetime.fromisoformat(found["Expiration"])}
+    except (ValueError, KeyError, TypeError):
+        raise OSError(f"{_FULL} answers with what are no credentials") from None
+
+
+def keys_of_container() -> ContainerKeys | None:
+    """What asks for the keys of this container, if it has a URL for them.
+
+    Raises ``PipelineError`` for a URL that SDKs refuse, since the token would be shown to others.
+    """
+    url = os.environ.get(_FULL, "")
+    if not url or _RELATIVE in os.environ:
+        return None
+    found = urlsplit(url)
+    if found.scheme != "https" and not (found.scheme == "http" and found.hostname in _NEAR):
+        raise PipelineError(f"{_FULL} is neither https nor of this machine: no credentials are asked for there")
+    return ContainerKeys(url, os.environ.get(_AUTHORIZATION_FILE, ""))

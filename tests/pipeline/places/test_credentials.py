@@ -1,0 +1,214 @@
+"""Keys that a machine, a container or a web identity is given, for a store that checks them and for Delta's library."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from tests.brokers.certificates import Certificates
+from tests.brokers.keys import KeyServer
+from tests.brokers.program import Broker
+from tests.brokers.servers import BUCKET, PASSWORD
+from tests.pipeline.s3 import storage_of
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Place, Storage, place_of, stores
+from signalbook.pipeline.tables.delta import delta_options
+
+WAYS = ("instance", "token", "token file", "no token", "web identity")
+
+
+def role(way: str, request: pytest.FixtureRequest, folder: Path) -> dict[str, str]:
+    """The variables that a machine with an instance role has, or a container or pod with one of its own."""
+    if way == "instance":
+        port = request.getfixturevalue("metadata").ports["plain"]
+        return {"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{port}/"}
+    server: KeyServer = request.getfixturevalue("key_server")
+    file = folder / "proof"
+    file.write_text(server.proof)
+    if way == "web identity":
+        certificates: Certificates = request.getfixturevalue("certificates")
+        return {
+            **server.sts,
+            "AWS_WEB_IDENTITY_TOKEN_FILE": str(file),
+            "SSL_CERT_FILE": str(certificates.authority),
+        }
+    if way == "no token":
+        server.proof = ""
+        return server.container
+    if way == "token":
+        return {**server.container, "AWS_CONTAINER_AUTHORIZATION_TOKEN": server.proof}
+    return {**server.container, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(file)}
+
+
+@pytest.fixture
+def environ(s3proxy: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """An environment that says where the store is, and has no keys for it."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    given = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{s3proxy.ports['plain']}", "AWS_ALLOW_HTTP": "true"}
+    nothing = {"AWS_CONFIG_FILE": str(tmp_path / "none"), "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none")}
+    set_all(monkeypatch, {**given, **nothing, "AWS_REGION": "us-east-1"})
+    monkeypatch.setattr(stores, "_RETRIES", {"max_retries": 1})
+    stores.connect.cache_clear()
+    yield monkeypatch
+    stores.connect.cache_clear()
+
+
+def set_all(environ: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
+    for name, value in variables.items():
+        environ.setenv(name, value)
+
+
+@pytest.fixture
+def there(environ: pytest.MonkeyPatch, tmp_path: Path) -> Place:
+    """A place whose keys are to be found."""
+    return place_of(f"s3://{BUCKET}/{tmp_path.name}")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_roles(
+    way: str, there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """By the variables that AWS's SDKs know."""
+    set_all(environ, role(way, request, tmp_path))
+    (there / "f").write(b"x")
+    assert (there / "f").read() == b"x"
+    write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=delta_options(there))
+    assert DeltaTable(str(there / "t"), storage_options=delta_options(there)).to_pyarrow_table().num_rows == 2
+
+
+@pytest.mark.parametrize("way", ["token", "token file", "web identity"])
+def test_keys_are_renewed(
+    way: str, there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Before they end: those that end in a minute are asked for again with the next request, by the same client."""
+    server: KeyServer = request.getfixturevalue("key_server")
+    server.secret, server.lasting = "another-0000", timedelta(minutes=1)
+    set_all(environ, role(way, request, tmp_path))
+    with pytest.raises(OSError, match=r"the store answers 403 Forbidden \(SignatureDoesNotMatch\)"):
+        there.write(b"x")
+    server.secret, server.lasting = PASSWORD, timedelta(hours=1)
+    time.sleep(0.2)  # so long it is not asked again
+    before = server.asked
+    for _ in range(3):
+        there.write(b"x")
+    assert server.asked == before + 1
+
+
+def test_a_container_is_asked_again(there: Place, environ: pytest.MonkeyPatch, key_server: KeyServer) -> None:
+    set_all(environ, {**key_server.container, "AWS_CONTAINER_AUTHORIZATION_TOKEN": key_server.proof})
+    key_server.failing = 2
+    there.write(b"x")
+    assert key_server.asked == 3
+
+
+@pytest.mark.parametrize("way", ["token", "token file", "web identity"])
+def test_whoever_refuses_is_named(
+    way: str, there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """It is not the store; and what was sent is not shown."""
+    set_all(environ, role(way, request, tmp_path))
+    secret = request.getfixturevalue("key_server").proof
+    request.getfixturevalue("key_server").proof = "another"
+    words = {
+        "token": "AWS_CONTAINER_CREDENTIALS_FULL_URI answers 401 Unauthorized",
+        "token file": "AWS_CONTAINER_CREDENTIALS_FULL_URI answers 401 Unauthorized",
+        "web identity": r"the service that gives credentials for a web identity answers 403 .*\(InvalidIdentityToken\)",
+    }
+    with pytest.raises(OSError, match=words[way]) as failure:
+        there.read()
+    assert secret not in str(failure.value)
+    assert "\n" not in str(failure.value)
+
+
+def test_nobody_answers(there: Place, environ: pytest.MonkeyPatch) -> None:
+    """Who has no keys at all is told that, and not that the store is away."""
+    environ.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")
+    words = "no credentials are set, and the metadata service of this machine does not answer"
+    with pytest.raises(OSError, match=words):
+        there.read()
+    environ.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    stores.connect.cache_clear()
+    with pytest.raises(PipelineError, match="there are no credentials for S3: set AWS_ACCESS_KEY_ID"):
+        there.read()
+    assert place_of(str(there), Storage.of({"anonymous": "true"})).storage.obstore("s3")
+    environ.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://localhost:1/keys")
+    with pytest.raises(OSError, match="AWS_CONTAINER_CREDENTIALS_FULL_URI does not answer"):
+        there.read()
+
+
+@pytest.mark.parametrize("url", ["http://keys.example/x", "http://169.254.169.254/x", "ftp://127.0.0.1/x", "/x"])
+def test_who_is_not_asked(there: Place, environ: pytest.MonkeyPatch, url: str) -> None:
+    """As SDKs have it: a token is sent to nobody else without TLS."""
+    set_all(environ, {"AWS_CONTAINER_CREDENTIALS_FULL_URI": url, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "t"})
+    with pytest.raises(PipelineError, match="neither https nor of this machine"):
+        there.read()
+
+
+def test_answers_that_are_none(there: Place, environ: pytest.MonkeyPatch, key_server: KeyServer) -> None:
+    """Whatever they hold instead of keys is not shown; and where else there may be some is not asked."""
+    key_server.proof = ""
+    bodies = [b"", b"[]", b'{"AccessKeyId": "AK-4711"}', b'{"Code": "x"', b"\xff4711"]
+    given = iter(bodies)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = next(given, None)
+            self.send_response(302 if body is None else 200)
+            self.send_header("location", next(iter(key_server.container.values())))
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    environ.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.server_port}")
+    try:
+        for _ in bodies:
+            with pytest.raises(OSError, match="answers with what are no credentials") as failure:
+                there.read()
+            assert "4711" not in str(failure.value)
+        with pytest.raises(OSError, match="AWS_CONTAINER_CREDENTIALS_FULL_URI answers 302"):
+            there.read()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_job_goes_before_the_environment(s3proxy: Broker, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its endpoint too, whichever variable has another."""
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        environ.setenv(name, "http://127.0.0.1:1")
+    set_all(environ, {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing", "AWS_REGION": "eu-north-1"})
+    there = place_of(f"s3://{BUCKET}/{tmp_path.name}", storage_of(s3proxy.ports["plain"]))
+    (there / "f").write(b"x")
+    write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=delta_options(there))
+    assert len(list(there.files(deep=True))) == 3
+
+
+def test_delta_asks_nobody_else(environ: pytest.MonkeyPatch) -> None:
+    """It has an endpoint, without which it would look for keys and a region in places of its own."""
+    keys = {"access_key_id": "AK", "secret_access_key": "SK"}
+
+    def endpoint(**settings: str) -> str:
+        options = delta_options(place_of("s3://lake/x", Storage.of({**keys, **settings})))
+        assert options is not None
+        return options["aws_endpoint"]
+
+    assert endpoint(endpoint="https://store.example") == "https://store.example"
+    assert endpoint() == os.environ["AWS_ENDPOINT_URL"]
+    environ.delenv("AWS_ENDPOINT_URL")
+    assert endpoint() == "https://s3.us-east-1.amazonaws.com"
+    assert endpoint(region="eu-west-1") == "https://s3.eu-west-1.amazonaws.com"
+    assert endpoint(virtual_hosted="true") == "https://lake.s3.us-east-1.amazonaws.com"
