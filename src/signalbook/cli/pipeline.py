@@ -234,7 +234,7 @@ def run_stream(
     )
     wanted = options.streaming(once=once)
     traced = program("pipeline stream", os.environ, __version__)
-    with traced, _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, reporting, notice) as committed:
+    with traced, _stopped_by_signals() as stop, pipeline.reporting(wanted.job.place, reporting, notice) as committed:
 
         def done(report: Report) -> None:
             typer.echo(_line(report, as_json))
@@ -352,7 +352,7 @@ def run(
     wanted = options.job()
     reporting = report_options(options.report, to=report_to, name=name, metrics_file=metrics_file)
     traced = program("pipeline run", os.environ, __version__)
-    with traced, pipeline.reporting(wanted.output, reporting, notice) as committed, _shown_progress() as progress:
+    with traced, pipeline.reporting(wanted.place, reporting, notice) as committed, _shown_progress() as progress:
         report = pipeline.run(wanted, progress=progress, notify=notice)
         committed()
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -41,6 +42,10 @@ _QUIET: Final = {
 # Java compiles what it runs quickly rather than well: to start Spark takes it half the time. Options that a user has
 # set for it come behind these, and hold.
 _BRIEF: Final = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+# Settings of which Spark shows no value, in what it logs and in its events: as by default, and what stores go by.
+_HIDDEN: Final = "(?i:secret|password|token|credential|jaas|(?:access|account|sas|service.?account)[._]?key)"
+_REDACTION: Final = "spark.redaction.regex"
+_REDACTED: Final = re.compile(rf"^\s*{re.escape(_REDACTION)}[\s=:]+(\S.*?)\s*$", re.MULTILINE)
 _LIBRARIES: Final = ("spark.jars", "spark.jars.packages")
 SLOW: Final = "Python worker failed to connect back"
 """What Spark says if a process of Python takes more than ten seconds to start, which is not for us to set."""
@@ -103,9 +108,22 @@ def _libraries(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:
 
 def _scala() -> str:
     """The version of Scala that Spark here is made with, such as ``2.13``; artifacts have it in their names."""
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-    library = next((home / "jars").glob("scala-library-*.jar"), Path("scala-library-2.13"))
+    library = next((_home() / "jars").glob("scala-library-*.jar"), Path("scala-library-2.13"))
     return ".".join(library.name.removeprefix("scala-library-").split(".")[:2])
+
+
+def _home() -> Path:
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+
+
+def _redaction() -> str:
+    """Which settings are secret: those of ours, and those that Spark's own configuration says."""
+    file = Path(os.environ.get("SPARK_CONF_DIR") or _home() / "conf") / "spark-defaults.conf"
+    with suppress(OSError, UnicodeDecodeError):
+        found = _REDACTED.search(file.read_text(encoding="utf-8"))
+        if found is not None:
+            return f"(?:{found[1]})|{_HIDDEN}"
+    return _HIDDEN
 
 
 def _start(master: str, more: Mapping[str, str]) -> SparkSession:
@@ -115,7 +133,7 @@ def _start(master: str, more: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if any(name in more for name in _LIBRARIES):
         _end_java()
-    options = {**_QUIET, **(_LOCAL if master.startswith("local") else {}), **more}
+    options = {**_QUIET, _REDACTION: _redaction(), **(_LOCAL if master.startswith("local") else {}), **more}
     builder = SparkSession.builder.appName("signalbook").master(master)
     for name, value in options.items():
         builder = builder.config(name, value)
