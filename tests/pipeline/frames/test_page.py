@@ -25,14 +25,14 @@ SERVER = list(Path(pyspark.__file__).parent.glob("jars/spark-connect_*.jar"))
 ORDERS = ROOT / "examples" / "orders"
 
 
-def test_the_page_runs(spark_session: SparkSession, tmp_path: Path) -> None:
-    """In the places of this test: the working directory of the session is another's."""
+def run_page(session: SparkSession, folder: Path) -> None:
+    """Run the page in ``folder``: the working directory of the session is another's."""
     text = PAGE.read_text(encoding="utf-8").replace('"examples/', f'"{ROOT}/examples/')
     for name in ("lake", "checkpoint"):
-        text = text.replace(f'"{name}"', f'"{tmp_path / name}"')
+        text = text.replace(f'"{name}"', f'"{folder / name}"')
     blocks = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL)
     assert len(blocks) > 6
-    names: dict[str, Any] = {"spark": spark_session}
+    names: dict[str, Any] = {"spark": session}
     for code, shown in blocks:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
@@ -40,20 +40,60 @@ def test_the_page_runs(spark_session: SparkSession, tmp_path: Path) -> None:
         assert printed.getvalue().strip() == shown.strip(), code
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not SERVER, reason="Spark 3.5 comes without its server for Connect")
-def test_the_program_runs_by_spark_connect(tmp_path: Path) -> None:
-    """On a server of its own: no context, no JVM to reach into; a function for each batch that runs on the server."""
+def test_the_page_runs(spark_session: SparkSession, tmp_path: Path) -> None:
+    run_page(spark_session, tmp_path)
+
+
+CONNECT = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from tests.pipeline.frames.test_page import run_page
+
+session = SparkSession.builder.getOrCreate()
+assert "connect" in type(session).__module__
+run_page(session, Path(sys.argv[1]))
+"""
+
+
+def by_connect(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """A program on a server of its own: no context, no JVM to reach into; what it gives runs on the server."""
     # Which has Spark take any port for the server that it starts.
     environ = {**os.environ, "SPARK_REMOTE": "local[2]", "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable}
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "events.jsonl").write_bytes((ORDERS / "events.jsonl").read_bytes())
-    command = [sys.executable, str(LAND), str(ORDERS / "orders.xreg.yaml"), "in", "lake", "checkpoint"]
+    environ["PYTHONPATH"] = str(ROOT)
     for _ in range(5):  # it may be run again, which is what it takes where Spark gives Python too little time to start
-        ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=600)
+        ran = subprocess.run(
+            [sys.executable, *command],
+            cwd=folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
         if SLOW not in ran.stderr:
             break
     assert ran.returncode == 0, ran.stderr
+    return ran
+
+
+connecting = pytest.mark.skipif(not SERVER, reason="Spark 3.5 comes without its server for Connect")
+
+
+@pytest.mark.slow
+@connecting
+def test_the_page_runs_by_spark_connect(tmp_path: Path) -> None:
+    """All of it: ``validate``, ``typed``, the functions of SQL, streams and ``land``."""
+    by_connect(tmp_path, "-c", CONNECT, str(tmp_path))
+
+
+@pytest.mark.slow
+@connecting
+def test_the_program_runs_by_spark_connect(tmp_path: Path) -> None:
+    """With a function for each batch that runs on the server."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "events.jsonl").write_bytes((ORDERS / "events.jsonl").read_bytes())
+    ran = by_connect(tmp_path, str(LAND), str(ORDERS / "orders.xreg.yaml"), "in", "lake", "checkpoint")
     assert "A-1002| 12.5|" in ran.stdout
     assert [(report.batch, report.tally.landed.total()) for report in status(tmp_path / "lake").reports] == [
         ("orders-000000000", 3)
