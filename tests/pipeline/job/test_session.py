@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.conftest import CONNECTORS
 
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.session import open_session
 
 PROGRAM = """
@@ -48,6 +49,24 @@ def test_the_session_of_another_thread_is_taken_and_left(spark_session: SparkSes
 def test_results_wait_for_a_driver_that_is_held_up() -> None:
     """So many seconds Java listens for it; Spark tells by this variable."""
     assert int(os.environ["SPARK_AUTH_SOCKET_TIMEOUT"]) == 600
+
+
+@pytest.mark.usefixtures("spark_session")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SPARK_REMOTE", "sc://127.0.0.1:1"), ("SPARK_CONNECT_MODE_ENABLED", "1"), ("SPARK_API_MODE", "Connect")],
+)
+def test_spark_connect_is_refused(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether there is a session or not, in words that say what works there."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(
+        PipelineError, match=rf"own, and no server of Spark Connect \({name} is set\).* pipeline\.validate"
+    ):
+        open_session("local[1]").__enter__()
+    monkeypatch.setenv(name, "classic")
+    if name == "SPARK_API_MODE":
+        with open_session("local[1]") as session:
+            assert session.range(3).count() == 3
 
 
 @pytest.mark.slow

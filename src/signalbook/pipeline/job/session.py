@@ -65,8 +65,9 @@ def open_session(
 
     ``jars`` are files, or folders of them, that a new one has at hand; without any, Spark fetches ``packages``, Maven
     artifacts of its own version, in its own way. In a ``brief`` one Java has little to do but start tasks. Raises
-    ``PipelineError`` if Spark cannot start.
+    ``PipelineError`` if Spark cannot start, and in a process whose sessions are those of Spark Connect.
     """
+    _refuse_connect()
     if SparkContext._active_spark_context is not None:  # whichever thread has made it
         yield SparkSession.builder.getOrCreate()
         return
@@ -91,6 +92,18 @@ def java_lock(session: SparkSession, file: Path) -> Iterator[Callable[[], bool]]
     finally:
         with suppress(Py4JError, OSError):  # Java is gone, and its locks with it
             opened.close()
+
+
+def _refuse_connect() -> None:
+    """Sessions by Spark Connect have no context, which tasks of ours are given to."""
+    asked = next((name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if name in os.environ), "")
+    if os.environ.get("SPARK_API_MODE", "").lower() == "connect":
+        asked = "SPARK_API_MODE"
+    if asked:
+        raise PipelineError(
+            f"commands of the pipeline have a Spark of their own, and no server of Spark Connect ({asked} is set): "
+            "unset it, or use pipeline.validate, typed, register, land and read, which work by Connect"
+        )
 
 
 def _libraries(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:
