@@ -104,6 +104,17 @@ def test_keys_are_renewed(
     assert server.asked == before + 1
 
 
+def test_a_web_identity_is_shown_by_tls_alone(
+    there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    set_all(environ, role("web identity", request, tmp_path))
+    server: KeyServer = request.getfixturevalue("key_server")
+    environ.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{server.port}")
+    with pytest.raises(OSError, match="the service that gives credentials for a web identity has a URL that is not ht"):
+        there.read()
+    assert server.asked == 0
+
+
 def test_a_container_is_asked_again(there: Place, environ: pytest.MonkeyPatch, key_server: KeyServer) -> None:
     set_all(environ, {**key_server.container, "AWS_CONTAINER_AUTHORIZATION_TOKEN": key_server.proof})
     key_server.failing = 2

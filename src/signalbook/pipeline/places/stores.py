@@ -58,6 +58,7 @@ _ASKED: Final = (
     (re.compile(r"performing POST REDACTED"), "the service that gives credentials for a web identity"),
     (re.compile(r"performing GET \S*//169\.254\.170\.2"), "what gives this container its credentials"),
 )
+_NO_TLS: Final = re.compile(r"HTTP error: builder error")
 _OWN_WORDS: Final = re.compile(r"External AWS credential provider: OSError: (.+)")
 
 
@@ -290,6 +291,8 @@ def in_few_words(text: str) -> str:
     own = _OWN_WORDS.search(first)
     if own is not None:
         return own[1]
+    if _NO_TLS.search(first):
+        return f"{who} has a URL that is not https"
     return f"{who} does not answer" if _LOST.search(first) else first
 
 
