@@ -137,7 +137,9 @@ class Storage:
         return None if _have_keys(self.settings("s3")) else keys_of_container()
 
     def s3_endpoint(self, bucket: str) -> str:
-        """Where a bucket of S3 is, as obstore finds it. Raises ``PipelineError``."""
+        """Where a bucket of S3 is, as obstore finds it; empty for those of one zone. Raises ``PipelineError``."""
+        if _is_true(os.environ.get("AWS_S3_EXPRESS", "")):
+            return ""
         found = self.settings("s3")
         endpoint = found.get("endpoint", "") or _first(_ENDPOINTS["s3"])
         if endpoint:
@@ -178,7 +180,8 @@ def _first(variables: Iterable[str]) -> str:
 
 def _have_keys(settings: Mapping[str, str]) -> bool:
     """Whether those of S3 say who asks, or the environment does; but for roles of machines and containers."""
-    if settings.get("access_key_id") or _is_true(settings.get("anonymous", "")):
+    anonymous = settings.get("anonymous", "") or os.environ.get("AWS_SKIP_SIGNATURE", "")
+    if settings.get("access_key_id") or _is_true(anonymous):
         return True
     variables: list[tuple[str, ...]] = [("AWS_ACCESS_KEY_ID",)]
     if "AWS_PROFILE" not in os.environ:  # which would name somebody

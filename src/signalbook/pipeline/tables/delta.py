@@ -219,7 +219,7 @@ def delta_options(output: Place) -> dict[str, str] | None:
             # Without it delta-rs looks for credentials and a region by an SDK of its own: by other rules, and for six
             # seconds for each table where no metadata service answers.
             found["aws_endpoint"] = output.storage.s3_endpoint(urlsplit(str(output)).netloc)
-    return found
+    return {name: value for name, value in found.items() if value}
 
 
 def _files(found: DeltaTable, folder: Place) -> list[str]:
