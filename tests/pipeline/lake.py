@@ -181,6 +181,20 @@ class Lake:
         rows = [{name: value for name, value in row.items() if name != "_landed_at"} for row in found.to_pylist()]
         return sorted(rows, key=lambda row: str(next(iter(row.values()))))
 
+    def check_whole(self) -> None:
+        """Nothing is half done or left over, and readers find all files that the journal has, and no others."""
+        assert self.journal.unfinished() == []
+        staged = [found.path for found in (self.place / ".staging").files(deep=True)]
+        # Which says in a store that an attempt was swept, and stays for a day.
+        assert all(path.endswith("/claim") for path in staged), staged
+        for table, files in self.journal.files().items():
+            folder = self.place / home(table, self.table_format)
+            live = {str(folder / file.name) for file in files}
+            assert live == self.tables.live(table)
+            if self.table_format == "parquet":
+                there = {path for found in folder.files(deep=True) if (path := found.path).endswith(".parquet")}
+                assert live == {str(folder / path) for path in there}
+
     def at(self, landed_at: datetime) -> Lake:
         """The same folder on another day."""
         self.landed_at = landed_at

@@ -21,8 +21,8 @@ die_at(*pickle.load(sys.stdin.buffer))
 """
 
 
-def killed_at(stage: str, done: int, command: Callable[..., Any], job: Any, *, forked: bool) -> None:
-    """Kill a process that does ``job`` by ``command`` when it has come that far.
+def killed_at(stage: str, done: int | None, command: Callable[..., Any], job: Any, *, forked: bool) -> None:
+    """Kill a process that does ``job`` by ``command`` when it has come that far; without ``done`` to that stage at all.
 
     One that is forked has the Spark of this process, and is there at once; clients of stores and the library of Delta
     work in none. Another has a Java and workers of its own, which outlive it by a moment.
@@ -38,11 +38,11 @@ def killed_at(stage: str, done: int, command: Callable[..., Any], job: Any, *, f
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
 
 
-def die_at(stage: str, done: int, command: Callable[..., Any], job: Any) -> None:
+def die_at(stage: str, done: int | None, command: Callable[..., Any], job: Any) -> None:
     """What the process does."""
 
     def show(progress: Progress) -> None:
-        if (progress.stage, progress.done) == (stage, done):
+        if progress.stage == stage and done in (None, progress.done):
             os.kill(os.getpid(), signal.SIGKILL)
 
     try:

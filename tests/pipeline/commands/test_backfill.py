@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,15 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.pipeline.commands.killing import killed_at
 from tests.pipeline.lake import ORDER, XID, Lake, counted_reads
+from tests.pipeline.s3 import S3
 
 from signalbook.messages import Policy
 from signalbook.pipeline import columns
-from signalbook.pipeline.commands import backfill as command
 from signalbook.pipeline.commands.backfill import Backfill, backfill
 from signalbook.pipeline.commands.compact import compact
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.places import Place
 from signalbook.pipeline.tables.naming import TableName
 from signalbook.values import JSONObject
 
@@ -162,25 +166,34 @@ def test_only_what_is_asked_for(lake: Lake, tmp_path: Path) -> None:
     assert fill(lake, registry, definitions=[XID])[0].filled == 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("lost", [False, True])
-def test_a_backfill_that_died_is_completed_or_was_never_begun(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool
-) -> None:
+FAST = ("parquet-s3proxy", "iceberg-s3proxy")
+KILLED_AT = [("compacting", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 1)]
+FORMATS = ("iceberg", "parquet", "delta")
+WHERE = (*FORMATS, *(f"{table_format}-{server}" for server in S3 for table_format in FORMATS))
+
+
+def filled(job: tuple[Place, str], show: Callable[[Progress], None]) -> None:
+    """What is killed."""
+    backfill(*job, policy=Policy(columns="typed"), progress=show)
+
+
+@pytest.mark.parametrize(
+    ("lake", "stage", "done"),
+    [pytest.param(where, *at, marks=[] if where in FAST else pytest.mark.slow) for where in WHERE for at in KILLED_AT],
+    indirect=["lake"],
+)
+def test_a_killed_backfill_is_completed_or_was_never_begun(lake: Lake, tmp_path: Path, stage: str, done: int) -> None:
+    """Each row is there once, with what it has to have."""
     registry, before = definitions(tmp_path / "r.json", total=NUMBER), rows(lake)
-
-    def die(journal: Any, _tables: Any, entry: Any, _show: Any) -> None:
-        if not lost:
-            journal.prepare(entry)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(command, "prepare_and_commit", die)
-        with pytest.raises(KeyboardInterrupt):
-            fill(lake, registry)
-    assert rows(lake) == before
-    complete_unfinished(lake.journal, lambda _: None)
-    assert (rows(lake) == before) == lost
-    fill(lake, registry)
-    assert rows(lake)["2"]["total"] == 1.5
-    assert [*rows(lake)] == list("1234567")
+    forked = lake.stored is None and lake.table_format != "delta"
+    killed_at(stage, done, filled, (lake.place, registry), forked=forked)
+    begun = stage != "compacting"
+    assert len(lake.journal.unfinished()) == (begun and stage != "committed")
+    with lake.journal.alone():
+        complete_unfinished(lake.journal, lambda _: None)
+    assert (rows(lake) == before) != begun
+    lake.check_whole()
+    assert [(each.filled, each.files) for each in fill(lake, registry)] == [(0, 0) if begun else (3, 1)]
+    assert rows(lake)["2"] == {"total": 1.5, "_rescue": '{"x":{"y":1}}'}
+    assert sorted(row["id"] for row in lake.rows()) == list("1234567")
+    lake.check_whole()

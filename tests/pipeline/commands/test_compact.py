@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -13,13 +10,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.pipeline.commands.killing import killed_at
 from tests.pipeline.lake import KINDS, NOON, ORDER, XID, Lake, counted_reads
+from tests.pipeline.s3 import S3
 
 from signalbook.pipeline.commands import compact as compact_command
 from signalbook.pipeline.commands.compact import TARGET, Compaction, compact
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.places import Place
 from signalbook.pipeline.tables.naming import TableName
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
@@ -86,49 +86,41 @@ def test_a_row_group_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert 0 < len(reads) < 20
 
 
-def dying(lake: Lake, stage: str) -> int:
-    """How a process ended that compacted tables and was killed at a stage: a child of this one, which is quick.
-
-    The library of Delta does not work in those.
-    """
-
-    def die(progress: Progress) -> None:
-        if progress.stage == stage:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    if lake.table_format == "delta":
-        return subprocess.run([sys.executable, "-c", _DIE, lake.output, stage], check=False).returncode
-    pid = os.fork()
-    if pid == 0:
-        try:
-            compact(lake.output, (), TARGET, die)
-        finally:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+FAST = ("parquet-s3proxy", "iceberg-s3proxy")
+KILLED_AT: list[tuple[str, int | None]] = [
+    ("compacting", None),
+    ("prepared", 0),
+    ("committing", 0),
+    ("committing", 1),
+    ("committed", 1),
+]
+WHERE = (*KINDS, *(f"{table_format}-{server}" for server in S3 for table_format in ("parquet", "iceberg", "delta")))
 
 
-_DIE = """
-import os, signal, sys
-from pathlib import Path
-from signalbook.pipeline.commands.compact import TARGET, compact
-
-def die(progress):
-    if progress.stage == sys.argv[2]:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-compact(Path(sys.argv[1]), (), TARGET, die)
-"""
+def compacted(output: Place, show: Callable[[Progress], None]) -> None:
+    """What is killed."""
+    compact(output, (), TARGET, show)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", ["compacting", "prepared", "committing", "committed"])
-def test_a_killed_compaction_is_completed_or_forgotten(lake: Lake, stage: str) -> None:
+@pytest.mark.parametrize(
+    ("lake", "stage", "done"),
+    [pytest.param(where, *at, marks=[] if where in FAST else pytest.mark.slow) for where in WHERE for at in KILLED_AT],
+    indirect=["lake"],
+)
+def test_a_killed_compaction_is_completed_or_forgotten(lake: Lake, stage: str, done: int | None) -> None:
+    """The next one does what is left, whatever came of it."""
     before = lake.rows()
-    assert dying(lake, stage) == -signal.SIGKILL
-    complete_unfinished(lake.journal, quiet)
+    killed_at(stage, done, compacted, lake.place, forked=lake.stored is None and lake.table_format != "delta")
+    assert len(lake.journal.unfinished()) == (stage in ("prepared", "committing"))
+    with lake.journal.alone():
+        complete_unfinished(lake.journal, quiet)
     assert lake.rows() == before
     assert len(names(lake)) == (5 if stage == "compacting" else 2)
-    assert not list(lake.output.glob(".staging/*"))
+    lake.check_whole()
+    assert len(compact(lake.place, (), TARGET, quiet)) == (stage == "compacting")
+    assert lake.rows() == before
+    assert len(names(lake)) == 2
+    lake.check_whole()
 
 
 def test_one_that_cannot_be_completed_is_forgotten(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,11 @@ from pyarrow.fs import S3FileSystem
 from pyspark.sql import SparkSession
 from tests.brokers.servers import ACCOUNT_KEY, AZURITE, PASSWORD, USER
 from tests.pipeline.commands.following import follow
+from tests.pipeline.commands.killing import killed_at
 from tests.pipeline.commands.test_replay import relax
 from tests.pipeline.commands.test_stream import Topic, producer, topic  # noqa: F401 - fixtures
+from tests.pipeline.conftest import CONNECTORS
+from tests.pipeline.lake import Lake
 from tests.pipeline.s3 import SERVERS, place
 
 from signalbook.pipeline import (
@@ -23,7 +28,9 @@ from signalbook.pipeline import (
     Job,
     PipelineError,
     Place,
+    Progress,
     ReplayJob,
+    StreamJob,
     backfill,
     backtest,
     compact,
@@ -33,9 +40,11 @@ from signalbook.pipeline import (
     replay,
     run,
     status,
+    stream,
     views,
 )
-from signalbook.pipeline.journal import TableFormat
+from signalbook.pipeline.journal import Journal, TableFormat
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.values import JSONObject
 
 pytestmark = pytest.mark.usefixtures("spark_session")
@@ -159,6 +168,60 @@ def test_a_stream(
     assert [report.tally.read for report in follow(job)] == [10]
     found = read(spark_session, job.place, ACCEPTED)
     assert (found.count(), found.select("ce_id").distinct().count()) == (27, 27)
+    assert [state.tally.read for state in status(job.place).streams] == [30]
+
+
+STAGES = [("processing", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 2)]
+# Where one of two tables has its rows, and all that this machine knew of the stream is lost with the driver.
+FAST = ("s3proxy", "iceberg", "committing", 1, True)
+WHERE = [("s3proxy", "parquet"), ("s3proxy", "iceberg"), ("s3mock", "delta")]
+
+
+def followed(job: Job, show: Callable[[Progress], None]) -> None:
+    """What is killed."""
+    stream(StreamJob(job=job, once=True), threading.Event(), show=show)
+
+
+@pytest.mark.parametrize(
+    ("server", "table_format", "stage", "done", "lost"),
+    [
+        pytest.param(*each, marks=[] if each == FAST else pytest.mark.slow)
+        for where in WHERE
+        for at in STAGES
+        for lost in (False, True)
+        for each in [(*where, *at, lost)]
+    ],
+)
+def test_a_stream_that_is_killed(
+    server: str,
+    table_format: TableFormat,
+    stage: str,
+    done: int,
+    lost: bool,
+    topic: Topic,  # noqa: F811
+    definitions: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each message is in one place, once, whatever is left of the stream's checkpoint."""
+    monkeypatch.setenv("SIGNALBOOK_STATE", str(tmp_path / "state"))
+    root = place(server, tmp_path, request)
+    job = job_for(root, definitions, table_format, input_format="kafka", master="local[1]", jars=(CONNECTORS,))
+    job = replace(job, inputs=(topic.url,))
+    topic.send(20)
+    killed_at(stage, done, followed, job, forked=False)
+    assert len(Journal.existing(job.place).unfinished()) == (stage in ("prepared", "committing"))
+    if lost:
+        shutil.rmtree(tmp_path / "state")
+    topic.send(10)
+    read_then = [report.tally.read for report in follow(job)]
+    assert read_then in ([[20, 10], [30]] if stage == "processing" else [[10]])
+    lake = Lake(tmp_path, table_format, stored=job.place)
+    landed = [row["ce_id"] for row in lake.rows(TableName("parcels", "parcel.accepted"))]
+    assert sorted(landed) == sorted(f"e-{n}" for n in range(30) if n % 10 != 9)
+    assert len(lake.rows(DEAD_LETTERS)) == 3
+    lake.check_whole()
     assert [state.tally.read for state in status(job.place).streams] == [30]
 
 
