@@ -165,14 +165,18 @@ class Journal:
     def existing(cls, output: Where) -> Journal:
         """The journal of an output that runs have written to. Raises ``PipelineError`` if there is none."""
         journal = cls(place_of(output))
-        with store_errors(journal.output):
-            # A store has no empty folders: what was begun there has a lease.
-            known = BATCHES if journal.output.folder is not None else _LOCK
-            if not (journal.output / known).exists() and next(journal.names(), None) is None:
-                raise PipelineError(
-                    f"{journal.output} is no output folder of the pipeline: no batch was ever written there"
-                )
+        if not journal.is_begun():
+            raise PipelineError(
+                f"{journal.output} is no output folder of the pipeline: no batch was ever written there"
+            )
         return journal
+
+    def is_begun(self) -> bool:
+        """Whether runs have written to this output, or tried to. Raises ``PipelineError``."""
+        with store_errors(self.output):
+            # A store has no empty folders: what was begun there has a lease.
+            known = BATCHES if self.output.folder is not None else _LOCK
+            return (self.output / known).exists() or next(self.names(), None) is not None
 
     def committed(self) -> Iterator[JournalEntry]:
         """Entries of all committed batches, by their ids, without compactions; read as they are taken."""

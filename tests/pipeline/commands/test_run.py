@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -431,6 +432,27 @@ def test_a_run_that_cannot_start_says_why(job: Callable[..., Job], options: dict
     with pytest.raises(SignalbookError) as caught:
         run(job(**options))
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("server", ["local", "s3proxy"])
+def test_definitions_that_cannot_be_read_leave_no_output(
+    job: Callable[..., Job], server: str, tmp_path: Path, definitions: Path, request: pytest.FixtureRequest
+) -> None:
+    """And no more than there was where something has landed."""
+    output = place(server, tmp_path / "out", request)
+    wanted = job(output=output, storage=output.storage)
+    wrong = [replace(wanted, registry="/nowhere.json"), replace(wanted, groups=("/messagegroups/nobody",))]
+    for each in wrong:
+        with pytest.raises(SignalbookError):
+            run(each)
+    assert [found.path for found in output.files(deep=True)] == []
+    assert not (tmp_path / "out").exists()
+    assert run(wanted).landed == 28
+    definitions.unlink()
+    assert run(wanted).landed == 28  # which takes none
+    with pytest.raises(SignalbookError, match="are not there"):
+        run(replace(wanted, batch_id="b2"))
+    assert len(list(Journal.existing(output).committed())) == 1
 
 
 def test_a_definition_that_cannot_be_used(

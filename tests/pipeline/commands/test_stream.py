@@ -360,6 +360,7 @@ def test_a_stream_that_cannot_start_says_why(job: Job, more: dict[str, Any], wor
     with pytest.raises(PipelineError) as caught:
         follow(replace(job, **more))
     assert words in str(caught.value)
+    assert folder(job).exists() == ("inputs" in more)
 
 
 def test_two_streams_of_one_name(job: Job, spark_session: SparkSession) -> None:

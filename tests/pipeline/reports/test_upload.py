@@ -113,6 +113,14 @@ def test_any_folder_has_a_name(tmp_path: Path, folder: str, name: str) -> None:
     assert exposition(tmp_path / folder) == exposition(tmp_path / folder, name)
 
 
+def test_an_output_that_is_not_there_is_not_made(tmp_path: Path, url: str) -> None:
+    audience = ReportOptions(to=url, metrics_file=str(tmp_path / "metrics"))
+    with reporting(tmp_path / "none", audience, lambda _: None) as told:
+        told()
+    assert not (tmp_path / "none").exists()
+    assert (tmp_path / "metrics").exists()
+
+
 def test_what_was_sent_may_be_sent_again(journal: Journal, url: str) -> None:
     """As after a program that died before it could write down what it sent."""
     commit(journal, "a", "b")

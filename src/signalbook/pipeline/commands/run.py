@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -56,16 +56,24 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
     origin, open_intake = _input(job, notify)
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
+    @cache
+    def definitions() -> Snapshot:
+        progress(Progress(stage="definitions"))
+        found = Snapshot.load(job.registry, job.groups, subjects=job.subjects).check(job.policy)
+        for doubt in found.doubts:
+            notify(doubt)
+        return found
+
     @contextmanager
     def begun() -> Iterator[Begun]:
-        progress(Progress(stage="definitions"))
-        snapshot = Snapshot.load(job.registry, job.groups, subjects=job.subjects).check(job.policy)
-        for doubt in snapshot.doubts:
-            notify(doubt)
+        snapshot = definitions()
         progress(Progress(stage="spark"))
         with _session(job) as session:
             yield Begun(session, open_intake(session), snapshot)
 
+    # Where they cannot be read, no output is made. Else they are read when it is sure that there is something to do.
+    if not Journal(output).is_begun():
+        definitions()
     return land_once(replace(job, output=output, batch_id=batch_id), origin, begun, progress)
 
 

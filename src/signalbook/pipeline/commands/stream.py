@@ -30,7 +30,7 @@ from signalbook.pipeline.commands.run import attempt_of, check
 from signalbook.pipeline.commit import check_reachable, check_tables, complete_unfinished, disk_errors, land
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, kept_name
-from signalbook.pipeline.job.jobs import ShowProgress, StreamJob
+from signalbook.pipeline.job.jobs import Job, ShowProgress, StreamJob
 from signalbook.pipeline.job.session import SLOW, java_lock, open_session
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import Intake, explain_failure, settled
@@ -158,9 +158,13 @@ def stream(
     """
     check(job.job.policy)
     source = base.record_source(job.job.input_format)
-    journal = Journal.open(job.job.place)
+    journal = Journal(job.job.place)
     home = status.home(journal, job.name)
-    with suppress(Stopped), disk_errors(journal.output), _alone(journal, home, job.name):
+    with suppress(Stopped), disk_errors(journal.output), ExitStack() as opened:
+        # Where nothing was made yet, nothing is unless they can be read.
+        early = None if journal.is_begun() else opened.enter_context(_definitions(job.job, home, notify))
+        journal = Journal.open(job.job.place)
+        opened.enter_context(_alone(journal, home, job.name))
         # the folder is locked now and for each batch, not for the whole stream: others may replay or compact in between
         with journal.alone(_PATIENCE, stop):
             complete_unfinished(journal, show)
@@ -168,13 +172,8 @@ def stream(
             check_reachable(journal, job.job.table_format)
             # Once, since it takes a look at all batches.
             job = replace(job, job=replace(job.job, policy=settled(job.job.policy, journal)))
-        wanted = job.job
-        kept = home / kept_name(wanted.registry, wanted.groups, wanted.subjects)
-        definitions = Definitions(
-            wanted.registry, wanted.groups, wanted.policy, kept=kept, notify=notify, subjects=wanted.subjects
-        )
+        definitions = early or opened.enter_context(_definitions(job.job, home, notify))
         with (
-            closing(definitions),
             open_session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
             _after_others(session, home / _JAVA_LOCK, job.name, stop, notify) as alone,
         ):
@@ -194,6 +193,12 @@ def stream(
                     notify(f"{failure}; it is begun once more")
                 else:
                     return
+
+
+def _definitions(job: Job, home: Path, notify: Callable[[str], None]) -> closing[Definitions]:
+    """Those of a stream, kept in its folder."""
+    kept = home / kept_name(job.registry, job.groups, job.subjects)
+    return closing(Definitions(job.registry, job.groups, job.policy, kept=kept, notify=notify, subjects=job.subjects))
 
 
 class _SlowError(PipelineError):

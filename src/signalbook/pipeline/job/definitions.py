@@ -113,6 +113,7 @@ class Definitions:
     def _read(self) -> Snapshot:
         snapshot = self._checked(Snapshot.load(self._registry, self._groups, subjects=self._subjects))
         # checked before it is kept: a stream that restarts without its registry must not start from what cannot be used
+        self._kept.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._kept.with_suffix(".new")
         fresh.write_bytes(snapshot.to_json())
         fresh.replace(self._kept)

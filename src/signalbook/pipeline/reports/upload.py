@@ -153,7 +153,7 @@ def reporting(output: Where, options: ReportOptions, notify: Callable[[str], Non
         yield lambda: None
         return
     name = _name(output, options)
-    journal = Journal.open(output)
+    journal = Journal(place_of(output))  # which a run makes, once it has its definitions
     with ExitStack() as opened:
         steps: list[Callable[[], None]] = []
         if options.metrics_file or options.metrics_port:
