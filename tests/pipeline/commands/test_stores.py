@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import S3FileSystem
@@ -22,7 +26,11 @@ from tests.pipeline.commands.test_stream import Topic, producer, topic  # noqa: 
 from tests.pipeline.conftest import CONNECTORS
 from tests.pipeline.lake import Lake
 from tests.pipeline.s3 import SERVERS, place
+from tests.pipeline.sources.test_protobuf import delimited
 
+from signalbook.messages.cloudevents import CloudEvent
+from signalbook.messages.eventformats import find_format
+from signalbook.messages.eventformats.avro import SCHEMA
 from signalbook.pipeline import (
     BacktestJob,
     Job,
@@ -44,6 +52,7 @@ from signalbook.pipeline import (
     views,
 )
 from signalbook.pipeline.journal import Journal, TableFormat
+from signalbook.pipeline.sources import base
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.values import JSONObject
 
@@ -130,6 +139,93 @@ def _check_objects(lake: Place) -> None:
     for path in found:
         content = (lake / path).read()
         assert not [key for key in (PASSWORD, ACCOUNT_KEY, "PRIVATE KEY") if key.encode() in content], path
+
+
+def as_jsonl(events: Sequence[JSONObject]) -> bytes:
+    return "".join(json.dumps(event) + "\n" for event in events).encode()
+
+
+def as_requests(events: Sequence[JSONObject]) -> bytes:
+    head = {"method": "POST", "path": "/", "headers": {"content-type": "application/cloudevents+json"}}
+    return as_jsonl([{**head, "body": json.dumps(event)} for event in events])
+
+
+def encoded(form: str, events: Sequence[JSONObject]) -> list[bytes]:
+    """Each in an event format, with its data as JSON."""
+    found = []
+    for event in events:
+        attributes: dict[str, Any] = {**event, "datacontenttype": "application/json"}
+        found.append(CloudEvent(body=json.dumps(attributes.pop("data")).encode(), attributes=attributes))
+    return [find_format(f"application/cloudevents+{form}").encode(each) for each in found]
+
+
+def as_avro(events: Sequence[JSONObject]) -> bytes:
+    content = BytesIO()
+    schema = fastavro.parse_schema(SCHEMA)
+    fastavro.writer(
+        content, schema, [fastavro.schemaless_reader(BytesIO(each), schema) for each in encoded("avro", events)]
+    )
+    return content.getvalue()
+
+
+def as_protobuf(events: Sequence[JSONObject], tag: bytes = b"") -> bytes:
+    return delimited(*encoded("protobuf", events), tag=tag)
+
+
+def as_parquet(events: Sequence[JSONObject], **more: Any) -> bytes:
+    content = BytesIO()
+    pq.write_table(pa.table({"value": [json.dumps(event).encode() for event in events], **more}), content)
+    return content.getvalue()
+
+
+def as_records(events: Sequence[JSONObject]) -> bytes:
+    head = [("content-type", b"application/cloudevents+json")]
+    kind = pa.map_(pa.string(), pa.binary())
+    offsets = pa.array(range(70, 70 + len(events)), pa.uint64())
+    return as_parquet(events, headers=pa.array([head] * len(events), kind), offset=offsets)
+
+
+FORMATS: dict[str, tuple[str, Callable[[Sequence[JSONObject]], bytes]]] = {
+    "cloudevents-jsonl": (".jsonl", as_jsonl),
+    "cloudevents-batch": (".json", lambda events: json.dumps(events).encode()),
+    "cloudevents-avro": (".avro", as_avro),
+    "cloudevents-protobuf": (".pb", as_protobuf),
+    "cloudevents-protobuf-batch": (".pb", partial(as_protobuf, tag=b"\x0a")),
+    "http-jsonl": (".log", as_requests),
+    "cloudevents-captures": (".parquet", as_parquet),
+    "kafka-captures": (".parquet", as_records),
+}
+
+
+def test_each_format_of_files_is_tried() -> None:
+    formats = {name for name in base._offered() if not isinstance(base.find_source(name), base.RecordSource)}
+    assert FORMATS.keys() == formats | {"cloudevents-captures", "kafka-captures"}
+
+
+@pytest.mark.parametrize("input_format", FORMATS)
+def test_inputs_of_each_format(
+    input_format: str, definitions: Path, parcels: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Of a prefix, with folders as sinks of Kafka make them, and with what does not conform as a dead letter."""
+    root = place("s3proxy", tmp_path, request)
+    events = [parcels.event(n, **({"data": {"id": 1}} if n == 9 else {})) for n in range(10)]
+    ending, write = FORMATS[input_format]
+    for number in range(2):
+        folder = root / f"in/topic=orders/partition={number}"
+        (folder / f"a{ending}").write(write(events[5 * number : 5 * number + 5]))
+        (folder / "_SUCCESS").write(b"")
+    output = tmp_path / "lake"  # so that what is read here is the store alone
+    report = run(replace(job_for(root, definitions, "parquet", input_format=input_format), output=output))
+    assert (report.landed, report.tally.reasons) == (9, {"schema_violation": 1})
+    found = pq.read_table(output / "tables/parcels/parcel.accepted").to_pylist()
+    places = {row["ce_id"]: (row["_source"], row["_position"]) for row in found}
+    assert sorted(places) == [f"e-{n}" for n in range(9)]
+    file = f"{root}/in/topic=orders/partition=1/a{ending}"
+    kafka = input_format == "kafka-captures"
+    assert places["e-5"] == (("kafka:orders/1", 70) if kafka else (file, 0))
+    assert places["e-6"][0] == places["e-5"][0]
+    (letter,) = pq.read_table(output / "dead_letters").to_pylist()
+    assert letter["source"] == places["e-5"][0]
 
 
 def test_arrow_reads_folders_of_parquet(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.commands.following import follow
+from tests.pipeline.s3 import place
 
-from signalbook.pipeline import Job, PipelineError, run
+from signalbook.pipeline import Job, PipelineError, Place, run
 from signalbook.pipeline.places import Storage
 from signalbook.pipeline.sources.captures import CLOUDEVENTS, KAFKA
 
@@ -258,14 +261,110 @@ def test_captures_of_which_nothing_can_be_read(
         run(job_of(damaged, definitions, tmp_path / "out"))
 
 
-def test_columns_of_salvaged_captures(spark_session: SparkSession, tmp_path: Path) -> None:
-    """They are what Spark makes of them, and where they were."""
-    path = tmp_path / "x.parquet"
+@pytest.mark.parametrize(
+    "folders", ["", "topic=o%20s/partition=01/day=2026-01-02", "partition=__HIVE_DEFAULT_PARTITION__"]
+)
+def test_columns_of_salvaged_captures(spark_session: SparkSession, tmp_path: Path, folders: str) -> None:
+    """They are what Spark makes of them and of their folders, and where they were."""
+    (tmp_path / folders).mkdir(parents=True, exist_ok=True)
+    path = tmp_path / folders / "x.parquet"
     columns = {
         "value": pa.array([b"a", None]), "Topic": pa.array(["t", "t"]), "partition": pa.array([3, None], pa.int32()),
         "offset": pa.array([70, 71], pa.int64()), "timestamp": pa.array([AT, None], pa.timestamp("ns", tz="UTC")),
         "headers": pa.array([TYPE, None]), "other": pa.array([1, 2]),
     }  # fmt: skip
     pq.write_table(pa.table(columns), path, version="2.4")
-    whole = KAFKA.load(spark_session, [str(path)], {}).collect()
-    assert KAFKA.salvage(spark_session, [str(path)], {}, Storage()).collect() == whole
+    for given in (path, tmp_path):
+        whole = KAFKA.load(spark_session, [str(given)], {}).collect()
+        assert KAFKA.salvage(spark_session, [str(given)], {}, Storage()).collect() == whole
+
+
+# Rows of programs whose types are not Spark's.
+OTHERS: dict[str, Any] = {
+    "value": pa.array(["a", None], pa.string_view()),
+    "key": pa.array([b"ab", None], pa.binary(2)),
+    "topic": pa.array(["t", "t"]).dictionary_encode(),
+    "partition": pa.array([3, None], pa.uint8()),
+    "offset": pa.array([70, 2**63], pa.uint64()),
+    "timestamp": pa.array([AT, None], pa.timestamp("ms", tz="Europe/Berlin")),
+    "headers": pa.array(
+        [[{"key": "a", "value": b"b"}], None],
+        pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])),
+    ),
+}
+
+
+def in_store(request: pytest.FixtureRequest, tmp_path: Path, **files: bytes) -> Place:
+    """A prefix with such files, of which Spark knows no way to it."""
+    root = place("s3proxy", tmp_path, request)
+    for name, content in files.items():
+        (root / f"{name}.parquet").write(content)
+    return root
+
+
+def test_columns_of_captures_in_a_store(
+    spark_session: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """They are those that Spark makes of the same file in a folder, whatever wrote it."""
+    written = tmp_path / "x.parquet"
+    pq.write_table(pa.table(OTHERS), written)
+    root = in_store(request, tmp_path, x=written.read_bytes(), y=b"")
+    whole = KAFKA.load(spark_session, [str(written)], {}).collect()
+    for text in (f"{root}/x.parquet", str(root), f"{root}/*.parquet"):
+        found = KAFKA.salvage(spark_session, [text], {}, root.storage).collect()
+        assert [row.asDict() | {"source": ""} for row in found] == [row.asDict() | {"source": ""} for row in whole]
+        assert {row["source"] for row in found} == {"kafka:t/3", f"{root}/x.parquet"}
+
+
+def test_damaged_captures_in_a_store(
+    spark_session: SparkSession, damaged: Path, definitions: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """What is whole of them lands, or the run stops and says which."""
+    root = in_store(request, tmp_path, **{path.stem: path.read_bytes() for path in damaged.iterdir()})
+    output = tmp_path / "out"
+    wanted = replace(job_of(damaged, definitions, output), inputs=(str(root),), storage=root.storage)
+    with pytest.raises(PipelineError, match=rf"^cannot read {root}/[bc].parquet: "):
+        run(replace(wanted, on_damaged_file="stop"))
+    assert not (output / "dead_letters").exists()
+    assert run(wanted).landed == 170
+    found = {
+        (each["source"], each["position"], each["violations"][0]["rule"])
+        for each in pq.read_table(output / "dead_letters").to_pylist()
+    }
+    assert found == {(f"{root}/b.parquet", 20, "damaged_file"), (f"{root}/c.parquet", 0, "unreadable_file")}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("none", {}, "the input .*/none is not there"),
+        ("empty.parquet", {}, "the input .*/empty.parquet holds no files"),
+        ("none.parquet", {}, r"cannot read .*/none.parquet: none of its files is Parquet"),
+        ("x.parquet", {"key": "lost"}, "has no column 'lost' for the key"),
+        ("x.parquet", {"format": "orc"}, "cannot read .*/x.parquet: orc is read by Spark alone, .* by --jars"),
+    ],
+)
+def test_captures_in_a_store_that_are_refused(
+    spark_session: SparkSession,
+    definitions: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    name: str,
+    options: dict[str, str],
+    words: str,
+) -> None:
+    pq.write_table(pa.table({"value": ["a"]}), tmp_path / "x.parquet")
+    root = in_store(request, tmp_path, x=(tmp_path / "x.parquet").read_bytes(), none=b"PAR1none", empty=b"")
+    wanted = replace(job_of(tmp_path, definitions, tmp_path / "out"), input_format=KAFKA.name, storage=root.storage)
+    with pytest.raises(PipelineError, match=words):
+        run(replace(wanted, inputs=(f"{root}/{name}",), options=options))
+
+
+def test_a_stream_of_captures_in_a_store_is_refused(
+    spark_session: SparkSession, definitions: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Which Spark follows, with what it has for that."""
+    root = in_store(request, tmp_path)
+    wanted = replace(job_of(tmp_path, definitions, tmp_path / "out"), inputs=(str(root),), storage=root.storage)
+    with pytest.raises(PipelineError, match=rf'cannot read {root} as parquet: .*scheme "?s3"?: give it the jars'):
+        follow(wanted)

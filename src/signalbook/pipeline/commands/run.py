@@ -33,7 +33,7 @@ from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import FileSource, RecordSource
 from signalbook.pipeline.sources.inputs import find_files, plan_tasks
-from signalbook.pipeline.sources.salvage import DamagedInput, SalvagingSource
+from signalbook.pipeline.sources.salvage import DamagedInput, SalvagingSource, is_beyond
 from signalbook.values import fingerprint, now
 
 _REPEATED: Final = "this batch was committed before: nothing was read and nothing changed"
@@ -165,6 +165,8 @@ def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession)
         assert isinstance(source, SalvagingSource)
         return dealt(source.salvage(session, job.inputs, job.options, job.storage))
 
+    if isinstance(source, SalvagingSource) and any(is_beyond(session, path, job.storage) for path in job.inputs):
+        return Intake(source=source.name, origin=origin, records=rest())
     salvage = rest if isinstance(source, SalvagingSource) and job.on_damaged_file == "land" else None
     try:
         records = dealt(source.load(session, job.inputs, job.options))

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 import pyspark
 from py4j.protocol import Py4JError
@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import HdfsPlace, Place
 
 _NO_JAVA: Final = (
     "Spark needs Java 17 or later and there is none: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
@@ -104,6 +105,22 @@ def _refuse_connect() -> None:
             f"commands of the pipeline have a Spark of their own, and no server of Spark Connect ({asked} is set): "
             "unset it, or use pipeline.validate, typed, register, land and read, which work by Connect"
         )
+
+
+def reaches(session: SparkSession, place: Place) -> bool:
+    """Whether Spark has what it takes to read there: it knows folders and HDFS, and is given where NameNodes are."""
+    if place.folder is not None:
+        return True
+    try:
+        jvm: Any = session._jvm
+        conf = session._jsc.hadoopConfiguration()
+        if isinstance(place, HdfsPlace):
+            for name, value in place.storage.hadoop(place.root).items():
+                conf.set(name, value)
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(str(place).partition(":")[0], conf)
+    except Py4JError:
+        return False
+    return True
 
 
 def _libraries(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:

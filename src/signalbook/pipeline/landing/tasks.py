@@ -161,7 +161,8 @@ class Task:
 
     def process_records(self, source: Source, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What becomes of rows of ``RECORD_COLUMNS``: one manifest as JSON."""
-        messages = (batch for records in batches for batch in base.record_batches(records))
+        stop = self.plan.stop_at_damage
+        messages = (batch for records in batches for batch in base.record_batches(records, stop=stop))
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
         # One manifest for the partition: Spark hands it over as many Arrow batches, which share files and row groups.

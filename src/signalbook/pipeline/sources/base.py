@@ -419,17 +419,18 @@ def _slice(batch: MessageBatch, start: int, end: int) -> MessageBatch:
     )
 
 
-def record_batches(records: pa.RecordBatch) -> Iterator[MessageBatch]:
+def record_batches(records: pa.RecordBatch, *, stop: bool = False) -> Iterator[MessageBatch]:
     """The messages of rows of ``RECORD_COLUMNS``, in batches of about a megabyte.
 
     Structured CloudEvents in JSON, by their content type, are in batches of their own, for the fast path, and so are
-    those in a content encoding.
+    those in a content encoding. What is damaged is one that cannot be read; with ``stop`` it is raised instead, as
+    ``PipelineError``.
     """
     # Sessions may have larger types for texts, and times in zones of their own.
     found = records if records.schema.types == RECORD_TYPES.types else records.cast(RECORD_TYPES)
     for piece in _pieces(_timely(found)):
         if _protocol(piece) in (DAMAGED, UNREADABLE):
-            yield from _damages(piece)
+            yield from _damages(piece, stop=stop)
             continue
         plain, encoded = structured_events(piece)
         # Three batches at most, so that the order of records is kept within each kind; between kinds it means nothing.
@@ -444,9 +445,12 @@ def record_batches(records: pa.RecordBatch) -> Iterator[MessageBatch]:
                 yield to_batch(piece.filter(pa.array(rows)))
 
 
-def _damages(records: pa.RecordBatch) -> Iterator[MessageBatch]:
+def _damages(records: pa.RecordBatch, *, stop: bool) -> Iterator[MessageBatch]:
     for row in records.to_pylist():
-        yield DamagedFile(row["source"], row["address"], row["protocol"]).batch(row["position"], b"")
+        damage = DamagedFile(row["source"], row["address"], row["protocol"])
+        if stop:
+            raise PipelineError(str(damage)) from damage
+        yield damage.batch(row["position"], b"")
 
 
 def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -31,6 +31,8 @@ from signalbook.pipeline.tables.naming import quoted
 
 _PARQUET: Final = "parquet"
 _FORMAT: Final = "format"
+# What Spark says of a store that it knows nothing of.
+_NO_CONNECTOR: Final = "No FileSystem for scheme"
 # Else bytes that were changed may be read as other messages.
 _CHECKED: Final = {"parquet.page.verify-checksum.enabled": "true"}
 # Parts of messages by what options call them.
@@ -77,10 +79,16 @@ class Captures:
     def salvage(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], storage: Storage
     ) -> DataFrame:
-        """What is whole of files, and of each damage a row. Raises ``PipelineError``, always of other formats."""
+        """What is whole of files, read without Spark, and of each damage a row.
+
+        Raises ``PipelineError``, always of other formats.
+        """
         columns = self._columns(options)
         if columns.format != _PARQUET:
-            raise PipelineError(f"of {columns.format} nothing is read but by Spark")
+            raise PipelineError(
+                f"cannot read {', '.join(inputs)}: {columns.format} is read by Spark alone, which has no connector for "
+                "a store unless it is given one by --jars"
+            )
         wanted = columns.names.values()
         parts = [columns.salvaged(path, salvaged(session, path, wanted, storage)) for path in inputs]
         return reduce(DataFrame.unionAll, parts)
@@ -110,6 +118,8 @@ class Captures:
             parts = [columns.rows(path, load(path)) for path in inputs]
         except (PySparkException, Py4JError) as error:
             reason = _reason(str(error))
+            if _NO_CONNECTOR in reason:
+                reason += ": give it the jars of a connector by --jars"
             said = f"Spark cannot read {', '.join(inputs)} as {columns.format}: {reason}"
             raise (DamagedInput if is_damage(error) else PipelineError)(said) from error
         return reduce(DataFrame.unionAll, parts)
@@ -166,5 +176,5 @@ class _Columns:
 def _reason(text: str) -> str:
     """What the JVM says in the end, or first where that is all."""
     lines = [line.strip() for line in text.strip().splitlines()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    causes = [line.partition(": ")[2] for line in lines if line.startswith(("Caused by: ", ": "))]
     return (causes or lines or ["it did not say why"])[-1 if causes else 0]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, Protocol
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace, Place, Storage, place_of
@@ -36,7 +36,16 @@ class FoundFiles:
     notices: tuple[str, ...] = ()
 
 
-def find_files(inputs: Sequence[str], source: FileSource, storage: Storage | None = None) -> FoundFiles:
+class Named(Protocol):
+    """Files that are known by the endings of their names: those of a ``FileSource``, or others."""
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """The endings, without that of a packed file; empty for all."""
+        ...
+
+
+def find_files(inputs: Sequence[str], source: Named, storage: Storage | None = None) -> FoundFiles:
     """Every file that ``inputs`` name: files, folders and globs, paths or URLs; in a stable order.
 
     A file that is named itself is one of them. Of folders, which are searched to the bottom, and globs those are left
@@ -58,7 +67,7 @@ def find_files(inputs: Sequence[str], source: FileSource, storage: Storage | Non
 class _Selection:
     """The files that one input names."""
 
-    def __init__(self, text: str, source: FileSource, place: Place) -> None:
+    def __init__(self, text: str, source: Named, place: Place) -> None:
         self._text = text
         self._place = place
         self._endings = {*source.endings, ""} if source.endings else set()

@@ -1,14 +1,17 @@
 """Parquet files of which Spark cannot read all: by Arrow, row group by row group, with what is damaged named.
 
 Spark ends a job at the first page or footer that is damaged. Then the files are read again, all of them: rows before
-the damage of a row group are whole, and so are other row groups.
+the damage of a row group are whole, and so are other row groups. So are files in a store that Spark has no connector
+for, which it does not read at all.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import urllib.parse
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from typing import Final, Protocol, runtime_checkable
@@ -18,12 +21,15 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.session import reaches
 from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, RecordSource
+from signalbook.pipeline.sources.inputs import find_files
+from signalbook.pipeline.tables.naming import quoted
 
 FILE: Final = "_signalbook_file"
 ROW: Final = "_signalbook_row"
@@ -51,6 +57,10 @@ _PORTION: Final = 1024
 _LEAST: Final = 1
 # Of a session of Spark: more files share a task.
 _TASKS: Final = 1000
+# Of binary files Spark tells these, and what names of folders say of those in them: ``topic=a/partition=0``.
+_TOLD: Final = ("path", "modificationTime", "length", "content")
+_FOLDER: Final = re.compile(r"([^=/]+)=([^=/]*)")
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 @runtime_checkable
@@ -77,32 +87,117 @@ def is_damage(error: BaseException) -> bool:
     return _DAMAGE.search(text) is not None and _OTHER.search(text) is None
 
 
-def salvaged(session: SparkSession, path: str, wanted: Collection[str], storage: Storage) -> DataFrame:
-    """The rows of all files that Spark finds at ``path``, with the columns ``wanted``, in any case, and those above.
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One to read, what messages say of where they are, and columns that its folders stand for."""
 
-    Raises ``PipelineError`` where none of the files has a footer, or they are where only Spark reads.
-    """
+    place: Place
+    shown: str
+    folders: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _All:
+    """As Spark reads all files of a folder that are not hidden."""
+
+    endings: tuple[str, ...] = ()
+
+
+def is_beyond(session: SparkSession, path: str, storage: Storage) -> bool:
+    """Whether an input is in a store that we read, and Spark has no connector for."""
     try:
-        # Of binary files Spark looks at what it lists, by its own rules, and no further.
-        listed = session.read.format("binaryFile").load(path).select("path", "_metadata.file_path").collect()
-    except (PySparkException, Py4JError) as error:
-        raise PipelineError(f"cannot list {path}: {error}") from error
-    found = sorted((str(row[0]), str(row[1])) for row in listed)
-    wide = _schema(session, path, [file for file, _ in found])
+        place = place_of(path, storage)
+    except PipelineError:  # which Spark may know
+        return False
+    return not reaches(session, place)
+
+
+def salvaged(session: SparkSession, path: str, wanted: Collection[str], storage: Storage) -> DataFrame:
+    """The rows of all files at ``path``, with the columns ``wanted``, in any case, and those above.
+
+    Files are those that Spark finds, where it can look. Raises ``PipelineError`` where none of them has a footer, or
+    they are where only Spark reads.
+    """
+    beyond = is_beyond(session, path, storage)
+    files = _found(path, storage) if beyond else _listed(session, path, storage)
+    wide = _schema(path, files, _columns if beyond else partial(_columns_by_spark, session))
     names = {name.lower() for name in wanted}
-    schema = StructType([each for each in wide if each.name.lower() in names])
-    files = [(place_of(file, storage), shown) for file, shown in found]
+    folders = {name.lower(): name for file in files for name in file.folders}
+    fields = [each for each in wide if each.name.lower() in names - folders.keys()]
+    fields += [StructField(name, StringType()) for key, name in sorted(folders.items()) if key in names]
     numbers = session.range(0, len(files), 1, min(len(files), _TASKS))
     # Not to be read twice: numbers are all that Spark knows of the files.
-    rows = StructType([*schema, *_BESIDE])
+    rows = StructType([*fields, *_BESIDE])
     return numbers.mapInArrow(partial(_read, files, _arrow(rows)), rows)
 
 
-def _schema(session: SparkSession, path: str, files: Sequence[str]) -> StructType:
+def _listed(session: SparkSession, path: str, storage: Storage) -> list[_File]:
+    """Of binary files Spark looks at what it lists, by its own rules, and no further."""
+    try:
+        frame = session.read.format("binaryFile").load(path)
+        folders = [name for name in frame.columns if name not in _TOLD]
+        told = [f"CAST({quoted(name)} AS STRING)" for name in folders]
+        listed = frame.selectExpr("path", "_metadata.file_path", *told).collect()
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(f"cannot list {path}: {error}") from error
+    found = sorted((str(row[0]), str(row[1]), list(row[2:])) for row in listed)
+    return [_File(place_of(own, storage), shown, dict(zip(folders, texts, strict=True))) for own, shown, texts in found]
+
+
+def _found(path: str, storage: Storage) -> list[_File]:
+    """The same, where Spark cannot look: it skips empty files, and so do we."""
+    root = str(place_of(path, storage))
+    files = [own for own, size in find_files([path], _All(), storage).files if size]
+    if not files:
+        raise PipelineError(f"the input {path} holds no files")
+    return [_File(place_of(own, storage), own, _folders(own.removeprefix(root))) for own in files]
+
+
+def _folders(path: str) -> dict[str, str | None]:
+    """What the names of folders say, as programs of Hadoop write them."""
+    named = (_FOLDER.fullmatch(part) for part in path.split("/")[:-1])
+    pairs = [tuple(map(urllib.parse.unquote, found.groups())) for found in named if found]
+    return {name: None if value == _NULL else value for name, value in pairs}
+
+
+def _schema(path: str, files: Sequence[_File], columns: Callable[[Place], StructType]) -> StructType:
     for file in files:
-        with suppress(PySparkException, Py4JError):
-            return session.read.parquet(file).schema
+        with suppress(PySparkException, Py4JError, pa.ArrowException):
+            return columns(file.place)
     raise PipelineError(f"cannot read {path}: none of its files is Parquet with a footer that can be read")
+
+
+def _columns_by_spark(session: SparkSession, place: Place) -> StructType:
+    return session.read.parquet(str(place)).schema
+
+
+def _columns(place: Place) -> StructType:
+    """Those of a file that Spark has types for. Raises what Arrow raises, and ``PipelineError``."""
+    try:
+        with place.open() as source:
+            there = pq.read_schema(source)
+    except (pa.ArrowException, OSError) as error:
+        raise pa.ArrowInvalid(_reason(place, error)) from error
+    found = StructType()
+    for each in there:
+        with suppress(PySparkException):
+            found.add(each.name, from_arrow_type(_plain(each.type)))
+    return found
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """A type as Spark has it, of which each member may be null."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _plain(field.type)) for field in kind])
+    if pa.types.is_unsigned_integer(kind):
+        return pa.decimal128(20) if kind == pa.uint64() else pa.int64()
+    return {"string_view": pa.string(), "binary_view": pa.binary()}.get(str(kind), kind)
 
 
 def _arrow(schema: StructType) -> pa.Schema:
@@ -111,37 +206,37 @@ def _arrow(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC") if zoned else to_arrow_schema(schema)
 
 
-def _read(
-    files: Sequence[tuple[Place, str]], schema: pa.Schema, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _read(files: Sequence[_File], schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow``: numbers of files in, their rows out."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            place, shown = files[number]
-            yield from _read_file(place, shown, schema)
+            yield from _read_file(files[number], schema)
 
 
-def _read_file(place: Place, shown: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read_file(own: _File, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    place = own.place
     try:
         opened = place.open()
     except OSError as error:
         raise PipelineError(f"cannot read {place}: {error}") from error
     with opened as source:
         try:
-            file = pq.ParquetFile(source, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
+            file = pq.ParquetFile(
+                source, page_checksum_verification=True, coerce_int96_timestamp_unit="us", pre_buffer=True
+            )
         except (pa.ArrowException, OSError) as error:
             why = f"it is no Parquet file, or its end is lost: {_reason(place, error)}"
-            yield _damage(schema, shown, 0, UNREADABLE, why)
+            yield _damage(schema, own, 0, UNREADABLE, why)
             return
         first = 0
         for group in range(file.num_row_groups):
             count = file.metadata.row_group(group).num_rows
-            yield from _read_group(file, group, (first, first + count), place, shown, schema)
+            yield from _read_group(file, group, (first, first + count), own, schema)
             first += count
 
 
 def _read_group(
-    file: pq.ParquetFile, group: int, bounds: tuple[int, int], place: Place, shown: str, schema: pa.Schema
+    file: pq.ParquetFile, group: int, bounds: tuple[int, int], own: _File, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a row group from its first to its end, and its damage."""
     at, end = bounds
@@ -153,15 +248,15 @@ def _read_group(
             for rows in portions:
                 left, done = rows.slice(min(done, len(rows))), max(done - len(rows), 0)
                 if len(left):
-                    yield _beside(left, schema, shown, at, place)
+                    yield _beside(left, schema, own, at)
                     at += len(left)
         except (pa.ArrowException, OSError) as error:
-            why = _reason(place, error)
+            why = _reason(own.place, error)
         if at == end:
             return
     said = why or f"there are {end - at} less than it says"
     why = f"rows {at} to {end - 1}, of row group {group}, cannot be read: {said}"
-    yield _damage(schema, shown, at, DAMAGED, why)
+    yield _damage(schema, own, at, DAMAGED, why)
 
 
 def _portions(file: pq.ParquetFile, group: int, size: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -170,10 +265,11 @@ def _portions(file: pq.ParquetFile, group: int, size: int, schema: pa.Schema) ->
     yield from file.iter_batches(size, row_groups=[group], columns=own)
 
 
-def _beside(rows: pa.RecordBatch, schema: pa.Schema, shown: str, first: int, place: Place) -> pa.RecordBatch:
+def _beside(rows: pa.RecordBatch, schema: pa.Schema, own: _File, first: int) -> pa.RecordBatch:
     """Rows as Spark has them, with where they are."""
     there = {name.lower(): rows.column(number) for number, name in enumerate(rows.schema.names)}
-    there |= {FILE: pa.array([shown] * len(rows)), ROW: pa.array(range(first, first + len(rows)), pa.int64())}
+    there |= {name.lower(): pa.array([text] * len(rows), pa.string()) for name, text in own.folders.items()}
+    there |= {FILE: pa.array([own.shown] * len(rows)), ROW: pa.array(range(first, first + len(rows)), pa.int64())}
     try:
         columns = [
             there[field.name.lower()].cast(field.type)
@@ -183,14 +279,14 @@ def _beside(rows: pa.RecordBatch, schema: pa.Schema, shown: str, first: int, pla
         ]
     except pa.ArrowException as error:
         raise PipelineError(
-            f"cannot read {place}: its columns are of other types than those of others: {error}"
+            f"cannot read {own.place}: its columns are of other types than those of others: {error}"
         ) from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _damage(schema: pa.Schema, shown: str, row: int, rule: str, why: str) -> pa.RecordBatch:
+def _damage(schema: pa.Schema, own: _File, row: int, rule: str, why: str) -> pa.RecordBatch:
     """One row that stands for what cannot be read."""
-    return pa.RecordBatch.from_pylist([{FILE: shown, ROW: row, RULE: rule, WHY: why}], schema)
+    return pa.RecordBatch.from_pylist([{FILE: own.shown, ROW: row, RULE: rule, WHY: why}], schema)
 
 
 def _reason(place: Place, error: Exception) -> str:

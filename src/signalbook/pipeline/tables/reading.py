@@ -11,18 +11,18 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.session import reaches
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat, store_errors
 from signalbook.pipeline.landing.staging import read_rows
-from signalbook.pipeline.places import HdfsPlace, Place, Where, in_parallel, place_of
+from signalbook.pipeline.places import Place, Where, in_parallel, place_of
 from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
 from signalbook.pipeline.tables.evolution import aligned, as_text, merge, readable
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, plain_name, quoted
@@ -218,7 +218,7 @@ class LandedTables:
         paths, names, day = self.tables.paths(table), ddl(columns), f"{DAY_OF_INSTANT} AS {quoted(DAY)}"
         if not paths:
             return session.createDataFrame([], names).selectExpr("*", day)
-        if self.output.folder is None and not _reaches(session, self.output):
+        if not reaches(session, self.output):
             places = [place_of(path, self.output.storage) for path in sorted(self.tables.live(table))]
             numbers = session.range(0, len(places), 1, len(places))
             return numbers.mapInArrow(partial(read_files, places, columns), names).selectExpr("*", day)
@@ -248,21 +248,6 @@ def read_files(
         for number in batch.column(0).to_pylist():
             for _, rows in read_rows(places[number], "the table file"):
                 yield from aligned(pa.Table.from_batches([rows]), columns).to_batches()
-
-
-def _reaches(session: SparkSession, output: Place) -> bool:
-    """Whether Spark has what it takes to read there: it knows HDFS, and is given where NameNodes are."""
-    scheme = str(output).partition(":")[0]
-    try:
-        jvm: Any = session._jvm
-        conf = session._jsc.hadoopConfiguration()
-        if isinstance(output, HdfsPlace):
-            for name, value in output.storage.hadoop(output.root).items():
-                conf.set(name, value)
-        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
-    except Py4JError:
-        return False
-    return True
 
 
 def _base(paths: Sequence[str]) -> str:
