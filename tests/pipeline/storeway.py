@@ -1,4 +1,4 @@
-"""A way to an S3 server on which requests fail, are lost, repeated or slow, listings are old, and their sender dies."""
+"""A way to an S3 server on which requests fail, are lost, repeated or slow, answers end early, listings are old."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
 from typing import Final
@@ -74,10 +74,22 @@ def twice(_: Asked, deliver: Deliver) -> Answer:
     return deliver()
 
 
+def cut(asked: Asked, deliver: Deliver) -> Answer:
+    """The connection ends in the midst of what is answered."""
+    answer = deliver()
+    return answer if asked.method == "HEAD" else replace(answer, body=answer.body[: len(answer.body) // 2])
+
+
 def slow(_: Asked, deliver: Deliver) -> Answer:
     """It takes a while."""
     time.sleep(0.3)
     return deliver()
+
+
+def at_first(fate: Fate, count: int = 2) -> Fate:
+    """The same for so many requests, and no more."""
+    turns = iter([fate] * count)
+    return lambda asked, deliver: next(turns, delivered)(asked, deliver)
 
 
 def now_and_then(fate: Fate, every: int = 3) -> Fate:
@@ -159,6 +171,8 @@ def store_way(port: int) -> Iterator[StoreWay]:
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(answer.body)
+                told = dict(answer.headers).get("content-length", "")
+                self.close_connection = self.close_connection or len(answer.body) < int(told or 0)
 
         def _ask(self, body: bytes) -> Answer:
             server = http.client.HTTPConnection("127.0.0.1", found.port, timeout=60)

@@ -7,18 +7,21 @@ import os
 import pickle
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.brokers.program import Broker
 from tests.brokers.servers import BUCKET, PASSWORD
-from tests.pipeline.s3 import KINDS, SERVERS, place, storage_of
+from tests.pipeline.s3 import KINDS, S3, SERVERS, place, storage_of
+from tests.pipeline.storeway import at_first, cut, now_and_then, store_way
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, in_parallel, place_of
+from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, in_parallel, place_of, stores
 from signalbook.pipeline.places.base import TOGETHER
 
 
@@ -272,6 +275,54 @@ def test_what_fails_is_said_in_few_words(s3proxy: Broker, url: str, key: str, wo
         assert not isinstance(failure.value, FileNotFoundError)
         assert "\n" not in str(failure.value)
         assert key not in str(failure.value)
+
+
+@pytest.mark.parametrize("server", S3)
+def test_answers_that_end_early(
+    server: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are asked for again, and so is what was done without anybody's hearing of it."""
+    there = place(server, tmp_path, request)
+    for name in ("a", "b", "c", "d/x", "d/y"):
+        (there / name).write(b"x" * 1000)
+    (there / "one").write(b"1")
+    monkeypatch.setattr(stores, "_PART", 5 * 1024 * 1024)
+    (tmp_path / "large").write_bytes(large := os.urandom(6 * 1024 * 1024))
+    with store_way(request.getfixturevalue(server).ports["plain"]) as way, (tmp_path / "large").open("rb") as file:
+        here = place_of(str(there), storage_of(way.own))
+        uses: list[tuple[Callable[[], object], object]] = [
+            ((here / "a").read, b"x" * 1000),
+            ((here / "one").read, b"1"),
+            (lambda: (here / "one").tagged()[0], b"1"),
+            (lambda: (here / "one").open().read(), b"1"),
+            (lambda: (here / "a").open().read(), b"x" * 1000),
+            (lambda: sorted(each.path for each in here.files()), ["a", "b", "c", "one"]),
+            (here.folders, ["d"]),
+            ((here / "b").delete, None),
+            (lambda: (here / "c").move(here / "m"), None),
+            ((here / "d").clear, None),
+            (lambda: (here / "n").create(b"1"), True),
+            (lambda: (here / "n").swap(b"2", (here / "n").tagged()[1]), True),
+            (lambda: cast("StorePlace", here / "l").upload(file), None),
+            (lambda: sorted(each.path for each in here.files(deep=True)), ["a", "l", "m", "n", "one"]),
+        ]
+        for use, wanted in uses:
+            way.fate = at_first(cut)
+            assert use() == wanted
+    assert sorted(each.path for each in there.files(deep=True)) == ["a", "l", "m", "n", "one"]
+    assert ((there / "n").read(), (there / "l").read()) == (b"2", large)
+
+
+def test_a_long_listing_goes_on_where_it_ended(s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Each name is there once, however often that was."""
+    there = place("s3proxy", tmp_path, request)
+    names = [f"{number:04}" for number in range(2500)]
+    for _ in in_parallel(there, lambda name: (there / name).write(b""), names):
+        pass
+    with store_way(s3proxy.ports["plain"]) as way:
+        way.fate = now_and_then(cut, 2)
+        assert [each.path for each in place_of(str(there), storage_of(way.own)).files(deep=True)] == names
+        assert way.count == 5  # of which two ended early
 
 
 def test_a_store_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

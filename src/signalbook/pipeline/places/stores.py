@@ -1,20 +1,21 @@
 """Places in object stores, by obstore: Amazon S3 and what speaks as it does, Google Cloud Storage and Azure's.
 
-Requests that fail are repeated there, with growing pauses. A conditional write that is repeated may find its own first
-attempt: contents are unique, so that it is recognised by what is there.
+Requests that fail are repeated there, with growing pauses, and here those whose answer ends early. A conditional write
+that is repeated may find its own first attempt: contents are unique, so that it is recognised by what is there.
 """
 
 from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar, cast
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places.base import Output, Place, Ranges, Stored, Upload
@@ -37,7 +38,11 @@ SCHEMES: Final = {
 }
 """The schemes of URLs that are supported, and the kind of store that each stands for."""
 
+_Answer = TypeVar("_Answer")
 _RETRIES: Final = {"max_retries": 8, "retry_timeout": timedelta(seconds=90)}
+# How obstore says that an answer ended early, and the seconds to wait before it is asked for again.
+_CUT: Final = "request or response body error"
+_PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 _PART: Final = 8 * 1024 * 1024
 # How a URL that carries the right to read or write an object goes on: of Azure, Amazon and Google.
 _SIGNED: Final = re.compile(r"[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=")
@@ -128,16 +133,14 @@ class StorePlace(Place):
 
     def read(self) -> bytes:
         """By one request."""
-        with self._errors():
-            return self._store.get(self.key).bytes().to_bytes()
+        return self._ask(lambda store: store.get(self.key).bytes().to_bytes())
 
     def open(self) -> BinaryIO:
         """By a request for each read."""
         return cast("BinaryIO", Ranges(self._range, self.size(), str(self)))
 
     def _range(self, start: int, end: int) -> bytes:
-        with self._errors():
-            return self._store.get_range(self.key, start=start, end=end).to_bytes()
+        return self._ask(lambda store: store.get_range(self.key, start=start, end=end).to_bytes())
 
     def arrow_source(self) -> Any:
         """An open file."""
@@ -170,8 +173,13 @@ class StorePlace(Place):
 
     def upload(self, content: bytes | BinaryIO) -> None:
         """An open file too, in parts."""
-        with self._errors():
-            self._store.put(self.key, content, chunk_size=_PART, max_concurrency=4)
+
+        def put(store: ObjectStore) -> None:
+            if not isinstance(content, bytes):
+                content.seek(0)
+            store.put(self.key, content, chunk_size=_PART, max_concurrency=4)
+
+        self._ask(put)
 
     def create(self, content: bytes) -> bool:
         """With ``If-None-Match: *``."""
@@ -179,9 +187,12 @@ class StorePlace(Place):
 
     def tagged(self) -> tuple[bytes, str]:
         """With its ``ETag`` and version: some stores go by this, some by that."""
-        with self._errors():
-            found = self._store.get(self.key)
+
+        def get(store: ObjectStore) -> tuple[bytes, str]:
+            found = store.get(self.key)
             return found.bytes().to_bytes(), f"{found.meta['e_tag'] or ''}\n{found.meta['version'] or ''}"
+
+        return self._ask(get)
 
     def swap(self, content: bytes, tag: str) -> bool:
         """With ``If-Match``, or the condition that the store has for it."""
@@ -207,20 +218,38 @@ class StorePlace(Place):
         """By requests for a thousand each."""
         skipped = len(self.key) + 1 if self.key else 0
         prefix = self.key or None
-        with self._errors():
-            listed: Iterable[ObjectMeta]
-            if deep:
-                listed = (each for chunk in self._store.list(prefix) for each in chunk)
-            else:
-                listed = self._store.list_with_delimiter(prefix)["objects"]
-            for each in listed:
-                modified = int(each["last_modified"].timestamp() * 1_000_000) * 1000
-                yield Stored(each["path"][skipped:], int(each["size"]), modified)
+
+        def flat(store: ObjectStore) -> Iterable[ObjectMeta]:
+            return store.list_with_delimiter(prefix)["objects"]
+
+        for each in self._below(prefix) if deep else self._ask(flat):
+            modified = int(each["last_modified"].timestamp() * 1_000_000) * 1000
+            yield Stored(each["path"][skipped:], int(each["size"]), modified)
+
+    def _below(self, prefix: str | None) -> Iterator[ObjectMeta]:
+        """All objects; where an answer ends early, on behind the last one, as long as they come in order."""
+        from obstore.exceptions import BaseError
+
+        last, ordered, tries = "", True, 0
+        while True:
+            with self._errors():
+                try:
+                    for chunk in self._store.list(prefix, offset=last or None):
+                        for each in chunk:
+                            ordered = ordered and last < each["path"]
+                            last, tries = each["path"], 0
+                            yield each
+                except BaseError as error:
+                    if _CUT not in str(error) or not ordered or tries == len(_PAUSES):
+                        raise
+                else:
+                    return
+            time.sleep(_PAUSES[tries])
+            tries += 1
 
     def folders(self) -> list[str]:
         """In order."""
-        with self._errors():
-            found = self._store.list_with_delimiter(self.key or None)["common_prefixes"]
+        found = self._ask(lambda store: store.list_with_delimiter(self.key or None)["common_prefixes"])
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
 
     def make(self) -> None:
@@ -230,8 +259,8 @@ class StorePlace(Place):
         """Copied by the store, then deleted here."""
         assert isinstance(to, StorePlace)
         assert to.root == self.root
-        with self._errors():
-            self._store.copy(self.key, to.key)
+        key = to.key
+        self._ask(lambda store: store.copy(self.key, key))
         self.delete()
 
     def settle(self) -> None:
@@ -251,13 +280,17 @@ class StorePlace(Place):
     def _delete(self, keys: list[str]) -> None:
         if not keys:
             return
+        try:
+            self._ask(lambda store: store.delete(keys if len(keys) > 1 else keys[0]))
+        except FileNotFoundError:  # some stores say so
+            if len(keys) > 1:
+                for key in keys:
+                    self._delete([key])
+
+    def _ask(self, request: Callable[[ObjectStore], _Answer]) -> _Answer:
+        """What a request is answered that may be made any number of times."""
         with self._errors():
-            try:
-                self._store.delete(keys if len(keys) > 1 else keys[0])
-            except FileNotFoundError:  # some stores say so
-                if len(keys) > 1:
-                    for key in keys:
-                        self._delete([key])
+            return repeated(lambda: request(self._store))
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -277,6 +310,21 @@ class StorePlace(Place):
 
     def _failed(self, number: int, words: str) -> OSError:
         return OSError(number, words, str(self))
+
+
+def repeated(ask: Callable[[], _Answer]) -> _Answer:
+    """What a request comes to, of obstore or delta-rs, that may be made any number of times.
+
+    Where an answer ends before it is whole they ask again for long contents of objects, and for nothing else.
+    """
+    for pause in _PAUSES:
+        try:
+            return ask()
+        except Exception as error:
+            if _CUT not in str(error):
+                raise
+        time.sleep(pause)
+    return ask()
 
 
 def in_few_words(text: str) -> str:

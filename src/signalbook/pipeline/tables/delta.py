@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -31,7 +32,7 @@ from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
 from signalbook.pipeline.places import HdfsPlace, Place, Where, place_of
-from signalbook.pipeline.places.stores import SCHEMES, in_few_words
+from signalbook.pipeline.places.stores import SCHEMES, in_few_words, repeated
 from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import changed, merge, plain, readable, refuse
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name, quoted
@@ -110,7 +111,7 @@ class DeltaTables(Tables):
         with self._plainly(table):
             for left in reversed(range(_TRIES)):
                 try:
-                    self._commit(batch, table)
+                    repeated(partial(self._commit, batch, table))
                     break
                 except CommitFailedError:
                     # Someone was faster, or we were and the answer was lost: what was done may be all there was to do.
@@ -166,7 +167,8 @@ class DeltaTables(Tables):
                 return None
             with self._plainly(table):
                 try:
-                    self._loaded[table] = DeltaTable(str(self._home(table)), storage_options=self._options)
+                    folder = str(self._home(table))
+                    self._loaded[table] = repeated(lambda: DeltaTable(folder, storage_options=self._options))
                 except TableNotFoundError:  # what made it died before it had an entry
                     return None
                 _check_features(table, self._loaded[table])
