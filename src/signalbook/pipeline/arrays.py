@@ -371,12 +371,12 @@ def header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str,
 
 @dataclass(frozen=True, slots=True)
 class HeaderNames:
-    """The names of the headers of some messages, each once, and of each header the number of its name.
+    """The names of the headers of some messages, each with its number, and of each header the number of its name.
 
     ``alike``: all messages have the same ones in the same order, and none twice.
     """
 
-    names: list[str]
+    numbers: Mapping[str, int]
     codes: npt.NDArray[np.int32]
     alike: bool
 
@@ -395,14 +395,14 @@ class HeaderNames:
         numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
         if len(numbers) < len(names):
             codes = np.array([numbers[name] for name in names], np.int32)[codes]
-        return cls(list(numbers), codes, width > 0 and len(numbers) == width)
+        return cls(numbers, codes, width > 0 and len(numbers) == width)
 
-    def places(self, is_such: Callable[[str], bool]) -> npt.NDArray[np.int64]:
-        """The numbers of the headers with such names."""
-        such = np.flatnonzero([is_such(name) for name in self.names])
+    def places(self, names: Iterable[str]) -> npt.NDArray[np.int64]:
+        """The numbers of the headers with these names, in order."""
+        wanted = np.array(sorted({self.numbers[name] for name in names if name in self.numbers}), np.int64)
         if self.alike:
-            return (np.arange(0, len(self.codes), len(self.names))[:, None] + such).reshape(-1)
-        return np.flatnonzero(np.isin(self.codes, such))
+            return (np.arange(0, len(self.codes), len(self.numbers))[:, None] + wanted).reshape(-1)
+        return np.flatnonzero(np.isin(self.codes, wanted))
 
 
 def _period(offsets: npt.NDArray[np.int32], texts: pa.StringArray) -> int:
@@ -449,11 +449,11 @@ def _headers_at_once(headers: pa.ListArray, *, folded: bool) -> pa.Array | None:
     if not found.alike:
         # a name that one message has twice is a pair of row and name that occurs twice
         rows = pc.list_parent_indices(headers).to_numpy()
-        pairs = np.sort(rows * (len(found.names) + 1) + found.codes)
+        pairs = np.sort(rows * (len(found.numbers) + 1) + found.codes)
         if (pairs[1:] == pairs[:-1]).any():
             return None
     if folded:
-        keys = pa.array(found.names, pa.string()).take(pa.array(found.codes))
+        keys = pa.array(list(found.numbers), pa.string()).take(pa.array(found.codes))
     try:
         values = pc.fill_null(flat.field("value"), b"").cast(pa.string())
     except pa.ArrowInvalid:

@@ -373,11 +373,11 @@ class Headers:
     @property
     def names(self) -> Sequence[str]:
         """All of them, each once."""
-        return self._named.names
+        return list(self._named.numbers)
 
     def forbid(self, names: Sequence[str]) -> None:
         """Records with such headers are refused."""
-        self.refused[self._owners[self._named.places(names.__contains__)]] = True
+        self.refused[self._owners[self._named.places(names)]] = True
 
     def texts(self, name: str) -> pa.Array:
         """What stands in a header, null where there is none; several of a name and what is no text are refused."""
@@ -385,7 +385,7 @@ class Headers:
 
     def values(self, name: str) -> pa.Array:
         """The same as bytes, which may be any."""
-        places = self._named.places(name.__eq__)
+        places = self._named.places([name])
         count = len(self.refused)
         if not len(places):
             return pa.nulls(count, pa.binary())

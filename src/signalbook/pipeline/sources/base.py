@@ -476,16 +476,16 @@ def structured_events(records: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], n
     def count(places: Offsets) -> Offsets:
         return np.bincount(rows[places], minlength=len(records))
 
-    typed = headers.places(_CONTENT_TYPE.__eq__)
+    typed = headers.places([_CONTENT_TYPE])
     # Only these: to look for every header's value among texts takes longer than all else here.
     types = listed.flatten().field("value").take(pa.array(typed))
     event = pc.is_in(types, pa.array(_EVENT_TYPES, pa.binary())).to_numpy(zero_copy_only=False)
     once = (count(typed) == 1) & (count(typed[event]) == 1)
     if not _protocol(records):
         # Without a content type a body is an event as well, unless its attributes are beside it.
-        named = headers.places(lambda name: name.startswith(ATTRIBUTE_PREFIX))
+        named = headers.places(name for name in headers.numbers if name.startswith(ATTRIBUTE_PREFIX))
         once |= (count(typed) == 0) & (count(named) == 0)
-    encodings, once = count(headers.places(_CONTENT_ENCODING.__eq__)), once & present
+    encodings, once = count(headers.places([_CONTENT_ENCODING])), once & present
     return once & (encodings == 0), once & (encodings == 1) & (_protocol(records) in _ENCODED)
 
 
