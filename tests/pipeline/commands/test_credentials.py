@@ -89,7 +89,7 @@ def way(s3proxy: Broker) -> Iterator[StoreWay]:
 @pytest.mark.parametrize(
     ("word", "after", "table_format"),
     [
-        (".staging/", False, "parquet"),
+        pytest.param(".staging/", False, "parquet", marks=slow),
         ("batches/prepared/", True, "parquet"),
         pytest.param("batches/prepared/", True, "delta", marks=slow),
         pytest.param("batches/prepared/", True, "iceberg", marks=slow),

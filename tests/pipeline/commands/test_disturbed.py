@@ -94,9 +94,10 @@ def second(job: Job, root: Place) -> Job:
     return replace(job, inputs=(f"{root}/in/b.jsonl",), batch_id="b2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "fate"),
-    [pytest.param(*each, marks=[] if number == 0 else pytest.mark.slow) for number, each in enumerate(ALL)],
+    ALL,
     ids=[*(f"{kind}-all" for kind in KINDS), *map("-".join, zip(KINDS, [f.__name__ for f in FATES], strict=True))],
     indirect=["kind"],
 )
@@ -146,12 +147,13 @@ REFUSED = [
     (r"/(tables|dead_letters)/", 4, True),
     (r"/batches/b1", 1, True),
 ]
+FAST = (REFUSED[2], REFUSED[4])
 
 
 @pytest.mark.parametrize(
     ("kind", "wanted", "at", "begun"),
     [
-        pytest.param(kind, *refused, marks=[] if kind == KINDS[0] else pytest.mark.slow)
+        pytest.param(kind, *refused, marks=[] if kind == KINDS[0] and refused in FAST else pytest.mark.slow)
         for kind in KINDS[:3]
         for refused in REFUSED
     ],

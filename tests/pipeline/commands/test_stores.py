@@ -269,7 +269,7 @@ def test_a_stream(
 
 STAGES = [("processing", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 2)]
 # Where one of two tables has its rows, and all that this machine knew of the stream is lost with the driver.
-FAST = ("s3proxy", "iceberg", "committing", 1, True)
+FAST = ("s3proxy", "parquet", "committing", 1, True)
 WHERE = [("s3proxy", "parquet"), ("s3proxy", "iceberg"), ("s3mock", "delta")]
 
 
