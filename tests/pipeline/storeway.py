@@ -199,6 +199,7 @@ def store_way(port: int) -> Iterator[StoreWay]:
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
+        request_queue_size = 128  # with five, clients of a busy machine wait until they give up
 
         def handle_error(self, request: object, client_address: object) -> None:
             """Nothing: who asked is gone."""

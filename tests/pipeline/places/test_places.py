@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import cast
 
@@ -370,3 +373,47 @@ def test_many_requests_are_made_as_they_are_wanted(url: str, ahead: int) -> None
 def test_a_request_of_many_that_fails() -> None:
     with pytest.raises(ZeroDivisionError):
         list(in_parallel(place_of("s3://bucket/lake"), lambda number: 1 // number, [1, 0, 1]))
+
+
+@pytest.mark.slow
+def test_a_condition_waits_for_a_connection(s3proxy: Broker) -> None:
+    """obstore waits five seconds for one, and asks again for one unless the request has a condition."""
+    with store_way(s3proxy.ports["plain"]) as way, socket.socket() as door, ExitStack() as opened:
+        door.bind(("127.0.0.1", 0))
+        door.listen(0)
+        # Nobody is let in, and there is room for two to wait.
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(door.getsockname())
+        stored = place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(door.getsockname()[1]))
+
+        def let_in() -> None:
+            for each in waiting:
+                each.close()
+            while True:
+                try:
+                    client, _ = door.accept()
+                except OSError:
+                    return
+                server = socket.create_connection(("127.0.0.1", way.own))
+                opened.callback(client.close)
+                opened.callback(server.close)
+                for one, other in ((client, server), (server, client)):
+                    threading.Thread(target=passed_on, args=(one, other), daemon=True).start()
+
+        later = threading.Timer(7, let_in)
+        later.start()
+        assert stored.create(b"one")
+        assert stored.read() == b"one"
+        door.shutdown(socket.SHUT_RDWR)
+        later.join()
+
+
+def passed_on(one: socket.socket, other: socket.socket) -> None:
+    """What comes by one connection goes by the other."""
+    with suppress(OSError):
+        while content := one.recv(1 << 16):
+            other.sendall(content)
+    with suppress(OSError):
+        other.shutdown(socket.SHUT_WR)

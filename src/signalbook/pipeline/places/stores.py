@@ -43,6 +43,8 @@ _RETRIES: Final = {"max_retries": 8, "retry_timeout": timedelta(seconds=90)}
 # How obstore says that an answer ended early, and the seconds to wait before it is asked for again.
 _CUT: Final = "request or response body error"
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+# How it says that there was no connection in time: then it repeats all requests but those with a condition.
+_UNCONNECTED: Final = re.compile(r"kind: Timeout,.*\bConnect,", re.DOTALL)
 _PART: Final = 8 * 1024 * 1024
 # How a URL that carries the right to read or write an object goes on: of Azure, Amazon and Google.
 _SIGNED: Final = re.compile(r"[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=")
@@ -204,7 +206,7 @@ class StorePlace(Place):
 
         with self._errors():
             try:
-                self._store.put(self.key, content, mode=cast("Any", mode))
+                repeated(lambda: self._store.put(self.key, content, mode=cast("Any", mode)), conditional=True)
             except (AlreadyExistsError, PreconditionError):
                 pass  # of somebody else, or of ours whose answer was lost
             else:
@@ -312,16 +314,18 @@ class StorePlace(Place):
         return OSError(number, words, str(self))
 
 
-def repeated(ask: Callable[[], _Answer]) -> _Answer:
+def repeated(ask: Callable[[], _Answer], *, conditional: bool = False) -> _Answer:
     """What a request comes to, of obstore or delta-rs, that may be made any number of times.
 
-    Where an answer ends before it is whole they ask again for long contents of objects, and for nothing else.
+    Where an answer ends before it is whole they ask again for long contents of objects, and for nothing else; where no
+    connection is made in time for all but what is ``conditional``.
     """
     for pause in _PAUSES:
         try:
             return ask()
         except Exception as error:
-            if _CUT not in str(error):
+            words = str(error)
+            if _CUT not in words and not (conditional and _UNCONNECTED.search(words)):
                 raise
         time.sleep(pause)
     return ask()
