@@ -31,9 +31,9 @@ _MOST: Final = 1 << 20
 
 
 def metadata_service() -> dict[str, str]:
-    """Where the metadata service of this machine is, if SDKs are told that, by obstore's name for it.
+    """Where the environment says that the metadata service of this machine is, by obstore's name for it.
 
-    Raises ``PipelineError`` if they are told not to ask, and nobody else is left.
+    Raises ``PipelineError`` if the environment forbids to ask it, and nobody else is left.
     """
     environ = os.environ
     others = {_FULL, _RELATIVE, "AWS_WEB_IDENTITY_TOKEN_FILE"}

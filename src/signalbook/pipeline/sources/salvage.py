@@ -58,7 +58,7 @@ _LEAST: Final = 1
 # Of a session of Spark: more files share a task.
 _TASKS: Final = 1000
 # Of binary files Spark tells these, and what names of folders say of those in them: ``topic=a/partition=0``.
-_TOLD: Final = ("path", "modificationTime", "length", "content")
+_COMMON: Final = ("path", "modificationTime", "length", "content")
 _FOLDER: Final = re.compile(r"([^=/]+)=([^=/]*)")
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -135,9 +135,9 @@ def _listed(session: SparkSession, path: str, storage: Storage) -> list[_File]:
     """Of binary files Spark looks at what it lists, by its own rules, and no further."""
     try:
         frame = session.read.format("binaryFile").load(path)
-        folders = [name for name in frame.columns if name not in _TOLD]
-        told = [f"CAST({quoted(name)} AS STRING)" for name in folders]
-        listed = frame.selectExpr("path", "_metadata.file_path", *told).collect()
+        folders = [name for name in frame.columns if name not in _COMMON]
+        casts = [f"CAST({quoted(name)} AS STRING)" for name in folders]
+        listed = frame.selectExpr("path", "_metadata.file_path", *casts).collect()
     except (PySparkException, Py4JError) as error:
         raise PipelineError(f"cannot list {path}: {error}") from error
     found = sorted((str(row[0]), str(row[1]), list(row[2:])) for row in listed)
