@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
+import json
+import pstats
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -30,23 +33,26 @@ def stage(tmp_path: Path, parcels: Any, definitions: Path) -> Stage:
     def made(count: int) -> Path:
         path = tmp_path / f"{count}.jsonl"
         path.write_bytes(parcels.lines(*map(event, range(count))))
-        folder = tmp_path / "out" / ".staging" / str(count)
-        (folder / PROGRESS).mkdir(parents=True)
-        snapshot = Snapshot.load(str(definitions))
-        plan = TaskPlan(
-            source="cloudevents-jsonl",
-            tasks=((Split(path=str(path), start=0, end=path.stat().st_size),),),
-            batch="b1",
-            fingerprint=snapshot.fingerprint,
-            landed_at=now(),
-            staged=f".staging/{count}",
-            policy=Policy(),
-        )
-        (folder / PLAN).write_bytes(msgspec.json.encode(plan))
-        (folder / SNAPSHOT).write_bytes(snapshot.to_json())
-        return folder
+        return staged(tmp_path / "out" / ".staging" / str(count), Snapshot.load(str(definitions)), path)
 
     return made
+
+
+def staged(folder: Path, snapshot: Snapshot, events: Path) -> Path:
+    """The staging folder of one task that lands these events."""
+    (folder / PROGRESS).mkdir(parents=True)
+    plan = TaskPlan(
+        source="cloudevents-jsonl",
+        tasks=((Split(path=str(events), start=0, end=events.stat().st_size),),),
+        batch="b1",
+        fingerprint=snapshot.fingerprint,
+        landed_at=now(),
+        staged=f".staging/{folder.name}",
+        policy=Policy(),
+    )
+    (folder / PLAN).write_bytes(msgspec.json.encode(plan))
+    (folder / SNAPSHOT).write_bytes(snapshot.to_json())
+    return folder
 
 
 def manifest(folder: Path) -> bytes:
@@ -77,3 +83,55 @@ def test_a_process_reads_the_definitions_once(stage: Stage) -> None:
     folder = stage(40)
     (folder / SNAPSHOT).unlink()
     assert read_manifest(manifest(folder)).tally.read == 40
+
+
+def wide(types: int, members: int) -> Snapshot:
+    """Definitions of so many types of events, each with so many members in its payloads."""
+    schemas: dict[str, Any] = {}
+    messages: dict[str, Any] = {}
+    for name in (f"wide{members}.{number}" for number in range(types)):
+        schema = {"type": "object", "properties": {f"m{number}": {"type": "string"} for number in range(members)}}
+        version = {"versionid": "1", "format": "JsonSchema/draft-07", "schema": schema}
+        schemas[name] = {"schemaid": name, "versions": {"1": version}}
+        messages[name] = {
+            "messageid": name,
+            "envelope": "CloudEvents/1.0",
+            "envelopemetadata": {"type": {"value": name}},
+            "dataschemaformat": "JsonSchema/draft-07",
+            "dataschemaxid": f"/schemagroups/g/schemas/{name}",
+        }
+    document = {
+        "schemagroups": {"g": {"schemagroupid": "g", "schemas": schemas}},
+        "messagegroups": {"g": {"messagegroupid": "g", "messages": messages}},
+    }
+    return Snapshot.of_documents([("definitions", document)], ["/messagegroups/g"])
+
+
+def calls(folder: Path, types: int, members: int) -> int:
+    """How many functions Python calls to land two events of each type in a process that landed such before."""
+    snapshot, events = wide(types, members), folder / f"{types}-{members}.jsonl"
+    data = {f"m{number}": "text" for number in range(members)}
+    numbered = enumerate(sorted(snapshot.compile(Policy()).definitions) * 2)
+    events.write_text(
+        "".join(
+            json.dumps(
+                {"specversion": "1.0", "id": f"{number}", "source": "/s", "type": xid.rpartition("/")[2], "data": data}
+            )
+            + "\n"
+            for number, xid in numbered
+        )
+    )
+    for turn in range(3):
+        task = staged(folder / "out" / ".staging" / f"{types}-{members}-{turn}", snapshot, events)
+        with cProfile.Profile() as profile:
+            found = read_manifest(manifest(task))
+        assert (found.tally.landed.total(), len(found.files)) == (2 * types, types)
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+def test_what_a_table_costs_a_warm_process_does_not_grow_with_its_columns(tmp_path: Path) -> None:
+    """Columns, their types and what decodes them are made once: on a slow machine that is all of a small batch."""
+    narrow, broad = calls(tmp_path, 12, 10), calls(tmp_path, 12, 300)
+    assert broad < 1.05 * narrow + 100
+    # A table takes a few hundred calls, however many others there are.
+    assert calls(tmp_path, 24, 10) - narrow < 12 * 500
