@@ -21,6 +21,7 @@ from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.arrays import (
     MISFITS,
     ValueForm,
+    misfit,
     opaque_arrays,
     payload_builder,
     text_map,
@@ -245,3 +246,22 @@ def test_what_maps_have_at_some_places(found: list[list[str] | None], data: st.D
     some = arrays.taken(maps, places)
     some.validate(full=True)
     assert some.equals(maps.take(pa.array(places, pa.int64())))
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"n": 2**70}, ("n",)),
+        ({"n": 1, "list": [{"n": 1}] * 9 + [{"n": 2**70}, {"n": 2**80}]}, ("list", 9, "n")),
+        ({"map": {"a/b": 1, "": 2**64}}, ("map", "")),
+        ({"other": 2**70, "n": 1}, None),
+        ({"list": "text"}, ("list",)),
+        ([], ()),
+        (None, None),
+    ],
+)
+def test_where_a_value_does_not_fit_its_column(value: Any, path: Any) -> None:
+    whole = Scalar(kind="int64")
+    shape = struct(n=whole, list=ListOf(item=struct(n=whole)), map=MapOf(value=whole))
+    found = misfit(shape, value)
+    assert (found and found[0]) == path

@@ -24,10 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.formats import Anything, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.formats.base import Path
 from signalbook.messages import Message
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.pipeline import columns, exact
-from signalbook.values import format_timestamp, parse_timestamp
+from signalbook.values import JSON, format_timestamp, parse_timestamp
 
 Values = Sequence[Any]
 # Takes values and whether there may be a None among them.
@@ -57,6 +58,42 @@ def payload_builder(shape: Shape, form: ValueForm) -> Callable[[Values], list[pa
     whole = builder(shape, types[0], form)
     missing = _UNSET if isinstance(shape, Anything) else None
     return lambda values: [whole([missing if value is None else value for value in values], True)]
+
+
+def misfit(shape: Shape, value: JSON) -> tuple[Path, Shape, JSON] | None:
+    """The innermost of a decoded value's parts that does not fit its column, and where it is; ``None`` if all fit."""
+    if _fits(shape, [value]):
+        return None
+    parts: Sequence[tuple[str | int, Shape, JSON]] = ()
+    match shape, value:
+        case Struct(), dict():
+            parts = [(each.name, each.shape, value[each.name]) for each in shape.fields if each.name in value]
+        case ListOf(), list():
+            parts = _unfit_part(shape.item, list(enumerate(value)))
+        case MapOf(), dict():
+            parts = _unfit_part(shape.value, list(value.items()))
+    for step, inner, part in parts:
+        found = misfit(inner, part)
+        if found is not None:
+            path, *rest = found
+            return (step, *path), *rest
+    return (), shape, value
+
+
+def _unfit_part(shape: Shape, values: Sequence[tuple[str | int, JSON]]) -> Sequence[tuple[str | int, Shape, JSON]]:
+    """The first of values of one shape that does not fit; halving finds it in about as long as all of them take."""
+    while len(values) > 1:
+        half = values[: len(values) // 2]
+        values = values[len(half) :] if _fits(shape, [value for _, value in half]) else half
+    return [(step, shape, value) for step, value in values]
+
+
+def _fits(shape: Shape, values: Values) -> bool:
+    try:
+        builder(shape, columns.arrow_type(shape), ValueForm.DECODED)(values, True)
+    except MISFITS:
+        return False
+    return True
 
 
 def opaque_arrays(payloads: Sequence[bytes | None]) -> list[pa.Array]:

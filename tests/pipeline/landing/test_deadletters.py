@@ -119,6 +119,15 @@ def test_every_reason_is_met_and_every_message_rebuilt(parcels: Any, tmp_path: P
     assert again == [list(sent.values())[letter["position"]] for letter in letters]
 
 
+def test_a_value_that_fits_no_column_is_named(parcels: Any, tmp_path: Path) -> None:
+    sent = messages(parcels)[Reason.MAPPING_ERROR]
+    (letter,) = sidelined(catalogue(parcels), Given(sent), tmp_path)
+    said = f"{2**70} conforms, but does not fit its column, which is int64"
+    assert [(each["path"], each["rule"], each["message"]) for each in letter["violations"]] == [
+        ("/size/l", "column", said)
+    ]
+
+
 def test_events_of_a_batch_have_letters_of_their_own(parcels: Any, tmp_path: Path) -> None:
     """K-47"""
     events = [parcels.event(0), parcels.event(1, data={}), parcels.event(2, type="parcel.unheard")]

@@ -60,7 +60,6 @@ from signalbook.values import Finding
 WINDOW: Final = 128 * 1024 * 1024
 _SLICE: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
-_LONGEST: Final = 500
 
 
 @dataclass(slots=True)
@@ -375,10 +374,9 @@ def _dead_letter(rejected: Rejected, original: bytes, location: MessageLocation,
 
 
 def _misfit(target: RowBuilder, row: AcceptedRow, error: Exception) -> DeadLetter:
-    text = f"a conforming value does not fit its column: {error}"
     return DeadLetter(
         reason=Reason.MAPPING_ERROR,
-        violations=(Finding(path="", rule="column", message=text[:_LONGEST]),),
+        violations=(target.misfit(row, error),),
         candidates=(target.xid,),
         original=row.original,
         location=row.location,

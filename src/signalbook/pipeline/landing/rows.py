@@ -21,7 +21,7 @@ import pyarrow as pa
 from msgspec import UNSET, structs
 
 from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct, as_sent, is_lossy
-from signalbook.formats.base import JsonValues
+from signalbook.formats.base import JsonValues, finding_at, shorten
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, CompiledDefinition, Message, attribute_text
 from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
@@ -33,7 +33,7 @@ from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.sources.base import MessageLocation
 from signalbook.pipeline.tables.naming import table_name
-from signalbook.values import JSON, Finding, format_timestamp
+from signalbook.values import JSON, Finding, dump_json, format_timestamp
 
 _TIME: Final = ATTRIBUTES.index("time")
 _TAG: Final = columns.TAGS.types[0]
@@ -132,6 +132,15 @@ class RowBuilder:
             ],
             pa.array([[violation_row(found) for found in row.violations] or None for row in rows], _TAG),
         )
+
+    def misfit(self, row: AcceptedRow, error: Exception) -> Finding:
+        """What of a row does not fit its column, for which its table had this ``error``."""
+        found = None if self._shape is None else arrays.misfit(self._shape, self._data(row))
+        if found is None:
+            return finding_at((), "column", f"a conforming value does not fit its column: {error}")
+        path, shape, value = found
+        shown, kind = shorten(dump_json(value).decode()), columns.arrow_type(shape)
+        return finding_at(path, "column", f"{shown} conforms, but does not fit its column, which is {kind}")
 
     def presumed(self, rows: Sequence[AcceptedRow], arrays: list[pa.Array]) -> pa.RecordBatch:
         """Rows whose payloads are columns already, as ``decoding`` gives them. Raises one of ``arrays.MISFITS``."""
