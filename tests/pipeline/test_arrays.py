@@ -204,7 +204,8 @@ def test_many_at_once_are_as_one_by_one(
 ) -> None:
     array = pa.array(found, TYPE)
     array, found = (array.slice(1), found[1:]) if sliced else (array, found)
-    maps = arrays.header_maps(protocol, array)
+    names = arrays.HeaderNames.of(array, folded=protocol in arrays.LOWERED)
+    maps = arrays.header_maps(protocol, array, names)
     assert maps.type == columns.TEXT_MAP
     assert maps.to_pylist() == [arrays.header_texts(protocol, arrays.header_pairs(each)) for each in found]
 

@@ -336,8 +336,8 @@ _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-# Protocols that do not tell cases of header names apart.
-_CASELESS: Final = frozenset({"HTTP"})
+# Protocols whose header names land in lower case.
+LOWERED: Final = frozenset({"HTTP"})
 _CONTENT_TYPE: Final = "content-type"
 _MEDIA: Final = (_CONTENT_TYPE, "content-encoding")
 _AMQP: Final = "AMQP/1.0"
@@ -351,7 +351,7 @@ def header_texts(protocol: str, pairs: Iterable[tuple[str, str | bytes]]) -> lis
     """
     joined: dict[str, str] = {}
     for name, value in pairs:
-        key = name.lower() if protocol in _CASELESS else name
+        key = name.lower() if protocol in LOWERED else name
         text = value if isinstance(value, str) else value.decode(errors="backslashreplace")
         joined[key] = f"{joined[key]}, {text}" if key in joined else text
     return list(joined.items()) or None
@@ -393,9 +393,11 @@ def _header_value(value: Any) -> str | bytes:
     return format_timestamp(value) if isinstance(value, datetime) else str(value)
 
 
-def header_maps(protocol: str, headers: pa.ListArray) -> pa.Array:
+def header_maps(protocol: str, headers: pa.ListArray, names: HeaderNames) -> pa.Array:
     """``header_texts`` of many messages, with structs of ``name`` and ``value``, as a ``columns.TEXT_MAP``."""
-    found = _headers_at_once(headers, folded=protocol in _CASELESS)
+    if not names.numbers:
+        return pa.nulls(len(headers), columns.TEXT_MAP)
+    found = _headers_at_once(headers, names, folded=protocol in LOWERED)
     if found is not None:
         return found
     return text_map([header_texts(protocol, header_pairs(each)) for each in headers.to_pylist()])
@@ -420,7 +422,10 @@ class HeaderNames:
     @classmethod
     def of(cls, headers: pa.ListArray, *, folded: bool) -> HeaderNames:
         """Those of lists of structs with a ``name``, in lower case if ``folded``; what is null is empty."""
-        texts = pc.fill_null(headers.flatten().field("name"), "")
+        flat = headers.flatten()
+        if not len(flat):
+            return cls({}, np.zeros(0, np.int32), False)
+        texts = pc.fill_null(flat.field("name"), "")
         width = _period(headers.offsets.to_numpy(), texts)
         if width:  # as mostly, and to compare all bytes with those of the first takes a tenth of looking names up
             found: list[str] = texts[:width].to_pylist()
@@ -475,13 +480,12 @@ def taken(array: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
     return pa.MapArray.from_arrays(ends, names[: len(entries)], array.items.take(pa.array(entries)), array.type)
 
 
-def _headers_at_once(headers: pa.ListArray, *, folded: bool) -> pa.Array | None:
+def _headers_at_once(headers: pa.ListArray, found: HeaderNames, *, folded: bool) -> pa.Array | None:
     """The maps without looking at each message, unless one has a name twice, or bytes that are no text."""
     flat = headers.flatten()
     keys = flat.field("name")
     if keys.null_count:
         return None
-    found = HeaderNames.of(headers, folded=folded)
     lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
     if not found.alike:
         # a name that one message has twice is a pair of row and name that occurs twice

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from signalbook.messages.cloudevents import Attribute, attribute_text
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import read_timestamps, taken, text_maps, timestamps
+from signalbook.pipeline.arrays import LOWERED, HeaderNames, read_timestamps, taken, text_maps, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, Offsets, record_addresses, transport_arrays
@@ -111,6 +111,12 @@ class EventColumns:
         records = self.messages.records
         assert records is not None
         return records if len(records) == len(self) else records.take(pa.array(self.indices))
+
+    def header_names(self, *, folded: bool) -> HeaderNames:
+        """How the headers of these records are named, in lower case if ``folded``."""
+        if len(self.messages) == len(self):
+            return self.messages.header_names(folded=folded)
+        return HeaderNames.of(self.records().column("headers"), folded=folded)
 
 
 def text_codes(texts: pa.StringArray) -> tuple[Offsets, list[Any]]:
@@ -283,7 +289,10 @@ class EventBatch:
     @cached_property
     def _delivery(self) -> list[pa.Array]:
         """What the transport says of each event."""
-        arrays = [transport_arrays(part.records()) for part in self._parts]
+        arrays = [
+            transport_arrays(part.records(), part.header_names(folded=part.messages.protocol in LOWERED))
+            for part in self._parts
+        ]
         return [pa.concat_arrays(columns) for columns in zip(*arrays, strict=True)]
 
     @cached_property

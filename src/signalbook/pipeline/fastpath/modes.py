@@ -85,8 +85,7 @@ class StructuredMode:
 
     def _encoded(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """Those with a content encoding are read without it, and stay the messages that they are."""
-        assert messages.records is not None
-        headers = Headers(messages.records, folded=messages.protocol in CASELESS)
+        headers = Headers.of(messages, folded=messages.protocol in CASELESS)
         stated = headers.texts(_ENCODING)
         values = [messages.raw(index) for index in range(len(messages))]
         _decode(values, stated, headers.refused)
@@ -241,7 +240,7 @@ class BinaryMode:
         records = messages.records
         assert records is not None
         values = records.column("value").cast(pa.binary())
-        headers = Headers(records, folded=self._manner.folded)
+        headers = Headers.of(messages, folded=self._manner.folded)
         headers.refused |= ~values.is_valid().to_numpy(zero_copy_only=False)
         if self._manner.bare:
             headers.refused |= _doubtful_text(records, values)
@@ -362,13 +361,19 @@ def _content_types(headers: Headers, stated: pa.Array | None) -> pa.Array:
 class Headers:
     """The headers of some records, by name. ``refused`` are records with headers that leave a doubt."""
 
-    def __init__(self, records: pa.RecordBatch, *, folded: bool) -> None:
+    def __init__(self, records: pa.RecordBatch, names: HeaderNames) -> None:
         listed = records.column("headers")
         flat = listed.flatten()
-        self._named = HeaderNames.of(listed, folded=folded)
+        self._named = names
         self._values = pc.fill_null(flat.field("value"), b"")
         self._owners = pc.list_parent_indices(listed).to_numpy()
         self.refused: npt.NDArray[np.bool_] = np.zeros(len(records), np.bool_)
+
+    @classmethod
+    def of(cls, messages: MessageBatch, *, folded: bool) -> Headers:
+        """Those of the records of messages, their names in lower case if ``folded``."""
+        assert messages.records is not None
+        return cls(messages.records, messages.header_names(folded=folded))
 
     @property
     def names(self) -> Sequence[str]:

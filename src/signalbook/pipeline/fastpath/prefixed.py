@@ -87,7 +87,7 @@ class PrefixedPath:
         records = messages.records
         assert records is not None
         values = records.column("value").cast(pa.binary())
-        headers = Headers(records, folded=False)
+        headers = Headers.of(messages, folded=False)
         headers.forbid([name for name in headers.names if name in _OTHERS or name.startswith(ATTRIBUTE_PREFIX)])
         headers.values(SCHEMA_HEADER)  # those that have it twice are refused
         refused = headers.refused | ~values.is_valid().to_numpy(zero_copy_only=False)
@@ -135,7 +135,7 @@ class PrefixedPath:
     def _kinds(self, batch: EventBatch, parts: list[EventColumns]) -> Iterator[tuple[str, _Said, Offsets]]:
         """The records that share their topic and what they say, with both."""
         topics, names = batch.addresses
-        stated = pa.concat_arrays([_stated(part.records()) for part in parts])
+        stated = pa.concat_arrays([_stated(part) for part in parts])
         if stated.null_count < len(stated):
             encoded = stated.dictionary_encode(null_encoding="encode")
             values = encoded.dictionary.to_pylist()
@@ -260,9 +260,9 @@ def _takes(definition: CompiledDefinition, topic: str) -> bool:
     return all(key.value == topic for key in keys)
 
 
-def _stated(records: pa.RecordBatch) -> pa.Array:
+def _stated(part: EventColumns) -> pa.Array:
     """What the header for schemas has in each record, null where it is not there."""
-    return Headers(records, folded=False).values(SCHEMA_HEADER)
+    return Headers(part.records(), part.header_names(folded=False)).values(SCHEMA_HEADER)
 
 
 def _by_indices(heads: npt.NDArray[np.uint8], lengths: Offsets) -> Iterator[tuple[bytes, Offsets]]:

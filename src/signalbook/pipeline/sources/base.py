@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook import plugins
 from signalbook.messages import Message
 from signalbook.pipeline import arrays, columns
+from signalbook.pipeline.arrays import HeaderNames
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Storage
 from signalbook.values import MAX_VALUES
@@ -148,6 +149,8 @@ class MessageBatch:
     rule: str = "unreadable"
     # The columns of records, once a row was asked for: Arrow takes as long to give them as to give a row.
     _columns: dict[str, pa.Array] = field(init=False, repr=False, compare=False, default_factory=dict)
+    # How the headers of records are named, in lower case and as they are, once somebody asked.
+    _header_names: dict[bool, HeaderNames] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -172,6 +175,13 @@ class MessageBatch:
         if not self._columns:
             self._columns.update(zip(self.records.schema.names, self.records.columns, strict=True))
         return {name: column[index].as_py() for name, column in self._columns.items()}
+
+    def header_names(self, *, folded: bool) -> HeaderNames:
+        """How the headers of its records are named, in lower case if ``folded``."""
+        assert self.records is not None
+        if folded not in self._header_names:
+            self._header_names[folded] = HeaderNames.of(self.records.column("headers"), folded=folded)
+        return self._header_names[folded]
 
     def location(self, index: int) -> MessageLocation:
         """Where one message was read."""
@@ -432,7 +442,9 @@ def record_batches(records: pa.RecordBatch, *, stop: bool = False) -> Iterator[M
         if _protocol(piece) in (DAMAGED, UNREADABLE):
             yield from _damages(piece, stop=stop)
             continue
-        plain, encoded = structured_events(piece)
+        folded = _protocol(piece) in CASELESS
+        names = HeaderNames.of(piece.column("headers"), folded=folded)
+        plain, encoded = structured_events(piece, names)
         # Three batches at most, so that the order of records is kept within each kind; between kinds it means nothing.
         for rows, to_batch in (
             (plain, _event_batch),
@@ -440,7 +452,9 @@ def record_batches(records: pa.RecordBatch, *, stop: bool = False) -> Iterator[M
             (~(plain | encoded), _other_batch),
         ):
             if rows.all():
-                yield to_batch(piece)
+                batch = to_batch(piece)
+                batch._header_names[folded] = names
+                yield batch
             elif rows.any():
                 yield to_batch(piece.filter(pa.array(rows)))
 
@@ -464,13 +478,16 @@ def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(index, "received_at", pc.if_else(sound, times, None))
 
 
-def structured_events(records: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def structured_events(
+    records: pa.RecordBatch, headers: HeaderNames
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Which records are beyond doubt structured CloudEvents in JSON, without content encoding, and which are in one."""
     present: npt.NDArray[np.bool_] = records.column("value").is_valid().to_numpy(zero_copy_only=False)
+    if not headers.numbers:
+        # Without a content type a body is an event as well, unless a protocol would say so.
+        none = np.zeros_like(present)
+        return (none if _protocol(records) else present), none
     listed = records.column("headers")
-    if not _protocol(records) and listed.null_count == len(listed):
-        return present, np.zeros_like(present)
-    headers = arrays.HeaderNames.of(listed, folded=_protocol(records) in CASELESS)
     rows = pc.list_parent_indices(listed).to_numpy()
 
     def count(places: Offsets) -> Offsets:
@@ -482,17 +499,20 @@ def structured_events(records: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], n
     event = pc.is_in(types, pa.array(_EVENT_TYPES, pa.binary())).to_numpy(zero_copy_only=False)
     once = (count(typed) == 1) & (count(typed[event]) == 1)
     if not _protocol(records):
-        # Without a content type a body is an event as well, unless its attributes are beside it.
+        # Unless attributes are beside it.
         named = headers.places(name for name in headers.numbers if name.startswith(ATTRIBUTE_PREFIX))
         once |= (count(typed) == 0) & (count(named) == 0)
     encodings, once = count(headers.places([_CONTENT_ENCODING])), once & present
     return once & (encodings == 0), once & (encodings == 1) & (_protocol(records) in _ENCODED)
 
 
-def transport_arrays(records: pa.RecordBatch) -> list[pa.Array]:
-    """The first arrays of ``columns.TRANSPORT``, all but where in its source a message is."""
+def transport_arrays(records: pa.RecordBatch, names: HeaderNames) -> list[pa.Array]:
+    """The first arrays of ``columns.TRANSPORT``, all but where in its source a message is.
+
+    ``names`` are those of the headers, in lower case where they land so (``arrays.LOWERED``).
+    """
     protocol = _protocol(records)
-    found = arrays.header_maps(protocol, records.column("headers"))
+    found = arrays.header_maps(protocol, records.column("headers"), names)
     protocols = records.column("protocol") if protocol else pa.nulls(len(records), pa.string())
     return [protocols, record_addresses(records), found, records.column("received_at").cast(columns.TIMESTAMP)]
 
@@ -514,15 +534,11 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Neighbours of one source and protocol, up to the size of a batch."""
     if not len(batch):
         return
-    sources, protocols = (
-        batch.column(name).dictionary_encode().indices.to_numpy().astype(np.int64) for name in ("source", "protocol")
-    )
-    codes = sources * len(batch) + protocols
+    runs = [pc.run_end_encode(batch.column(name)).run_ends.to_numpy() for name in ("source", "protocol")]
     sizes = pc.binary_length(batch.column("value")).fill_null(0).to_numpy()
     # A batch ends where another megabyte begins, so that batches are bounded but for one huge message.
     filled = np.cumsum(sizes) // _BATCH_BYTES
-    bounds = np.flatnonzero((np.diff(codes) != 0) | (np.diff(filled) != 0)) + 1
-    edges = [0, *bounds.tolist(), len(batch)]
+    edges = np.unique(np.concatenate([[0], *runs, np.flatnonzero(np.diff(filled)) + 1])).tolist()
     for start, end in pairwise(edges):
         yield batch.slice(start, end - start)
 
