@@ -235,6 +235,10 @@ class BinaryMode:
 
     def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """By columns of headers."""
+        # Values of records, one after the other, are the content; a request is more than its payload.
+        spans = (
+            None if messages.records is None else PayloadSpans.within(messages.content, messages.starts, messages.ends)
+        )
         if messages.records is None:
             messages = replace(messages, records=request_records(messages))
         records = messages.records
@@ -245,9 +249,10 @@ class BinaryMode:
         if self._manner.bare:
             headers.refused |= _doubtful_text(records, values)
         arrays = self._attributes(headers)
-        values = self._decoded(headers, values)
+        clear = self._decoded(headers, values)
+        spans = PayloadSpans.of(clear) if spans is None or clear is not values else spans
         extensions = {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers).items()}
-        events = EventColumns(messages, arrays, extensions, PayloadSpans.of(values), np.arange(len(messages)))
+        events = EventColumns(messages, arrays, extensions, spans, np.arange(len(messages)))
         if not headers.refused.any():
             return events, []
         taken = events.take(np.flatnonzero(~headers.refused))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats.base import is_elsewhere, is_indexed
+from signalbook.formats.protobuf import FORMAT as PROTOBUF
 from signalbook.messages import CompiledDefinition, Contract, Message, Rejected
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.messages.payloads.content import SCHEMA_HEADER, read_schema_id
@@ -36,6 +37,10 @@ _PREFIX: Final = 5
 _OTHERS: Final = ("content-type", "content-encoding")
 # What a byte of a number has if another one follows.
 _MORE: Final = 0x80
+# A head as a number, the first byte in the lowest bits.
+_NUMBER: Final = np.dtype("<u8")
+# Bytes in which all of a prefix mostly is, as many as a number has.
+_HEAD: Final = 8
 # Message types inside of each other, beyond which indices are looked at one by one.
 _MOST_NESTED: Final = 8
 # Anybody may send any number of ids that mean nothing.
@@ -52,6 +57,15 @@ class _Plan:
     reasons: PayloadReasons
 
 
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Records of one batch: what the header for schemas has in each, if it is there, and how their values begin."""
+
+    columns: EventColumns
+    stated: pa.BinaryArray
+    heads: npt.NDArray[np.uint64]
+
+
 class PrefixedPath:
     """The fast path of those definitions of a contract whose payloads have a wire prefix, for records of Kafka.
 
@@ -63,7 +77,7 @@ class PrefixedPath:
         self._target = target
         self._plans: dict[tuple[str, _Said], _Plan | RejectionVerdict | None] = {}
         self._of_topic: dict[str, list[CompiledDefinition]] = {}
-        self._waiting: list[EventColumns] = []
+        self._waiting: list[_Records] = []
         self._waiting_bytes = 0
 
     @cached_property
@@ -86,17 +100,20 @@ class PrefixedPath:
         """Take records; most wait a while for others of their kind. What is landed, and who is not taken."""
         records = messages.records
         assert records is not None
-        values = records.column("value").cast(pa.binary())
         headers = Headers.of(messages, folded=False)
         headers.forbid([name for name in headers.names if name in _OTHERS or name.startswith(ATTRIBUTE_PREFIX)])
-        headers.values(SCHEMA_HEADER)  # those that have it twice are refused
-        refused = headers.refused | ~values.is_valid().to_numpy(zero_copy_only=False)
+        stated = headers.values(SCHEMA_HEADER)  # those that have it twice are refused
+        refused = headers.refused | ~records.column("value").is_valid().to_numpy(zero_copy_only=False)
         nothing = [pa.nulls(len(messages), pa.string())] * len(ATTRIBUTES)
-        events = EventColumns(messages, nothing, {}, PayloadSpans.of(values), np.arange(len(messages)))
+        values = PayloadSpans.within(messages.content, messages.starts, messages.ends)
+        events = EventColumns(messages, nothing, {}, values, np.arange(len(messages)))
         if refused.any():
-            events = events.take(np.flatnonzero(~refused))
+            kept = np.flatnonzero(~refused)
+            events, stated = events.take(kept), stated.take(pa.array(kept))
         if len(events):
-            self._waiting.append(events)
+            # While they are in the processor's caches: each lies far from the next of its topic.
+            heads = events.data.heads(_HEAD).view(_NUMBER)[:, 0]
+            self._waiting.append(_Records(events, stated, heads))
             self._waiting_bytes += messages.weight
         found = list(self.flush()) if self._waiting_bytes >= LEAST_BATCH else []
         return found, np.flatnonzero(refused).tolist()
@@ -105,9 +122,9 @@ class PrefixedPath:
         """Process all that waits."""
         parts, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if parts:
-            yield from self._process(EventBatch(parts), parts)
+            yield from self._process(EventBatch([part.columns for part in parts]), parts)
 
-    def _process(self, batch: EventBatch, parts: list[EventColumns]) -> Iterator[Result]:
+    def _process(self, batch: EventBatch, parts: Sequence[_Records]) -> Iterator[Result]:
         left = np.ones(len(batch), np.bool_)
         verdicts = Verdicts(len(batch))
         routed: list[tuple[Route, Offsets]] = []
@@ -132,10 +149,11 @@ class PrefixedPath:
         for messages, indices, _ in batch.messages(np.flatnonzero(left)):
             yield LeftOver(messages, indices)
 
-    def _kinds(self, batch: EventBatch, parts: list[EventColumns]) -> Iterator[tuple[str, _Said, Offsets]]:
+    def _kinds(self, batch: EventBatch, parts: Sequence[_Records]) -> Iterator[tuple[str, _Said, Offsets]]:
         """The records that share their topic and what they say, with both."""
         topics, names = batch.addresses
-        stated = pa.concat_arrays([_stated(part) for part in parts])
+        stated = pa.concat_arrays([part.stated for part in parts])
+        heads = np.concatenate([part.heads for part in parts])
         if stated.null_count < len(stated):
             encoded = stated.dictionary_encode(null_encoding="encode")
             values = encoded.dictionary.to_pylist()
@@ -146,14 +164,31 @@ class PrefixedPath:
                 if value is not None:
                     yield topic, (True, value), events
                 else:
-                    yield from self._by_prefix(batch, topic, events)
+                    yield from self._by_prefix(batch, topic, events, heads[events])
             return
         for events in groups(topics, len(names)):
-            yield from self._by_prefix(batch, names[topics[events[0]]], events)
+            yield from self._by_prefix(batch, names[topics[events[0]]], events, heads[events])
 
-    def _by_prefix(self, batch: EventBatch, topic: str, events: Offsets) -> Iterator[tuple[str, _Said, Offsets]]:
+    def _by_prefix(
+        self, batch: EventBatch, topic: str, events: Offsets, heads: npt.NDArray[np.uint64]
+    ) -> Iterator[tuple[str, _Said, Offsets]]:
         """Those of a topic by their prefixes, which is empty for what has none; guids are left out."""
         payloads = batch.payloads(events)
+        # Mostly all have the prefix of the first.
+        first = self._beginning(topic, heads[0].tobytes()[: payloads.lengths[0]])
+        if first:
+            bits = np.uint64(8 * (_HEAD - len(first)))
+            alike = (payloads.lengths >= len(first)) & (heads << bits == heads[0] << bits)
+            yield topic, (False, first), events[alike]
+            if alike.all():
+                return
+            events = events[~alike]
+            payloads = batch.payloads(events)
+        yield from self._by_each_prefix(topic, events, payloads)
+
+    def _by_each_prefix(
+        self, topic: str, events: Offsets, payloads: PayloadSpans
+    ) -> Iterator[tuple[str, _Said, Offsets]]:
         heads, lengths = payloads.heads(_PREFIX + 1 + _MOST_NESTED), payloads.lengths
         bare = (lengths < _PREFIX) | (heads[:, 0] > 1)
         if bare.any():
@@ -170,6 +205,17 @@ class PrefixedPath:
                 continue
             for indices, some in _by_indices(heads[same], lengths[same]):
                 yield topic, (False, prefix + indices), events[same][some]
+
+    def _beginning(self, topic: str, head: bytes) -> bytes:
+        """The number of a schema in the head of a payload, and the indices behind it; empty if it has none."""
+        if len(head) < _PREFIX or head[0]:
+            return b""
+        if not self._has_indices(topic, int.from_bytes(head[1:_PREFIX], "big")):
+            return head[:_PREFIX]
+        try:
+            return head.removesuffix(read_schema_id(head, PROTOBUF.name)[1])
+        except ValueError:
+            return b""
 
     def _has_indices(self, topic: str, number: int) -> bool:
         """Whether indices of a message type follow this number."""
@@ -258,11 +304,6 @@ def _takes(definition: CompiledDefinition, topic: str) -> bool:
     """Whether a definition may take records of a topic, as far as its constants say."""
     keys = [key for key in definition.protocol_keys if key.name == "topic" and isinstance(key.value, str)]
     return all(key.value == topic for key in keys)
-
-
-def _stated(part: EventColumns) -> pa.Array:
-    """What the header for schemas has in each record, null where it is not there."""
-    return Headers(part.records(), part.header_names(folded=False)).values(SCHEMA_HEADER)
 
 
 def _by_indices(heads: npt.NDArray[np.uint8], lengths: Offsets) -> Iterator[tuple[bytes, Offsets]]:
