@@ -38,6 +38,8 @@ def run_page(session: SparkSession, folder: Path) -> None:
         with contextlib.redirect_stdout(printed):
             exec(compile(code, str(PAGE), "exec"), names)
         assert printed.getvalue().strip() == shown.strip(), code
+        # A table without a row shows nothing of what it is an example of.
+        assert "+\n+" not in shown, code
 
 
 def test_the_page_runs(spark_session: SparkSession, tmp_path: Path) -> None:
