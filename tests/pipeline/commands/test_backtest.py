@@ -25,6 +25,7 @@ def landed(tmp_path_factory: pytest.TempPathFactory, parcels: Any) -> BacktestJo
     folder = tmp_path_factory.mktemp("history")
     (folder / "d.json").write_text(json.dumps(parcels.catalogue()))
     some = [parcels.event(n, source=f"/depots/{n % 2}") for n in range(9)]
+    some[4]["data"]["seal"] = "red"  # which no schema declares
     dead = [parcels.event(20, data={"id": 1, "weight": 1}), parcels.event(21, data={"id": "P", "weight": -1})]
     (folder / "in.jsonl").write_bytes(parcels.lines(*some, *dead, parcels.event(30, type="parcel.noted")))
     output = folder / "out"
@@ -73,6 +74,11 @@ def test_a_stricter_schema_breaks_and_a_laxer_one_mends(landed: BacktestJob, par
     assert (told["broken"]["messages"], told["mended"]["by_producer"]) == (4, {"/depots/7": 2})
     sampled = candidate(landed, tmp_path, schema, sample=0.5)
     assert 0 < sampled.messages < 11
+
+
+def test_members_that_no_schema_declared_are_judged(landed: BacktestJob, tmp_path: Path) -> None:
+    found = candidate(landed, tmp_path, {"type": "object", "not": {"required": ["seal"]}})
+    assert (found.broken.rules, [example.id for example in found.broken.examples]) == ({"not at /": 1}, ["e-4"])
 
 
 def test_payloads_without_schema_meet_one(landed: BacktestJob, tmp_path: Path) -> None:
