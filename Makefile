@@ -43,7 +43,8 @@ stores:  ## kill drivers with their requests to S3 servers, each EVERY-th of the
 clouds:  ## all of the pipeline's commands in Azurite, by the API of Google's stores, and in HDFS
 	@tools/setup clouds
 	$(BIN)/pytest -q -k "azurite or google or hdfs" tests/pipeline/places tests/pipeline/test_locks.py \
-	  tests/pipeline/test_journal_stores.py tests/pipeline/commands/test_stores.py
+	  tests/pipeline/test_journal_stores.py tests/pipeline/commands/test_stores.py \
+	  tests/pipeline/commands/test_credentials.py
 
 hadoop:  ## have Spark read tables and events from an S3 server by Hadoop's S3A
 	@tools/setup test

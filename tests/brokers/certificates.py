@@ -16,7 +16,9 @@ from cryptography.hazmat.primitives.serialization import (
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """PEM files: the ``authority``, and for ``localhost`` and 127.0.0.1 the ``chain``, its ``key``, and ``both``."""
+    """PEM files: the ``authority``, and for names of this machine, and those that Google's clients have and no setting
+    for, the ``chain``, its ``key``, and ``both``.
+    """
 
     authority: Path
     chain: Path
@@ -27,7 +29,9 @@ class Certificates:
 def issue(folder: Path) -> Certificates:
     """New certificates in ``folder``."""
     authority = trustme.CA()
-    issued = authority.issue_cert("localhost", "127.0.0.1")
+    issued = authority.issue_cert(
+        "localhost", "127.0.0.1", "accounts.google.com", "oauth2.googleapis.com", "iamcredentials.googleapis.com"
+    )
     chain = b"".join(pem.bytes() for pem in issued.cert_chain_pems)
     # PKCS 8 is the one form that servers in Java read, too.
     private = load_pem_private_key(issued.private_key_pem.bytes(), None)

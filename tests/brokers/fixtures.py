@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import hmac
 import http.client
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.brokers.certificates import Certificates, issue
 from tests.brokers.google import Google, running
 from tests.brokers.keys import KeyServer, keys_given
 from tests.brokers.program import Broker
+from tests.brokers.tokens import TokenServer, tokens_given
 
 from signalbook.pipeline.places import place_of
 
@@ -125,6 +128,15 @@ def key_server(certificates: Certificates) -> Iterator[KeyServer]:
         yield found
 
 
+@pytest.fixture
+def token_server(certificates: Certificates, google: Google) -> Iterator[TokenServer]:
+    """A server that gives tokens of Google's and Azure's; the server ``google`` knows its tokens."""
+    with tokens_given(certificates) as found:
+        google.knows = found.is_valid
+        yield found
+        google.knows = lambda _: False
+
+
 @pytest.fixture(scope="session")
 def google() -> Iterator[Google]:
     """A server with Google's API of objects."""
@@ -136,15 +148,30 @@ def google() -> Iterator[Google]:
 def azurite(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
     """A server with Azure's API of blobs, and an empty container called BUCKET."""
     broker = servers.azurite(tmp_path_factory.mktemp("azurite"), certificates)
+    with _blobs(broker, http.client.HTTPConnection) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def azurite_tls(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
+    """Another one, by TLS, which takes tokens of Entra ID, too, whose signatures it does not check."""
+    broker = servers.azurite(tmp_path_factory.mktemp("azurite_tls"), certificates, tls=True)
+    trusted = ssl.create_default_context(cafile=str(certificates.authority))
+    with _blobs(broker, partial(http.client.HTTPSConnection, context=trusted)) as running:
+        yield running
+
+
+@contextmanager
+def _blobs(broker: Broker, connect: Callable[..., http.client.HTTPConnection]) -> Iterator[Broker]:
     broker.open()
     try:
-        _make_container(broker.ports["plain"])
+        _make_container(connect("127.0.0.1", broker.ports["plain"], timeout=60))
         yield broker
     finally:
         broker.kill()  # asked to stop, it waits for clients that keep their connections
 
 
-def _make_container(port: int) -> None:
+def _make_container(asked: http.client.HTTPConnection) -> None:
     """By a request that is signed with the account's key; clients of blobs have none for it."""
     # https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key: what is signed, a line each
     path = f"/{servers.ACCOUNT}/{servers.BUCKET}"
@@ -153,7 +180,6 @@ def _make_container(port: int) -> None:
     signed = "\n".join(["PUT", *[""] * 11, *named, f"/{servers.ACCOUNT}{path}", "restype:container"])
     key = base64.b64decode(servers.ACCOUNT_KEY)
     signature = base64.b64encode(hmac.digest(key, signed.encode(), "sha256")).decode()
-    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     headers |= {"authorization": f"SharedKey {servers.ACCOUNT}:{signature}", "content-length": "0"}
     asked.request("PUT", f"{path}?restype=container", headers=headers)
     assert asked.getresponse().status == 201

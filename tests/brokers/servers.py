@@ -227,13 +227,14 @@ def hdfs(folder: Path, certificates: Certificates) -> Broker:
     return Broker("HDFS", folder, configure, "Started MiniDFSCluster", ("plain", "http"))
 
 
-def azurite(folder: Path, certificates: Certificates) -> Broker:
-    """Azure's Blob Storage for ACCOUNT, as Microsoft has it for tests."""
+def azurite(folder: Path, certificates: Certificates, *, tls: bool = False) -> Broker:
+    """Azure's Blob Storage for ACCOUNT, as Microsoft has it for tests; by TLS it takes tokens, too."""
+    more = ["--oauth", "basic", "--cert", str(certificates.chain), "--key", str(certificates.key)] if tls else []
 
     def configure(folder: Path, ports: Ports) -> list[str]:
         accounts = f"AZURITE_ACCOUNTS={ACCOUNT}:{ACCOUNT_KEY}"
         command = [_program("node", "nodejs"), str(AZURITE), "--blobHost", "127.0.0.1", "--silent"]
-        return ["env", accounts, *command, "--blobPort", str(ports["plain"]), "--inMemoryPersistence"]
+        return ["env", accounts, *command, "--blobPort", str(ports["plain"]), "--inMemoryPersistence", *more]
 
     return Broker("Azurite", folder, configure, "successfully listens", ("plain",))
 

@@ -12,13 +12,18 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.brokers.certificates import Certificates
+from tests.brokers.google import Google
 from tests.brokers.program import Broker
+from tests.brokers.servers import ACCOUNT, ACCOUNT_KEY, AZURITE, BUCKET
+from tests.brokers.tokens import PROOF, TokenServer
 from tests.pipeline.commands.test_stores import ACCEPTED, job_for
 from tests.pipeline.places.test_credentials import role
+from tests.pipeline.places.test_identities import NAMES, azure_role, google_role
 from tests.pipeline.s3 import place, storage_of
 from tests.pipeline.storeway import Answer, Asked, Deliver, StoreWay, delivered, store_way
 
-from signalbook.pipeline import PipelineError, locks, place_of, read, run, status
+from signalbook.pipeline import PipelineError, Place, Storage, locks, place_of, read, run, status
 from signalbook.pipeline.journal import TableFormat
 
 slow = pytest.mark.slow
@@ -58,6 +63,94 @@ def test_a_run_by_a_role(
     (report,) = status(root / "lake").reports
     assert (report.tally.read, report.landed, report.tally.dead_lettered) == (11, 10, 1)
     assert "WARN" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("way", "table_format"),
+    [
+        ("metadata server", "delta"),
+        pytest.param("metadata server", "iceberg", marks=slow),
+        pytest.param("user", "delta", marks=slow),
+        pytest.param("impersonation", "iceberg", marks=slow),
+    ],
+)
+def test_a_run_by_an_identity_of_google(
+    way: str,
+    table_format: TableFormat,
+    google: Google,
+    token_server: TokenServer,
+    certificates: Certificates,
+    definitions: Path,
+    parcels: Any,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    """With tokens that end while it works."""
+    token_server.lasting = 2
+    root = place("google", tmp_path, request)
+    store = {"GOOGLE_BASE_URL": f"http://127.0.0.1:{google.port}", "GOOGLE_ALLOW_HTTP": "true"}
+    given = {**store, **google_role(way, token_server, google, tmp_path), "NO_PROXY": "127.0.0.1"}
+    lands_by_tokens(root, table_format, given, token_server, certificates, definitions, parcels, tmp_path)
+
+
+@pytest.mark.skipif(not AZURITE.exists(), reason="make clouds installs Azurite")
+@pytest.mark.parametrize(
+    ("way", "table_format"),
+    [
+        ("machine", "delta"),
+        pytest.param("workload", "delta", marks=slow),
+        pytest.param("app", "iceberg", marks=slow),
+        pytest.param("secret", "delta", marks=slow),
+    ],
+)
+def test_a_run_by_an_identity_on_azurite(
+    way: str,
+    table_format: TableFormat,
+    azurite_tls: Broker,
+    token_server: TokenServer,
+    certificates: Certificates,
+    definitions: Path,
+    parcels: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So it is there."""
+    token_server.lasting = 2
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
+    endpoint = f"https://127.0.0.1:{azurite_tls.ports['plain']}/{ACCOUNT}"
+    storage = Storage.of({"endpoint": endpoint, "account_key": ACCOUNT_KEY})
+    root = place_of(f"abfss://{BUCKET}@{ACCOUNT}.dfs.core.windows.net/{tmp_path.name}", storage)
+    given = {"AZURE_STORAGE_ENDPOINT": endpoint, **azure_role(way, token_server, tmp_path)}
+    lands_by_tokens(root, table_format, given, token_server, certificates, definitions, parcels, tmp_path)
+
+
+def lands_by_tokens(
+    root: Place,
+    table_format: TableFormat,
+    given: dict[str, str],
+    tokens: TokenServer,
+    certificates: Certificates,
+    definitions: Path,
+    parcels: Any,
+    folder: Path,
+) -> None:
+    """A run with what is ``given`` alone, which says and keeps none of it."""
+    events = [parcels.event(number) for number in range(10)]
+    (root / "in/a.jsonl").write(parcels.lines(*events, parcels.event(10, data={"id": 7})))
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(NAMES)}
+    environ |= {"HOME": str(folder), "SSL_CERT_FILE": str(certificates.authority), "RUST_LOG": "debug", **given}
+    command = [sys.executable, "-m", "signalbook", "pipeline", "run", "--registry", str(definitions)]
+    command += ["--input", f"{root}/in/", "--output", f"{root}/lake", "--table-format", table_format]
+    done = subprocess.run(command, env=environ, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    (report,) = status(root / "lake").reports
+    assert (report.tally.read, report.landed, report.tally.dead_lettered) == (11, 10, 1)
+    assert "WARN" not in done.stderr
+    assert sum(map(tokens.is_valid, tokens.issued)) < len(tokens.issued)
+    kept = [(root / each.path).read() for each in root.files(deep=True)]
+    for secret in (PROOF, *tokens.issued):
+        assert secret not in done.stdout + done.stderr
+        assert not any(secret.encode() in content for content in kept)
 
 
 class Session:

@@ -40,8 +40,8 @@ def test_a_job_says_most() -> None:
 
 def test_settings_of_other_stores_are_left_out() -> None:
     storage = Storage.of({**KEYS, "service_account": "key.json", "account_name": "a", "sas_token": "t"})
-    assert storage.obstore("gs") == ({"service_account": "key.json"}, None)
-    assert storage.obstore("az") == ({"account_name": "a", "sas_key": "t"}, None)
+    assert storage.settings("gs") == {"service_account": "key.json"}
+    assert storage.settings("az") == {"account_name": "a", "sas_token": "t"}
 
 
 def test_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,8 +113,19 @@ def test_http_has_to_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_http_has_to_be_allowed_in_other_stores(monkeypatch: pytest.MonkeyPatch, kind: str, variable: str) -> None:
     monkeypatch.setenv(variable, "http://store.example")
     allowing = "AZURE_ALLOW_HTTP" if kind == "az" else "GOOGLE_ALLOW_HTTP"
+    public = Storage.of({"anonymous": "true", "account_name": "a"})
     with pytest.raises(PipelineError, match=f"http://store.example is not encrypted.*or {allowing} in the environment"):
-        Storage().obstore(kind)
-    assert Storage.of({"allow_http": "true"}).obstore(kind) == ({}, {"allow_http": True})
+        public.obstore(kind)
+    config = {"skip_signature": "true", **({"account_name": "a"} if kind == "az" else {})}
+    allowed = Storage.of({"anonymous": "true", "account_name": "a", "allow_http": "true"})
+    assert allowed.obstore(kind) == (config, {"allow_http": True})
     monkeypatch.setenv(allowing, "true")
-    assert Storage().obstore(kind) == ({}, None)
+    assert public.obstore(kind) == (config, None)
+
+
+def test_what_no_message_may_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the section and of the environment, a connection string's parts too."""
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountName=a;AccountKey=4711==;BlobEndpoint=https://x")
+    monkeypatch.setenv("IDENTITY_HEADER", "4712")
+    storage = Storage.of({"client_secret": "4713", "account_name": "a"})
+    assert storage.masked("4711== 4712 4713 a") == "*** *** *** a"

@@ -64,8 +64,7 @@ class ContainerKeys:
             except (OSError, ValueError):
                 raise OSError(f"cannot read {self.file}, which {_AUTHORIZATION_FILE} names") from None
         request = urllib.request.Request(self.url, headers={"Authorization": token} if token else {})  # noqa: S310
-        # No proxy is nearer than what hands out keys.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Unmoved())
+        opener = unmoved()
         for left in reversed(range(_TRIES)):
             try:
                 with opener.open(request, timeout=_SECONDS) as answer:
@@ -79,6 +78,11 @@ class ContainerKeys:
                     raise OSError(f"{_FULL} does not answer") from error
             time.sleep(0.2 * (_TRIES - left))
         return _keys(content)
+
+
+def unmoved(*, proxies: bool = False) -> urllib.request.OpenerDirector:
+    """What asks for credentials, and nobody else than it is to ask; without ``proxies`` who is nearer than those."""
+    return urllib.request.build_opener(*([] if proxies else [urllib.request.ProxyHandler({})]), _Unmoved())
 
 
 class _Unmoved(urllib.request.HTTPRedirectHandler):

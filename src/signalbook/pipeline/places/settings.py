@@ -1,20 +1,34 @@
 """How stores are reached: settings of a job, the environment, or the files of AWS's tools, in this order.
 
 What is not set here is found by obstore as the SDKs of the clouds find it: in the environment, from a web identity,
-or from the machine's or container's role; ``roles.py`` has what it lacks for that.
+or from the machine's or container's role; ``roles.py`` has what it lacks for that in AWS, ``identities.py`` in the
+clouds of Google and Azure.
 """
 
 from __future__ import annotations
 
 import configparser
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places.roles import ContainerKeys, keys_of_container, metadata_service
+from signalbook.pipeline.places.identities import (
+    AZ_KEY,
+    CONNECTION,
+    KEY,
+    SAS,
+    connection_string,
+    first,
+    is_true,
+    lacks_key,
+    of_azure,
+    of_google,
+)
+from signalbook.pipeline.places.roles import keys_of_container, metadata_service
 
 _COMMON: Final = frozenset({"allow_http"})
 _SETTINGS: Final[dict[str, frozenset[str]]] = {
@@ -56,18 +70,22 @@ _OPEN: Final = frozenset(
         "virtual_hosted",
     }
 )
-_TRUE: Final = ("1", "on", "true", "yes")
 # Variables of the SDKs that no message may say either.
 _VARIABLES: Final = (
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
     "AWS_CONTAINER_AUTHORIZATION_TOKEN",
-    "AZURE_STORAGE_ACCOUNT_KEY",
-    "AZURE_STORAGE_SAS_TOKEN",
-    "AZURE_STORAGE_SAS_KEY",
+    *KEY,
+    AZ_KEY,
+    *SAS,
+    CONNECTION,
     "AZURE_CLIENT_SECRET",
+    "AZURE_STORAGE_CLIENT_SECRET",
+    "AZURE_STORAGE_TOKEN",
+    "IDENTITY_HEADER",
     "GOOGLE_SERVICE_ACCOUNT_KEY",
 )
+_SECRET: Final = re.compile(r" *(?:AccountKey|SharedAccessSignature)=")
 _TEMPORARY: Final = ("role_arn", "sso_session", "sso_start_url", "credential_process", "web_identity_token_file")
 
 
@@ -98,7 +116,8 @@ class Storage:
     def secrets(self) -> tuple[str, ...]:
         """What no message may say; the longest first, which another may be a part of."""
         own = (value for name, value in self.options if name not in _OPEN)
-        every = filter(None, (*own, *(os.environ.get(name, "") for name in _VARIABLES)))
+        parts = (part.partition("=")[2] for part in os.environ.get(CONNECTION, "").split(";") if _SECRET.match(part))
+        every = filter(None, (*own, *parts, *(os.environ.get(name, "") for name in _VARIABLES)))
         return tuple(sorted(every, key=len, reverse=True))
 
     def settings(self, kind: str) -> dict[str, str]:
@@ -107,9 +126,11 @@ class Storage:
         if kind == "s3":
             profile = there.pop("profile", "")
             there = {**aws_profile(profile, keys=bool(profile) or not _have_keys(there)), **there}
-        endpoint = there.get("endpoint", "") or _first(_ENDPOINTS[kind])
+        if kind == "az" and lacks_key(there):
+            there = {**connection_string(), **there}
+        endpoint = there.get("endpoint", "") or first(_ENDPOINTS[kind])
         variable = _ALLOW_HTTP[kind]
-        allowed = _is_true(there.get("allow_http", "") or os.environ.get(variable, ""))
+        allowed = is_true(there.get("allow_http", "") or os.environ.get(variable, ""))
         if endpoint.startswith("http://") and not allowed:
             raise PipelineError(
                 f"{endpoint} is not encrypted: use https, or set allow_http in the section storage of the job "
@@ -117,13 +138,17 @@ class Storage:
             )
         return there
 
-    def obstore(self, kind: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """The configuration and the client's options that obstore takes for a kind of store; it looks for others.
+    def obstore(self, kind: str, root: str = "") -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """The configuration and the client's options that obstore takes for the store at ``root``; it looks for others.
 
-        Raises ``PipelineError``, also for S3 if there are no credentials and no place is left to ask for some.
+        Raises ``PipelineError``, also if there are no credentials and no place is left to ask for some.
         """
         found = self.settings(kind)
-        client = {"allow_http": _is_true(found.pop("allow_http"))} if "allow_http" in found else None
+        client = {"allow_http": is_true(found.pop("allow_http"))} if "allow_http" in found else None
+        if kind == "gs":
+            found = of_google(found)[0]
+        if kind == "az":
+            found = of_azure(found, root)
         config = {_NAMES.get(name, name): value for name, value in found.items()}
         if kind == "s3":
             if "endpoint" in config:  # else a variable of this name would go before it
@@ -132,21 +157,23 @@ class Storage:
                 config |= metadata_service()
         return config, client
 
-    def container_keys(self) -> ContainerKeys | None:
-        """What obstore is to ask for keys of S3, if they are a container's. Raises ``PipelineError``."""
-        return None if _have_keys(self.settings("s3")) else keys_of_container()
+    def credential_provider(self, kind: str) -> Callable[[], dict[str, Any]] | None:
+        """What obstore is to ask for keys or tokens that it cannot ask for itself. Raises ``PipelineError``."""
+        if kind == "gs":
+            return of_google(self.settings(kind))[1]
+        return keys_of_container() if kind == "s3" and not _have_keys(self.settings(kind)) else None
 
     def s3_endpoint(self, bucket: str) -> str:
         """Where a bucket of S3 is, as obstore finds it; empty for those of one zone. Raises ``PipelineError``."""
-        if _is_true(os.environ.get("AWS_S3_EXPRESS", "")):
+        if is_true(os.environ.get("AWS_S3_EXPRESS", "")):
             return ""
         found = self.settings("s3")
-        endpoint = found.get("endpoint", "") or _first(_ENDPOINTS["s3"])
+        endpoint = found.get("endpoint", "") or first(_ENDPOINTS["s3"])
         if endpoint:
             return endpoint
-        host = f"s3.{found.get('region', '') or _first(_ENVIRONMENT['region']) or 'us-east-1'}.amazonaws.com"
+        host = f"s3.{found.get('region', '') or first(_ENVIRONMENT['region']) or 'us-east-1'}.amazonaws.com"
         by_name = found.get("virtual_hosted", "") or os.environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "")
-        return f"https://{bucket}.{host}" if _is_true(by_name) else f"https://{host}"
+        return f"https://{bucket}.{host}" if is_true(by_name) else f"https://{host}"
 
     def hadoop(self, root: str) -> dict[str, str]:
         """What Hadoop's clients are given of the name service at ``root``, if ``namenodes`` says where those are."""
@@ -169,19 +196,10 @@ class Storage:
         return text
 
 
-def _is_true(text: str) -> bool:
-    return text.lower() in _TRUE
-
-
-def _first(variables: Iterable[str]) -> str:
-    """Of the environment; empty without."""
-    return next(filter(None, map(os.environ.get, variables)), "")
-
-
 def _have_keys(settings: Mapping[str, str]) -> bool:
     """Whether those of S3 say who asks, or the environment does; but for roles of machines and containers."""
     anonymous = settings.get("anonymous", "") or os.environ.get("AWS_SKIP_SIGNATURE", "")
-    if settings.get("access_key_id") or _is_true(anonymous):
+    if settings.get("access_key_id") or is_true(anonymous):
         return True
     variables: list[tuple[str, ...]] = [("AWS_ACCESS_KEY_ID",)]
     if "AWS_PROFILE" not in os.environ:  # which would name somebody

@@ -52,21 +52,27 @@ _SIGNED: Final = re.compile(r"[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=")
 _STATUS: Final = re.compile(r"status code: (\d+ [A-Za-z ]+)")
 # What it may mean if the store does not say why, as where it is asked for nothing but whether something is there.
 _SILENT: Final = {"400": "without a reason; the token that came with the keys may have ended"}
-_CODE: Final = re.compile(r"<Code>(\w+)</Code>")
+# As stores have it, and Entra ID; others who give tokens have no better one than of OAuth.
+_CODE: Final = re.compile(r"<Code>(\w+)</Code>|\b(AADSTS\d+)")
+_OAUTH_CODE: Final = re.compile(r"\"error\": *\"(\w+)\"")
 # How delta-rs has the causes of an error below it, in colours.
 _CAUSE: Final = re.compile(r"\s*(?:\x1b\[[\d;]*m)?↳(?:\x1b\[[\d;]*m)?\s*")
 _LOST: Final = re.compile(r"error sending request|HTTP error|connection|timed? ?out", re.IGNORECASE)
 # Who was asked for credentials before the store was asked for anything, by what an error says of the request.
 _ASKED: Final = (
     (
-        re.compile(r"performing \w+ \S*(?:/latest/(?:api/token|meta-data/)|//169\.254\.169\.254|metadata\.google\.)"),
+        re.compile(
+            r"performing \w+ \S*(?:/latest/(?:api/token|meta-data/)|/computeMetadata/|//169\.254\.169\.254|"
+            r"[?&]resource=https%3A%2F%2Fstorage\.azure\.com)"
+        ),
         "no credentials are set, and the metadata service of this machine",
     ),
+    (re.compile(r"performing POST \S*/oauth2/(?:v2\.0/)?token"), "the service that gives tokens"),
     (re.compile(r"performing POST REDACTED"), "the service that gives credentials for a web identity"),
     (re.compile(r"performing GET \S*//169\.254\.170\.2"), "what gives this container its credentials"),
 )
 _NO_TLS: Final = re.compile(r"HTTP error: builder error")
-_OWN_WORDS: Final = re.compile(r"External AWS credential provider: OSError: (.+)")
+_OWN_WORDS: Final = re.compile(r"External (?:AWS|GCP) credential provider: OSError: (.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,11 +340,11 @@ def repeated(ask: Callable[[], _Answer], *, conditional: bool = False) -> _Answe
 def in_few_words(text: str) -> str:
     """What an error of obstore, or of delta-rs, comes to: one line, without what was sent."""
     text = _CAUSE.sub(": ", text)
-    status, code = _STATUS.search(text), _CODE.search(text)
+    status, code = _STATUS.search(text), _CODE.search(text) or _OAUTH_CODE.search(text)
     first = text.partition("\n")[0]
     who = next((words for request, words in _ASKED if request.search(first)), "the store")
     if status is not None:
-        why = code[1] if code else _SILENT.get(status[1].partition(" ")[0], "")
+        why = code[code.lastindex or 0] if code else _SILENT.get(status[1].partition(" ")[0], "")
         return f"{who} answers {status[1].strip()}{f' ({why})' if why else ''}"
     own = _OWN_WORDS.search(first)
     if own is not None:
@@ -357,12 +363,10 @@ def connect(root: str, storage: Storage) -> ObjectStore:
     except ModuleNotFoundError as error:
         raise PipelineError(f"{root} needs {error.name}: {install('pipeline')}") from error
     kind = SCHEMES[root.partition(":")[0]]
-    config, client = storage.obstore(kind)
+    config, client = storage.obstore(kind, root)
     options: Any = {"config": config, "client_options": client, "retry_config": _RETRIES}
+    options["credential_provider"] = storage.credential_provider(kind)
     try:
-        if kind == "s3":
-            options["credential_provider"] = storage.container_keys()
-            return S3Store(root.partition("://")[2], **options)
-        return from_url(root, **options)
+        return S3Store(root.partition("://")[2], **options) if kind == "s3" else from_url(root, **options)
     except (BaseError, ValueError) as error:
         raise PipelineError(f"{root} cannot be used: {storage.masked(in_few_words(str(error)))}") from None

@@ -8,6 +8,7 @@ is one that few readers know. Times of day have no type there, so that tables do
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +32,9 @@ from deltalake.transaction import (
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
-from signalbook.pipeline.places import HdfsPlace, Place, Where, place_of
+from signalbook.pipeline.places import HdfsPlace, Place, StorePlace, Where, place_of
+from signalbook.pipeline.places.identities import KEY, GoogleTokens
+from signalbook.pipeline.places.roles import ContainerKeys
 from signalbook.pipeline.places.stores import SCHEMES, in_few_words, repeated
 from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import changed, merge, plain, readable, refuse
@@ -207,15 +210,28 @@ def delta_options(output: Place) -> dict[str, str] | None:
         return None
     if isinstance(output, HdfsPlace):
         return output.storage.hadoop(output.root)
-    kind = SCHEMES[str(output).partition(":")[0]]
-    config, client = output.storage.obstore(kind)
-    prefix = {"s3": "aws", "gs": "google", "az": "azure_storage"}[kind]
-    found = {f"{prefix}_{name.removeprefix(f'{prefix}_')}": str(value) for name, value in config.items()}
+    assert isinstance(output, StorePlace)
+    kind = SCHEMES[output.root.partition(":")[0]]
+    config, client = output.storage.obstore(kind, output.root)
+    # Azure's have no prefix in common.
+    prefix = {"s3": "aws_", "gs": "google_", "az": ""}[kind]
+    found = {f"{prefix}{name.removeprefix(prefix)}": str(value) for name, value in config.items()}
     if client:
         found["allow_http"] = str(client["allow_http"]).lower()
+    keys = output.storage.credential_provider(kind)
+    if isinstance(keys, GoogleTokens):
+        raise PipelineError(
+            f"Delta's library cannot ask for tokens by {keys.file}: choose tables of Iceberg or Parquet, or a service "
+            "account's key"
+        )
+    way = found.pop("credential_type", "")
+    if way not in ("", "access_key") and (set_too := [name for name in KEY if os.environ.get(name)]):
+        raise PipelineError(
+            f"Delta's library would go by {set_too[0]} in the environment, and not by what the section storage of the "
+            "job says: leave one of them out"
+        )
     if kind == "s3":
-        keys = output.storage.container_keys()
-        if keys is not None and not keys.file:  # which only that SDK of its own knows
+        if isinstance(keys, ContainerKeys) and not keys.file:  # which only that SDK of its own knows
             found["aws_force_credential_load"] = "true"
         else:
             # Without it delta-rs looks for credentials and a region by an SDK of its own: by other rules, and for six

@@ -1,0 +1,347 @@
+"""Who asks the stores of Google and Azure, found as the SDKs of these clouds find it.
+
+obstore and delta-rs know most ways, but mix what a job says with the environment, and each in an order of its own; so
+one way is chosen here, and handed to both. What neither knows of is added, or refused in words:
+https://cloud.google.com/docs/authentication/application-default-credentials and
+https://learn.microsoft.com/azure/developer/python/sdk/authentication/credential-chains.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places.roles import unmoved
+from signalbook.plugins import install
+
+_SECONDS: Final = 10
+# A machine's own service is near, if it is there, though not at once in a pod that is new; where it is not, packets to
+# its address may get lost.
+_NEAR_SECONDS: Final = 1.0
+_NEAR_PAUSES: Final = (0.0, 0.5, 0.5, 0.5)
+_MOST: Final = 1 << 20
+_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
+_DEFAULT: Final = "GOOGLE_APPLICATION_CREDENTIALS"
+# Variables of obstore's, and but for the last one of delta-rs.
+_GOOGLE_KEY: Final = ("GOOGLE_SERVICE_ACCOUNT_KEY",)
+_GOOGLE_FILE: Final = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "SERVICE_ACCOUNT")
+_NATIVE: Final = ("service_account", "authorized_user")
+# Of these google-auth knows how to get a token.
+_FEDERATED: Final = ("external_account", "external_account_authorized_user", "impersonated_service_account")
+# Where such a file has tokens sent to.
+_SHOWN: Final = ("token_url", "token_info_url", "service_account_impersonation_url")
+_OAUTH_CODE: Final = re.compile(r"Error code (\w+)|['\"](?:error|status)['\"]: *['\"](\w+)")
+_LOST_FILE: Final = re.compile(r"File '.*' was not found")
+
+ACCOUNT: Final = ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
+"""Variables that name an account of Azure: obstore's, and that of the program ``az``."""
+KEY: Final = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY")
+"""Those with an account's key that obstore and delta-rs read by themselves."""
+AZ_KEY: Final = "AZURE_STORAGE_KEY"
+"""That of the program ``az``."""
+CONNECTION: Final = "AZURE_STORAGE_CONNECTION_STRING"
+SAS: Final = ("AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_SAS_KEY")
+_ENTRA: Final = {
+    "tenant_id": ("AZURE_TENANT_ID", "AZURE_STORAGE_TENANT_ID"),
+    "client_id": ("AZURE_CLIENT_ID", "AZURE_STORAGE_CLIENT_ID"),
+    "client_secret": ("AZURE_CLIENT_SECRET", "AZURE_STORAGE_CLIENT_SECRET"),
+    "federated_token_file": ("AZURE_FEDERATED_TOKEN_FILE",),
+}
+_IMDS: Final = "http://169.254.169.254"
+
+
+def first(variables: Iterable[str]) -> str:
+    """Of the environment, what one of them says; empty without."""
+    return next(filter(None, map(os.environ.get, variables)), "")
+
+
+def is_true(text: str) -> bool:
+    """Whether a setting or a variable says so."""
+    return text.lower() in ("1", "on", "true", "yes")
+
+
+def _answers(url: str, flavour: Mapping[str, str], *, once: bool = False) -> bool:
+    """Whether somebody is at ``url``, who answers with the same header if one is asked by; known within seconds."""
+    request = urllib.request.Request(url, headers=dict(flavour))  # noqa: S310
+    for pause in _NEAR_PAUSES[: 1 if once else None]:
+        time.sleep(pause)
+        try:
+            with unmoved().open(request, timeout=_NEAR_SECONDS) as answer:
+                headers = answer.headers
+        except urllib.error.HTTPError as error:
+            headers = error.headers
+        except (OSError, ValueError):
+            continue
+        return all(headers.get(name) == value for name, value in flavour.items())
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class GoogleTokens:
+    """Asks by a file for a token whose way obstore does not know, again whenever that is about to expire."""
+
+    file: str
+
+    def __call__(self) -> dict[str, Any]:
+        """The token, as obstore takes it. Raises ``OSError`` in words that it passes on."""
+        from google.auth.exceptions import GoogleAuthError, TransportError
+
+        try:
+            asked = _google_credentials(_google_file(self.file))
+            asked.refresh(_google_asks)
+        except PipelineError as error:  # the file is another one by now
+            raise OSError(str(error)) from None
+        except TransportError:
+            raise OSError(f"who gives tokens by {self.file} does not answer") from None
+        except (GoogleAuthError, ValueError, KeyError, TypeError) as error:
+            raise OSError(f"no token is given by {self.file}{_why(error)}") from None
+        return {"token": asked.token, "expires_at": asked.expiry.replace(tzinfo=UTC)}
+
+
+def _why(error: Exception) -> str:
+    """A code, or the name of a file: what else is said may hold what was sent."""
+    code, lost = _OAUTH_CODE.search(str(error)), _LOST_FILE.search(str(error))
+    return f": {code[1] or code[2]}" if code else f": {lost[0]}" if lost else ""
+
+
+def _google_asks(
+    url: str, method: str = "GET", body: bytes | None = None, headers: Mapping[str, str] | None = None, **_: Any
+) -> Any:
+    """What google-auth makes requests by: nobody else is shown what it sends, and certificates are the system's."""
+    from google.auth.exceptions import TransportError
+
+    request = urllib.request.Request(url, body, dict(headers or {}), method=method)  # noqa: S310
+    try:
+        with unmoved(proxies=True).open(request, timeout=_SECONDS) as answer:
+            return SimpleNamespace(status=answer.status, headers=answer.headers, data=answer.read(_MOST))
+    except urllib.error.HTTPError as error:
+        with error:
+            return SimpleNamespace(status=error.code, headers=error.headers, data=error.read(_MOST))
+    except OSError as error:
+        raise TransportError(str(error)) from error  # type: ignore[no-untyped-call]
+
+
+def _google_credentials(found: Mapping[str, Any]) -> Any:
+    """What google-auth has for a file that says all of this."""
+    from google.auth import aws, external_account_authorized_user, identity_pool, impersonated_credentials, pluggable
+
+    make: Any = identity_pool.Credentials.from_info
+    if found["type"] == "impersonated_service_account":
+        make = impersonated_credentials.Credentials.from_impersonated_service_account_info
+    elif found["type"] == "external_account_authorized_user":
+        make = external_account_authorized_user.Credentials.from_info
+    elif found["subject_token_type"] == "urn:ietf:params:aws:token-type:aws4_request":  # noqa: S105
+        make = aws.Credentials.from_info
+    elif "executable" in found["credential_source"]:
+        make = pluggable.Credentials.from_info
+    return make(found, scopes=[_SCOPE])
+
+
+def _google_file(path: str) -> dict[str, Any]:
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise PipelineError(f"cannot read {path}, which is to have credentials of Google") from None
+    if not isinstance(found, dict):
+        raise PipelineError(f"{path} has no credentials of Google")
+    return found
+
+
+def of_google(settings: Mapping[str, str]) -> tuple[dict[str, str], GoogleTokens | None]:
+    """What obstore and delta-rs ask Google's stores by, or what obstore is to ask for tokens.
+
+    Raises ``PipelineError`` if nothing says who asks, or something that cannot be used.
+    """
+    found = dict(settings)
+    if is_true(found.get("anonymous", "") or os.environ.get("GOOGLE_SKIP_SIGNATURE", "")):
+        return found, None
+    key, file = found.get("service_account_key", "") or first(_GOOGLE_KEY), found.get("service_account", "")
+    file = file or first(_GOOGLE_FILE)
+    if key and file:
+        raise PipelineError(
+            "both service_account and service_account_key are set, by the section storage of the job, or by "
+            "GOOGLE_SERVICE_ACCOUNT and GOOGLE_SERVICE_ACCOUNT_KEY: leave one of them out"
+        )
+    if key:
+        return {**found, "service_account_key": key}, None
+    path = file or _default_file()
+    if not path:
+        _await_google()
+        return found, None
+    content = _google_file(path)
+    kind = content.get("type", "service_account")
+    if file and kind == "service_account":  # which may name an endpoint, as one by the other name may not
+        return {**found, "service_account": file}, None
+    if file and first(_GOOGLE_FILE):
+        raise PipelineError(f"GOOGLE_SERVICE_ACCOUNT names no service account's file: use {_DEFAULT} for {path}")
+    found.pop("service_account", None)
+    if kind in _NATIVE:
+        return {**found, "application_credentials": path}, None
+    if kind not in _FEDERATED:
+        raise PipelineError(f"{path} is of the type {kind!r}; there are: {', '.join(_NATIVE + _FEDERATED)}")
+    for name in _SHOWN:
+        if not str(content.get(name) or "https://").startswith("https://"):
+            raise PipelineError(f"{path}: {name} is not https: no credentials are asked for there")
+    source = content.get("credential_source")
+    if isinstance(source, dict) and "certificate" in source:
+        raise PipelineError(f"{path}: tokens for a certificate are not known here; a file, a URL, or a program may")
+    try:
+        import google.auth  # noqa: F401
+    except ModuleNotFoundError:
+        raise PipelineError(f"{path}, of the type {kind!r}, needs google-auth: {install('google')}") from None
+    return found, GoogleTokens(path)
+
+
+def _default_file() -> str:
+    """The file of the application default credentials; empty without."""
+    if path := os.environ.get(_DEFAULT, ""):
+        return path
+    folder = os.environ.get("CLOUDSDK_CONFIG", "") or "~/.config/gcloud"
+    known = Path(folder).expanduser() / "application_default_credentials.json"
+    return str(known) if known.is_file() else ""
+
+
+def _await_google() -> None:
+    """Raise ``PipelineError`` if no metadata server of Google's is near: obstore would try for half a minute."""
+    wanted = (
+        "there are no credentials for Google Cloud Storage: set GOOGLE_APPLICATION_CREDENTIALS, log in by gcloud auth "
+        "application-default login, or use the section storage of the job; "
+    )
+    if is_true(os.environ.get("NO_GCE_CHECK", "")):
+        raise PipelineError(f"{wanted}NO_GCE_CHECK forbids to ask this machine's metadata server")
+    host = first(("GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP")) or "169.254.169.254"
+    if not _answers(f"http://{host}/", {"Metadata-Flavor": "Google"}):
+        raise PipelineError(f"{wanted}this machine has no metadata server of Google's at {host}")
+
+
+def connection_string() -> dict[str, str]:
+    """What one in the environment says of an account of Azure, by the names of a job. Raises ``PipelineError``."""
+    text = os.environ.get(CONNECTION, "")
+    if not text:
+        return {}
+    found = dict(part.strip().partition("=")[::2] for part in text.split(";") if part.strip())
+    names = {"AccountName": "account_name", "AccountKey": "account_key", "SharedAccessSignature": "sas_token"}
+    settings = {name: found[theirs] for theirs, name in names.items() if found.get(theirs)}
+    endpoint, suffix = found.get("BlobEndpoint", ""), found.get("EndpointSuffix", "core.windows.net")
+    if not endpoint and "account_name" in settings:
+        scheme = found.get("DefaultEndpointsProtocol", "https")
+        endpoint = f"{scheme}://{settings['account_name']}.blob.{suffix}"
+    settings.setdefault("account_name", (urlsplit(endpoint).hostname or "").partition(".")[0])
+    if not settings["account_name"] or not settings.keys() & {"account_key", "sas_token"}:
+        raise PipelineError(f"{CONNECTION} has no account, or neither key nor signature")
+    if "account_key" in settings:
+        settings.pop("sas_token", None)
+    return {**settings, "endpoint": endpoint.rstrip("/")}
+
+
+def lacks_key(settings: Mapping[str, str]) -> bool:
+    """Whether neither a job has credentials for Azure, nor the environment an account's key."""
+    return settings.keys().isdisjoint(("account_key", "anonymous", "client_secret", "sas_token")) and not first(
+        (*KEY, AZ_KEY)
+    )
+
+
+def of_azure(settings: Mapping[str, str], root: str) -> dict[str, str]:
+    """What obstore and delta-rs ask Azure's stores by, for one at ``root``; ``credential_type`` names the way.
+
+    Raises ``PipelineError`` if nothing says who asks, or which account, or something that cannot be used.
+    """
+    found = dict(settings)
+    if is_true(os.environ.get("AZURE_STORAGE_USE_EMULATOR", "")) or "AZURE_FABRIC_TOKEN_SERVICE_URL" in os.environ:
+        return found  # as obstore has it
+    named = found.get("account_name", "") or first(ACCOUNT)
+    account = root.partition("@")[2].partition(".")[0] or named
+    if not account:
+        raise PipelineError(
+            "no account of Azure is named: write abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER, or set "
+            "account_name in the section storage of the job or AZURE_STORAGE_ACCOUNT_NAME in the environment"
+        )
+    found["account_name"] = account
+    if is_true(found.get("anonymous", "") or os.environ.get("AZURE_SKIP_SIGNATURE", "")):
+        return found
+    found |= _way(found)
+    if found["credential_type"] in ("access_key", "sas_token") and named and named != account:
+        raise PipelineError(f"the key or signature is of the account {named}, but {root} is of {account}")
+    return found
+
+
+def _way(settings: Mapping[str, str]) -> dict[str, str]:
+    """The first of all ways that is set, first by a job."""
+    entra = {name: settings.get(name, "") or first(variables) for name, variables in _ENTRA.items()}
+    if key := settings.get("account_key"):
+        return {"credential_type": "access_key", "account_key": key}
+    if token := settings.get("sas_token"):
+        return {"credential_type": "sas_token", "sas_token": token}
+    if "client_secret" not in settings:
+        if key := first(KEY) or os.environ.get(AZ_KEY, ""):
+            return {"credential_type": "access_key", "account_key": key}
+        if token := first(SAS):
+            return {"credential_type": "sas_token", "sas_token": token}
+        if token := os.environ.get("AZURE_STORAGE_TOKEN", ""):
+            return {"credential_type": "bearer_token", "bearer_token": token}
+    if entra["client_secret"]:
+        return {"credential_type": "client_secret", **_entra(entra, "client_secret")}
+    if entra["federated_token_file"]:
+        return {"credential_type": "workload_identity", **_entra(entra, "federated_token_file")}
+    if os.environ.get("AZURE_CLIENT_CERTIFICATE_PATH"):
+        raise PipelineError(
+            "AZURE_CLIENT_CERTIFICATE_PATH: certificates are not known here; set AZURE_CLIENT_SECRET or "
+            "AZURE_FEDERATED_TOKEN_FILE instead"
+        )
+    return _managed({"client_id": entra["client_id"]} if entra["client_id"] else {})
+
+
+def _entra(entra: Mapping[str, str], proof: str) -> dict[str, str]:
+    """Who asks Entra ID for a token, and where."""
+    lacking = [name for name in ("tenant_id", "client_id") if not entra[name]]
+    if lacking:
+        shown = " and ".join(f"{name} ({_ENTRA[name][0]})" for name in lacking)
+        raise PipelineError(f"{proof} ({_ENTRA[proof][0]}) is set for Azure without {shown}")
+    found = {name: entra[name] for name in ("tenant_id", "client_id", proof)}
+    host = first(("AZURE_AUTHORITY_HOST", "AZURE_STORAGE_AUTHORITY_HOST")).rstrip("/")
+    if not host:
+        return found
+    host = host if "://" in host else f"https://{host}"
+    if not host.startswith("https://"):
+        raise PipelineError("AZURE_AUTHORITY_HOST is not https: no credentials are sent there")
+    return {**found, "authority_host": host}
+
+
+def _managed(client: Mapping[str, str]) -> dict[str, str]:
+    """What gives this machine or app a token; else the program ``az``."""
+    cli = {"credential_type": "azure_cli", "use_azure_cli": "true"}
+    if is_true(os.environ.get("AZURE_USE_AZURE_CLI", "")):
+        return cli
+    app = os.environ.get("IDENTITY_ENDPOINT", "")
+    if app and ("IMDS_ENDPOINT" in os.environ or "IDENTITY_SERVER_THUMBPRINT" in os.environ):
+        raise PipelineError(
+            "IDENTITY_ENDPOINT is that of Azure Arc or Service Fabric, which is not known here: set "
+            "AZURE_CLIENT_SECRET, AZURE_TENANT_ID and AZURE_CLIENT_ID"
+        )
+    if app and os.environ.get("IDENTITY_HEADER"):
+        return {"credential_type": "managed_identity", "msi_endpoint": app, **client}
+    host = os.environ.get("AZURE_POD_IDENTITY_AUTHORITY_HOST", "").rstrip("/") or _IMDS
+    endpoint = os.environ.get("AZURE_MSI_ENDPOINT", "") or f"{host}/metadata/identity/oauth2/token"
+    program = shutil.which("az")  # then it is a person's machine, most often
+    if _answers(endpoint, {}, once=program is not None):
+        return {"credential_type": "managed_identity", "msi_endpoint": endpoint, **client}
+    if program:
+        return cli
+    raise PipelineError(
+        "there are no credentials for Azure: set AZURE_STORAGE_ACCOUNT_KEY, AZURE_CLIENT_SECRET or others, log in by "
+        "az login, or use the section storage of the job; this machine has no identity service at "
+        f"{urlsplit(endpoint).netloc}"
+    )

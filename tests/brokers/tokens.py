@@ -1,0 +1,247 @@
+"""A server that gives tokens as Google's and Azure's services do, to machines and to who signs in, and checks who asks.
+
+By their documentation: https://cloud.google.com/compute/docs/metadata/querying-metadata,
+https://cloud.google.com/iam/docs/reference/sts/rest/v1/TopLevel/token,
+https://learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token,
+https://learn.microsoft.com/azure/app-service/overview-managed-identity#rest-endpoint-reference and
+https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from tests.brokers.certificates import Certificates
+
+PROOF: Final = "proof-of-the-workload-5e20"
+"""What a token file, a secret or a header has to say."""
+CLIENT: Final = "0b8f6c1e-client"
+TENANT: Final = "7d21a9c4-tenant"
+REFRESH: Final = {"client_id": CLIENT, "client_secret": PROOF, "refresh_token": "refresh-77aa"}
+AUDIENCE: Final = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/q"
+ACCOUNT: Final = "lake@tests.iam.gserviceaccount.com"
+_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
+_STORAGE: Final = "https://storage.azure.com"
+_Answer = tuple[int, Mapping[str, Any]]
+
+
+@dataclass(slots=True)
+class TokenServer:
+    """What it gives for how long, who asked for what, and where it is: machines ask by ``port``, others by TLS."""
+
+    port: int = 0
+    secure_port: int = 0
+    proof: str = PROOF
+    lasting: int = 3600
+    failing: int = 0
+    moved: str = ""
+    """Where it sends whoever asks; nowhere if empty."""
+    asked: list[str] = field(default_factory=list)
+    issued: dict[str, float] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    """What it shows as a store of Azure's, to who has a token."""
+    shown: list[str] = field(default_factory=list)
+    """What it was shown as such a store."""
+    sends_on: bool = False
+    """Whether ``blobs`` are where it sends whoever asks for them."""
+    certificates: Certificates | None = None
+
+    @property
+    def plain(self) -> str:
+        """Where it is on this machine."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def secure(self) -> str:
+        """Where it is by TLS."""
+        return f"127.0.0.1:{self.secure_port}"
+
+    @contextmanager
+    def elsewhere(self) -> Iterator[TokenServer]:
+        """Another one."""
+        assert self.certificates is not None
+        with tokens_given(self.certificates) as other:
+            yield other
+
+    def is_valid(self, authorization: str) -> bool:
+        """Whether it gave that, and it has not ended."""
+        return self.issued.get(authorization.removeprefix("Bearer "), 0) > time.time()
+
+    def google(self) -> str:
+        """A token that says nothing."""
+        return self._issued(f"ya29.{secrets.token_urlsafe(16)}")
+
+    def entra(self) -> str:
+        """A token that says for whom it is, and until when."""
+        now = int(time.time())
+        claims = {"aud": _STORAGE, "iss": f"https://sts.windows.net/{TENANT}/", "iat": now, "nbf": now - 60}
+        parts = {"alg": "none"}, {**claims, "exp": now + self.lasting, "jti": secrets.token_hex(8)}
+        said = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+        return self._issued(".".join([*said, "c2lnbmVk"]))
+
+    def _issued(self, token: str) -> str:
+        self.issued[token] = time.time() + self.lasting
+        return token
+
+    def get(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> _Answer:
+        """What machines are told."""
+        until = {"expires_in": self.lasting, "token_type": "Bearer"}
+        if path == "/computeMetadata/v1/instance/service-accounts/default/token":
+            if headers.get("metadata-flavor") != "Google":
+                return 403, {}
+            return 200, {"access_token": self.google(), **until}
+        if path == "/":
+            return 200, {}
+        if path == "/subject":
+            return (200, {"jwt": self.proof}) if headers.get("x-proof") == "yes" else (403, {})
+        known = {
+            "/metadata/identity/oauth2/token": ("metadata", "true"),
+            "/msi/token": ("x-identity-header", self.proof),
+        }
+        if path not in known:
+            return 404, {}
+        header, value = known[path]
+        right = headers.get(header) == value and query.get("resource") == _STORAGE and "api-version" in query
+        if not right or query.get("client_id", CLIENT) != CLIENT:
+            return 400, {"error": "invalid_request", "error_description": f"shown was {headers.get(header)}"}
+        ends = str(int(time.time()) + self.lasting)
+        return 200, {"access_token": self.entra(), **until, "expires_on": ends, "resource": _STORAGE}
+
+    def post(self, path: str, form: Mapping[str, str], body: bytes, authorization: str) -> _Answer:
+        """What those are told who sign in."""
+        until = {"expires_in": self.lasting, "token_type": "Bearer"}
+        if path == f"/{TENANT}/oauth2/v2.0/token":
+            wanted = {"client_id": CLIENT, "scope": f"{_STORAGE}/.default", "grant_type": "client_credentials"}
+            kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+            shown = form.get("client_secret") or (
+                form.get("client_assertion_type") == kind and form["client_assertion"]
+            )
+            if not wanted.items() <= form.items() or shown != self.proof:
+                told = f"AADSTS7000215: Invalid client secret provided: {shown}.\r\nTrace ID: 1"
+                return 401, {"error": "invalid_client", "error_description": told}
+            return 200, {"access_token": self.entra(), **until}
+        if path in ("/o/oauth2/token", "/token"):
+            right = {**REFRESH, "client_secret": self.proof, "grant_type": "refresh_token"}.items() <= form.items()
+            return (200, {"access_token": self.google(), **until}) if right else (400, {"error": "invalid_grant"})
+        if path == "/v1/token":
+            wanted = {"audience": AUDIENCE, "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange"}
+            if not wanted.items() <= form.items() or form.get("subject_token") != self.proof:
+                return 400, {"error": "invalid_grant", "error_description": f"shown was {form.get('subject_token')}"}
+            issued = {"issued_token_type": "urn:ietf:params:oauth:token-type:access_token"}
+            return 200, {"access_token": self.google(), **until, **issued}
+        if path == f"/v1/projects/-/serviceAccounts/{ACCOUNT}:generateAccessToken":
+            if not self.is_valid(authorization) or json.loads(body)["scope"] != [_SCOPE]:
+                return 403, {"error": {"code": 403, "status": "PERMISSION_DENIED"}}
+            ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + self.lasting))
+            return 200, {"accessToken": self.google(), "expireTime": ends}
+        return 404, {}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    tokens: TokenServer
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        if url.path in self.tokens.blobs:
+            self._blob(self.tokens.blobs[url.path])
+            return
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self._told(lambda: self.tokens.get(url.path, dict(parse_qsl(url.query)), headers))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        form = dict(parse_qsl(body.decode(errors="replace")))
+        self._told(lambda: self.tokens.post(self.path, form, body, self.headers.get("authorization", "")))
+
+    def do_CONNECT(self) -> None:
+        """As a proxy that takes it for every host: the way to one whose name nobody can choose."""
+        self.tokens.asked.append(f"CONNECT {self.path}")
+        self.send_response(200)
+        self.end_headers()
+        with socket.create_connection(("127.0.0.1", self.tokens.secure_port)) as there:
+            threading.Thread(target=_pump, args=(there, self.connection), daemon=True).start()
+            _pump(self.connection, there)
+        self.close_connection = True
+
+    def _told(self, answer: Callable[[], _Answer]) -> None:
+        self.tokens.asked.append(f"{self.command} {urlsplit(self.path).path}")
+        if self.tokens.failing:
+            self.tokens.failing -= 1
+            self._say(503, {})
+        elif self.tokens.moved:
+            self._say(307, {}, location=self.tokens.moved)
+        else:
+            self._say(*answer())
+
+    def _say(self, status: int, told: Mapping[str, Any], **headers: str) -> None:
+        content = json.dumps(told).encode()
+        self.send_response(status)
+        flavour = {"metadata-flavor": "Google"} if self.headers.get("metadata-flavor") else {}
+        for name, value in {"content-length": str(len(content)), **flavour, **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _blob(self, content: bytes) -> None:
+        shown = self.headers.get("authorization", "")
+        self.tokens.shown.append(shown)
+        status, about = 200, {"etag": '"1"', "last-modified": formatdate(usegmt=True)}
+        if self.tokens.sends_on:
+            status, about, content = 307, {"location": content.decode()}, b""
+        elif not self.tokens.is_valid(shown):
+            status, content = 401, b"<Error><Code>InvalidAuthenticationInfo</Code></Error>"
+        self.send_response(status)
+        for name, value in {**about, "content-length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    try:
+        while data := source.recv(1 << 16):
+            sink.sendall(data)
+    except OSError:
+        pass
+    finally:
+        for each in (source, sink):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def tokens_given(certificates: Certificates) -> Iterator[TokenServer]:
+    """One that runs until the end of the block."""
+    found = TokenServer(certificates=certificates)
+    handler = type("Handler", (_Handler,), {"tokens": found})
+    servers = [ThreadingHTTPServer(("127.0.0.1", 0), handler) for _ in range(2)]
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.chain, certificates.key)
+    servers[1].socket = context.wrap_socket(servers[1].socket, server_side=True, do_handshake_on_connect=False)
+    found.port, found.secure_port = (server.server_port for server in servers)
+    for server in servers:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield found
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()

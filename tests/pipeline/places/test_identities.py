@@ -1,0 +1,589 @@
+"""Who asks the stores of Google and Azure, by servers that check it, for a place and for Delta's library."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from tests.brokers import servers
+from tests.brokers.certificates import Certificates
+from tests.brokers.google import Google
+from tests.brokers.keys import KeyServer
+from tests.brokers.servers import ACCOUNT_KEY, AZURITE, BUCKET
+from tests.brokers.tokens import ACCOUNT, AUDIENCE, CLIENT, PROOF, REFRESH, TENANT, TokenServer
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Place, Storage, identities, place_of, stores
+from signalbook.pipeline.tables.delta import delta_options
+
+GOOGLE = ("metadata server", "user", "user of gcloud", "service account")
+FEDERATED = ("file", "url", "impersonation", "impersonated user")
+AZURE = ("machine", "app", "workload", "secret", "az", "secret of a job")
+NAMES = ("AZURE_", "GOOGLE_", "GCE_", "CLOUDSDK_", "IDENTITY_", "IMDS_", "NO_GCE_CHECK", "SERVICE_ACCOUNT")
+AZ = """#!/bin/sh
+[ "$*" = "account get-access-token --output json --scope https://storage.azure.com/.default" ] || exit 1
+cat "$0.json"
+"""
+
+
+def google_role(way: str, tokens: TokenServer, google: Google, folder: Path) -> dict[str, str]:
+    """The variables, and files, of somebody who asks Google's stores without a key in the job."""
+    file = folder / "credentials.json"
+    if way == "metadata server":
+        return {"GCE_METADATA_HOST": tokens.plain}
+    if way == "service account":
+        file.write_text(google.account)
+    elif way.startswith("user"):
+        if way == "user of gcloud":
+            file = folder / "application_default_credentials.json"
+        file.write_text(json.dumps({"type": "authorized_user", **REFRESH}))
+        proxy = {"HTTPS_PROXY": f"http://{tokens.plain}"}
+        return {**proxy, **({"CLOUDSDK_CONFIG": str(folder)} if "of" in way else {_DEFAULT: str(file)})}
+    else:
+        file.write_text(json.dumps(federated(way, tokens, folder)))
+        if way == "impersonated user":
+            return {"HTTPS_PROXY": f"http://{tokens.plain}", "NO_PROXY": "127.0.0.1", _DEFAULT: str(file)}
+    return {_DEFAULT: str(file)}
+
+
+_DEFAULT = "GOOGLE_APPLICATION_CREDENTIALS"
+
+
+def federated(way: str, tokens: TokenServer, folder: Path) -> dict[str, object]:
+    """A file of Google's for whoever is known elsewhere."""
+    impersonation = f"https://{tokens.secure}/v1/projects/-/serviceAccounts/{ACCOUNT}:generateAccessToken"
+    (folder / "subject").write_text(tokens.proof)
+    source: dict[str, object] = {"file": str(folder / "subject")}
+    if way == "url":
+        source = {
+            "url": f"http://{tokens.plain}/subject",
+            "headers": {"x-proof": "yes"},
+            "format": {"type": "json", "subject_token_field_name": "jwt"},
+        }
+    found: dict[str, object] = {
+        "type": "external_account",
+        "audience": AUDIENCE,
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "token_url": f"https://{tokens.secure}/v1/token",
+        "credential_source": source,
+    }
+    if way == "impersonation":
+        return {**found, "service_account_impersonation_url": impersonation}
+    if way == "impersonated user":
+        named = {"type": "impersonated_service_account", "service_account_impersonation_url": impersonation}
+        return {**named, "source_credentials": {"type": "authorized_user", **REFRESH}, "delegates": []}
+    return found
+
+
+def azure_role(way: str, tokens: TokenServer, folder: Path) -> dict[str, str]:
+    """The same for Azure's."""
+    entra = {
+        "AZURE_AUTHORITY_HOST": f"https://{tokens.secure}/",  # as AKS has it
+        "AZURE_CLIENT_ID": CLIENT,
+        "AZURE_TENANT_ID": TENANT,
+    }
+    if way == "machine":
+        return {"AZURE_POD_IDENTITY_AUTHORITY_HOST": f"http://{tokens.plain}", "AZURE_CLIENT_ID": CLIENT}
+    if way == "app":
+        return {"IDENTITY_ENDPOINT": f"http://{tokens.plain}/msi/token", "IDENTITY_HEADER": tokens.proof}
+    if way == "workload":
+        (folder / "proof").write_text(tokens.proof)
+        return {**entra, "AZURE_FEDERATED_TOKEN_FILE": str(folder / "proof")}
+    if way == "az":
+        program = folder / "az"
+        program.write_text(AZ)
+        program.chmod(0o700)
+        ends = datetime.now() + timedelta(seconds=tokens.lasting)
+        answer = {"accessToken": tokens.entra(), "expiresOn": f"{ends:%Y-%m-%d %H:%M:%S.%f}", "tokenType": "Bearer"}
+        (folder / "az.json").write_text(json.dumps(answer))
+        return {"PATH": f"{folder}:{os.environ['PATH']}", "AZURE_USE_AZURE_CLI": "true"}
+    return {**entra, **({"AZURE_CLIENT_SECRET": tokens.proof} if way == "secret" else {})}
+
+
+@pytest.fixture
+def environ(
+    tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[pytest.MonkeyPatch]:
+    """An environment in which nobody asks."""
+    for name in [name for name in os.environ if name.startswith(NAMES)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
+    monkeypatch.setattr(stores, "_RETRIES", {"max_retries": 1})
+    monkeypatch.setattr(identities, "_NEAR_PAUSES", (0.0, 0.1))
+    stores.connect.cache_clear()
+    yield monkeypatch
+    stores.connect.cache_clear()
+
+
+def set_all(environ: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
+    for name, value in variables.items():
+        environ.setenv(name, value)
+
+
+@pytest.fixture
+def bucket(google: Google, environ: pytest.MonkeyPatch, tmp_path: Path) -> Place:
+    """A place of Google's."""
+    set_all(environ, {"GOOGLE_BASE_URL": f"http://127.0.0.1:{google.port}", "GOOGLE_ALLOW_HTTP": "true"})
+    return place_of(f"gs://{BUCKET}/{tmp_path.name}")
+
+
+@pytest.fixture
+def blob(token_server: TokenServer, environ: pytest.MonkeyPatch) -> Place:
+    """One of Azure's with something in it."""
+    token_server.blobs["/parcels/lake/f"] = b"x"
+    environ.setenv("AZURE_STORAGE_ENDPOINT", f"https://{token_server.secure}/parcels")
+    return place_of(f"abfss://{BUCKET}@parcels.dfs.core.windows.net/f")
+
+
+def lands(there: Place) -> None:
+    """Something, by a place and by Delta's library."""
+    (there / "f").write(b"x")
+    assert (there / "f").read() == b"x"
+    write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=delta_options(there))
+    assert DeltaTable(str(there / "t"), storage_options=delta_options(there)).to_pyarrow_table().num_rows == 2
+
+
+@pytest.mark.parametrize("way", GOOGLE)
+def test_google(
+    way: str, bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By what Google's SDKs know."""
+    set_all(environ, google_role(way, token_server, google, tmp_path))
+    lands(bucket)
+    if way.startswith("user"):
+        assert {each for each in token_server.asked if "CONNECT" in each} == {"CONNECT accounts.google.com:443"}
+
+
+@pytest.mark.parametrize("way", FEDERATED)
+def test_federation(
+    way: str, bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By the files for who is known elsewhere, which Delta's library cannot use."""
+    set_all(environ, google_role(way, token_server, google, tmp_path))
+    (bucket / "f").write(b"x")
+    assert (bucket / "f").read() == b"x"
+    with pytest.raises(PipelineError, match=r"Delta's library cannot ask for tokens by .*credentials\.json"):
+        delta_options(bucket)
+
+
+@pytest.mark.parametrize("way", AZURE)
+def test_azure(way: str, blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By what Azure's SDKs know; a job goes before the environment."""
+    set_all(environ, azure_role(way, token_server, tmp_path))
+    if way == "secret of a job":
+        environ.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=nothing")
+    assert of_job(way, blob).read() == b"x"
+
+
+def of_job(way: str, blob: Place) -> Place:
+    return place_of(str(blob), Storage.of({"client_secret": PROOF})) if way == "secret of a job" else blob
+
+
+@pytest.mark.skipif(not AZURITE.exists(), reason="make clouds installs Azurite")
+@pytest.mark.parametrize("way", [*AZURE, "key", "key of az", "connection string", "signature", "signed connection"])
+def test_azurite(
+    way: str, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """On Microsoft's emulator, which checks signatures, and for whom a token is and until when."""
+    port = request.getfixturevalue("azurite_tls").ports["plain"]
+    endpoint, name = f"https://127.0.0.1:{port}/{servers.ACCOUNT}", {"AZURE_STORAGE_ACCOUNT": servers.ACCOUNT}
+    text = f"DefaultEndpointsProtocol=https;AccountName={servers.ACCOUNT};BlobEndpoint={endpoint}/;"
+    keys = {
+        "key": {"AZURE_STORAGE_ACCOUNT_KEY": ACCOUNT_KEY, **name},
+        "key of az": {"AZURE_STORAGE_KEY": ACCOUNT_KEY, **name},
+        "connection string": {"AZURE_STORAGE_CONNECTION_STRING": f"{text}AccountKey={ACCOUNT_KEY}"},
+        "signature": {"AZURE_STORAGE_SAS_TOKEN": signature(), **name},
+        "signed connection": {"AZURE_STORAGE_CONNECTION_STRING": f"{text}SharedAccessSignature={signature()}"},
+    }
+    set_all(environ, keys[way] if way in keys else {**azure_role(way, token_server, tmp_path), **name})
+    if "connection" not in way:
+        environ.setenv("AZURE_STORAGE_ENDPOINT", endpoint)
+    lands(of_job(way, place_of(f"az://{BUCKET}/{tmp_path.name}")))
+
+
+def signature() -> str:
+    """Of an account, for an hour: https://learn.microsoft.com/rest/api/storageservices/create-account-sas."""
+    ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+    said = {
+        "sp": "rwdlac",
+        "ss": "b",
+        "srt": "sco",
+        "st": "",
+        "se": ends,
+        "sip": "",
+        "spr": "https",
+        "sv": "2021-12-02",
+    }
+    signed = "\n".join([servers.ACCOUNT, *said.values(), "", ""])
+    made = hmac.digest(base64.b64decode(ACCOUNT_KEY), signed.encode(), "sha256")
+    return urlencode({**{name: value for name, value in said.items() if value}, "sig": base64.b64encode(made).decode()})
+
+
+@pytest.mark.parametrize("way", ["metadata server", "user", "url", "impersonation"])
+def test_google_tokens_are_renewed(
+    way: str, bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before they end, by the same client; those that last are not asked for again."""
+    set_all(environ, google_role(way, token_server, google, tmp_path))
+    is_renewed(token_server, lambda: bucket.write(b"x"))
+
+
+@pytest.mark.parametrize("way", ["machine", "app", "workload", "secret", "az"])
+def test_azure_tokens_are_renewed(
+    way: str, blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    token_server.lasting = 1
+    set_all(environ, azure_role(way, token_server, tmp_path))
+
+    def ask() -> None:
+        if way == "az":
+            azure_role(way, token_server, tmp_path)  # as the program does it
+        assert blob.read() == b"x"
+
+    is_renewed(token_server, ask, more=way == "az")
+
+
+def is_renewed(tokens: TokenServer, ask: Callable[[], object], *, more: bool = False) -> None:
+    tokens.lasting = 1
+    ask()
+    first = set(tokens.issued)
+    time.sleep(1.1)
+    assert not any(map(tokens.is_valid, first))
+    tokens.lasting = 3600
+    ask()
+    issued = len(tokens.issued)
+    assert issued > len(first)
+    for _ in range(3):
+        ask()
+    assert more or len(tokens.issued) == issued
+
+
+REFUSALS = {
+    "metadata server": "no credentials are set, and the metadata service of this machine answers 404 Not Found",
+    "user": r"the service that gives tokens answers 400 Bad Request \(invalid_grant\)",
+    "file": r"no token is given by .*credentials\.json: invalid_grant",
+    "impersonated user": r"no token is given by .*credentials\.json: invalid_grant",
+    "no file": r"no token is given by .*credentials\.json: File '.*/subject' was not found",
+    "machine": "no credentials are set, and the metadata service of this machine answers 400 Bad Request",
+    "app": r"the metadata service of this machine answers 400 Bad Request \(invalid_request\)",
+    "workload": r"the service that gives tokens answers 401 Unauthorized \(AADSTS7000215\)",
+    "secret": r"the service that gives tokens answers 401 Unauthorized \(AADSTS7000215\)",
+}
+
+
+@pytest.mark.parametrize("way", REFUSALS)
+def test_whoever_refuses_is_named(
+    way: str, token_server: TokenServer, google: Google, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """It is not the store; and what was sent is not shown."""
+    environ: pytest.MonkeyPatch = request.getfixturevalue("environ")
+    if way in AZURE:
+        there: Place = request.getfixturevalue("blob")
+        set_all(environ, azure_role(way, token_server, tmp_path))
+    else:
+        there = request.getfixturevalue("bucket")
+        set_all(environ, google_role(way, token_server, google, tmp_path))
+    if way == "no file":
+        (tmp_path / "subject").unlink()
+    elif way == "metadata server":
+        for name in ("GCE_METADATA_HOST", "GCE_METADATA_IP"):
+            environ.setenv(name, f"{token_server.plain}/nowhere")
+    elif way == "machine":
+        environ.setenv("AZURE_CLIENT_ID", "another")
+    token_server.proof = "another"
+    with pytest.raises(OSError, match=REFUSALS[way]) as failure:
+        there.read()
+    said = [str(failure.value)]
+    if way not in (*FEDERATED, "no file"):
+        with pytest.raises(OSError, match="Kernel error") as refusal:
+            DeltaTable(str(there), storage_options=delta_options(there))
+        said.append(stores.in_few_words(str(refusal.value)))
+        assert re.search(REFUSALS[way], said[-1])
+    for each in said:
+        assert PROOF not in each
+        assert "\n" not in each
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address where connections are taken, and nothing is said."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("kind", ["nobody", "silence", "another cloud"])
+def test_no_metadata_server(
+    kind: str, silent: str, bucket: Place, key_server: KeyServer, environ: pytest.MonkeyPatch
+) -> None:
+    """That is said before obstore or Delta's library look for it, each for half a minute."""
+    hosts = {"nobody": "127.0.0.1:1", "silence": silent, "another cloud": f"127.0.0.1:{key_server.port}"}
+    environ.setenv("GCE_METADATA_HOST", hosts[kind])
+    for ask in (bucket.read, lambda: delta_options(bucket)):
+        with pytest.raises(PipelineError, match=f"no credentials for Google.* no metadata server .* at {hosts[kind]}"):
+            ask()
+
+
+@pytest.mark.parametrize("kind", ["nobody", "silence"])
+def test_no_identity_service(kind: str, silent: str, blob: Place, environ: pytest.MonkeyPatch) -> None:
+    """So it is with Azure's."""
+    host = {"nobody": "127.0.0.1:1", "silence": silent}[kind]
+    environ.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"http://{host}")
+    for ask in (blob.read, lambda: delta_options(blob)):
+        with pytest.raises(PipelineError, match=f"no credentials for Azure.* no identity service at {host}"):
+            ask()
+
+
+def test_a_machine_that_is_not_asked(bucket: Place, environ: pytest.MonkeyPatch) -> None:
+    environ.setenv("NO_GCE_CHECK", "true")
+    with pytest.raises(PipelineError, match="NO_GCE_CHECK forbids"):
+        bucket.read()
+    assert place_of(str(bucket), Storage.of({"anonymous": "true"})).storage.obstore("gs")
+
+
+def test_az_is_asked_where_no_machine_answers(
+    blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As the SDK does it: a laptop has no identity of its own."""
+    set_all(
+        environ, {**azure_role("az", token_server, tmp_path), "AZURE_POD_IDENTITY_AUTHORITY_HOST": "http://127.0.0.1:1"}
+    )
+    environ.delenv("AZURE_USE_AZURE_CLI")
+    assert blob.read() == b"x"
+
+
+@pytest.mark.parametrize("way", FEDERATED)
+def test_nobody_else_is_asked(
+    way: str, bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Wherever an answer points to: it would be shown what was sent."""
+    set_all(environ, google_role(way, token_server, google, tmp_path))
+    with token_server.elsewhere() as other:
+        token_server.moved = f"https://{other.secure}/v1/token"
+        with pytest.raises(OSError, match="no token is given by"):
+            bucket.write(b"x")
+        assert not other.asked
+
+
+def test_a_store_shows_no_token_to_others(
+    blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nor does one that sends whoever asks elsewhere."""
+    set_all(environ, azure_role("machine", token_server, tmp_path))
+    with token_server.elsewhere() as other:
+        other.blobs = dict(token_server.blobs)
+        token_server.blobs = {"/parcels/lake/f": f"https://{other.secure}/parcels/lake/f".encode()}
+        token_server.sends_on = True
+        with pytest.raises(OSError, match="answers 401 Unauthorized"):
+            blob.read()
+        assert other.shown == [""]
+
+
+@pytest.mark.parametrize("member", ["token_url", "service_account_impersonation_url"])
+def test_tokens_are_shown_by_tls_alone(
+    member: str, bucket: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain = {member: f"http://{token_server.plain}/v1/token"}
+    (tmp_path / "credentials.json").write_text(json.dumps({**federated("file", token_server, tmp_path), **plain}))
+    environ.setenv(_DEFAULT, str(tmp_path / "credentials.json"))
+    with pytest.raises(PipelineError, match=f"{member} is not https"):
+        bucket.write(b"x")
+    assert not token_server.asked
+
+
+def test_entra_is_asked_by_tls_alone(
+    blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Even where the store need not be."""
+    set_all(environ, {**azure_role("secret", token_server, tmp_path), "AZURE_ALLOW_HTTP": "true"})
+    environ.setenv("AZURE_AUTHORITY_HOST", f"http://{token_server.plain}")
+    with pytest.raises(PipelineError, match="AZURE_AUTHORITY_HOST is not https"):
+        blob.read()
+    assert not token_server.asked
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot read"),
+        ("{", "cannot read"),
+        ("[4711]", "has no credentials of Google"),
+        ('{"type": "gdch_service_account", "key": 4711}', "is of the type 'gdch_service_account'; there are"),
+        (
+            '{"type": "external_account", "credential_source": {"certificate": {"x": 4711}}}',
+            "tokens for a certificate are not known here",
+        ),
+    ],
+)
+def test_files_that_cannot_be_used(
+    content: str | None, words: str, bucket: Place, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They are named, and what is in them is not said."""
+    if content is not None:
+        (tmp_path / "x.json").write_text(content)
+    environ.setenv(_DEFAULT, str(tmp_path / "x.json"))
+    with pytest.raises(PipelineError, match=words) as failure:
+        bucket.read()
+    assert str(tmp_path / "x.json") in str(failure.value)
+    assert "4711" not in str(failure.value)
+
+
+def test_a_file_that_says_too_little(bucket: Place, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"type": "external_account", "audience": 4711}')
+    environ.setenv(_DEFAULT, str(tmp_path / "x.json"))
+    with pytest.raises(OSError, match="no token is given by") as failure:
+        bucket.read()
+    assert "4711" not in str(failure.value)
+
+
+def test_a_service_account_of_a_job(bucket: Place, google: Google, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It goes before the environment's, by either name; two at once are refused."""
+    (tmp_path / "key.json").write_text(google.account)
+    environ.setenv(_DEFAULT, "nothing.json")
+    for setting in ({"service_account": str(tmp_path / "key.json")}, {"service_account_key": google.account}):
+        lands(place_of(f"{bucket}/{next(iter(setting))}", Storage.of(setting)))
+    for name in ("GOOGLE_SERVICE_ACCOUNT_KEY", "GOOGLE_SERVICE_ACCOUNT"):
+        environ.setenv(name, "{}")
+    with pytest.raises(PipelineError, match="both service_account and service_account_key are set"):
+        place_of(str(bucket), Storage.of({"service_account": "key.json"})).storage.obstore("gs")
+
+
+def test_a_job_may_name_files_of_others(
+    bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As the environment may."""
+    set_all(environ, google_role("user", token_server, google, tmp_path))
+    environ.delenv(_DEFAULT)
+    lands(place_of(str(bucket), Storage.of({"service_account": str(tmp_path / "credentials.json")})))
+
+
+def test_files_by_a_name_of_obstore(
+    bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It goes before what SDKs know, in Delta's library too, and is for service accounts alone."""
+    (tmp_path / "key.json").write_text(google.account)
+    environ.setenv("SERVICE_ACCOUNT", str(tmp_path / "key.json"))
+    environ.setenv(_DEFAULT, "nothing.json")
+    lands(bucket)
+    google_role("user", token_server, google, tmp_path)
+    environ.setenv("GOOGLE_SERVICE_ACCOUNT", str(tmp_path / "credentials.json"))
+    with pytest.raises(PipelineError, match=f"names no service account's file: use {_DEFAULT} for"):
+        bucket.storage.obstore("gs")
+
+
+def test_google_auth_may_be_missing(
+    bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    set_all(environ, google_role("file", token_server, google, tmp_path))
+    environ.setitem(sys.modules, "google.auth", None)  # as it is where nothing is installed
+    with pytest.raises(
+        PipelineError, match=r"of the type 'external_account', needs google-auth: pip install '\.\[google"
+    ):
+        bucket.read()
+
+
+def azure(**settings: str) -> dict[str, str]:
+    config, _ = Storage.of(settings).obstore("az", "abfss://lake@parcels.dfs.core.windows.net")
+    return config
+
+
+def test_ways_to_azure_in_order(environ: pytest.MonkeyPatch) -> None:
+    """What a job says goes first, and each has all that it needs."""
+    environ.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://127.0.0.1:1")
+    entra = {"tenant_id": "T", "client_id": "C"}
+    known: list[tuple[str, str, dict[str, str]]] = [
+        ("AZURE_USE_AZURE_CLI", "true", {"credential_type": "azure_cli", "use_azure_cli": "true"}),
+        ("AZURE_TENANT_ID", "T", {"credential_type": "azure_cli", "use_azure_cli": "true"}),
+        ("AZURE_CLIENT_ID", "C", {"credential_type": "azure_cli", "use_azure_cli": "true"}),
+        (
+            "AZURE_FEDERATED_TOKEN_FILE",
+            "F",
+            {"credential_type": "workload_identity", **entra, "federated_token_file": "F"},
+        ),
+        ("AZURE_CLIENT_SECRET", "S", {"credential_type": "client_secret", **entra, "client_secret": "S"}),
+        ("AZURE_STORAGE_TOKEN", "B", {"credential_type": "bearer_token", "bearer_token": "B"}),
+        ("AZURE_STORAGE_SAS_TOKEN", "sig=s", {"credential_type": "sas_token", "sas_key": "sig=s"}),
+        (
+            "AZURE_STORAGE_CONNECTION_STRING",
+            "AccountName=parcels;AccountKey=a2V5==;EndpointSuffix=core.chinacloudapi.cn",
+            {
+                "credential_type": "access_key",
+                "account_key": "a2V5==",
+                "endpoint": "https://parcels.blob.core.chinacloudapi.cn",
+            },
+        ),
+        ("AZURE_STORAGE_KEY", "Z", {"credential_type": "access_key", "account_key": "Z"}),
+        ("AZURE_STORAGE_ACCOUNT_KEY", "K", {"credential_type": "access_key", "account_key": "K"}),
+    ]
+    for name, value, wanted in known:
+        environ.setenv(name, value)
+        assert azure() == {"account_name": "parcels", **wanted}, name
+    assert azure(client_secret="J")["credential_type"] == "client_secret"
+    assert azure(sas_token="sig=j")["credential_type"] == "sas_token"
+    assert azure(account_key="J")["account_key"] == "J"
+    assert azure(anonymous="true") == {"account_name": "parcels", "skip_signature": "true"}
+
+
+def test_delta_goes_by_what_the_job_says(environ: pytest.MonkeyPatch) -> None:
+    """Or says that it would not: an account's key in the environment is what its library takes first."""
+    there = place_of("abfss://lake@parcels.dfs.core.windows.net/t", Storage.of({"sas_token": "sig=j"}))
+    environ.setenv("AZURE_CLIENT_SECRET", "S")
+    assert delta_options(there) == {"account_name": "parcels", "sas_key": "sig=j"}
+    environ.setenv("AZURE_STORAGE_ACCOUNT_KEY", "K")
+    with pytest.raises(PipelineError, match="Delta's library would go by AZURE_STORAGE_ACCOUNT_KEY in the environment"):
+        delta_options(there)
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        (
+            {"AZURE_CLIENT_SECRET": "4711", "AZURE_CLIENT_ID": "C"},
+            r"is set for Azure without tenant_id \(AZURE_TENANT_ID",
+        ),
+        (
+            {"AZURE_FEDERATED_TOKEN_FILE": "f"},
+            r"without tenant_id \(AZURE_TENANT_ID\) and client_id \(AZURE_CLIENT_ID\)",
+        ),
+        ({"AZURE_CLIENT_CERTIFICATE_PATH": "f"}, "certificates are not known here"),
+        ({"IDENTITY_ENDPOINT": "http://x", "IMDS_ENDPOINT": "http://y"}, "of Azure Arc or Service Fabric"),
+        ({"AZURE_STORAGE_CONNECTION_STRING": "UseDevelopmentStorage=true"}, "no account, or neither key nor signature"),
+        (
+            {"AZURE_STORAGE_ACCOUNT": "other", "AZURE_STORAGE_SAS_TOKEN": "sig=4711"},
+            "is of the account other, but abfss://lake@parcels.dfs.core.windows.net is of parcels",
+        ),
+        (
+            {"AZURE_STORAGE_CONNECTION_STRING": "AccountName=other;AccountKey=4711"},
+            "is of the account other, but abfss://lake@parcels",
+        ),
+        (
+            {"AZURE_STORAGE_CONNECTION_STRING": "AccountName=parcels;AccountKey=4711;DefaultEndpointsProtocol=http"},
+            "http://parcels.blob.core.windows.net is not encrypted",
+        ),
+    ],
+)
+def test_settings_of_azure_that_cannot_be_used(
+    variables: dict[str, str], words: str, environ: pytest.MonkeyPatch
+) -> None:
+    set_all(environ, variables)
+    with pytest.raises(PipelineError, match=words) as failure:
+        azure()
+    assert "4711" not in str(failure.value)
+
+
+def test_an_account_has_to_be_named(environ: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PipelineError, match="no account of Azure is named: write abfss://"):
+        place_of("az://lake/x").read()
