@@ -10,7 +10,10 @@ https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import json
+import re
 import secrets
 import socket
 import ssl
@@ -22,7 +25,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.brokers.certificates import Certificates
 
@@ -79,6 +82,30 @@ class TokenServer:
     def is_valid(self, authorization: str) -> bool:
         """Whether it gave that, and it has not ended."""
         return self.issued.get(authorization.removeprefix("Bearer "), 0) > time.time()
+
+    def proves(self, subject: str) -> bool:
+        """Whether that is the proof, or a request to AWS that is signed by it: Google has AWS say who that is."""
+        if not subject.startswith("%7B"):
+            return subject == self.proof
+        asked = json.loads(unquote(subject))
+        headers = {each["key"].lower(): each["value"] for each in asked["headers"]}
+        signed = re.fullmatch(
+            rf"AWS4-HMAC-SHA256 Credential={CLIENT}/(\d+)/eu-west-1/sts/aws4_request, SignedHeaders=(\S+), "
+            r"Signature=(\w+)",
+            headers["authorization"],
+        )
+        if signed is None or headers["x-goog-cloud-target-resource"] != AUDIENCE:
+            return False
+        # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+        url, names = urlsplit(asked["url"]), signed[2].split(";")
+        said = [asked["method"], url.path or "/", url.query, *(f"{name}:{headers[name]}" for name in names), ""]
+        said += [signed[2], hashlib.sha256(b"").hexdigest()]
+        scope = f"{signed[1]}/eu-west-1/sts/aws4_request"
+        digest = hashlib.sha256("\n".join(said).encode()).hexdigest()
+        key = f"AWS4{self.proof}".encode()
+        for part in (*scope.split("/"), f"AWS4-HMAC-SHA256\n{headers['x-amz-date']}\n{scope}\n{digest}"):
+            key = hmac.digest(key, part.encode(), "sha256")
+        return key.hex() == signed[3]
 
     def google(self) -> str:
         """A token that says nothing."""
@@ -138,10 +165,14 @@ class TokenServer:
             return (200, {"access_token": self.google(), **until}) if right else (400, {"error": "invalid_grant"})
         if path == "/v1/token":
             wanted = {"audience": AUDIENCE, "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange"}
-            if not wanted.items() <= form.items() or form.get("subject_token") != self.proof:
+            if not wanted.items() <= form.items() or not self.proves(form.get("subject_token", "")):
                 return 400, {"error": "invalid_grant", "error_description": f"shown was {form.get('subject_token')}"}
             issued = {"issued_token_type": "urn:ietf:params:oauth:token-type:access_token"}
             return 200, {"access_token": self.google(), **until, **issued}
+        if path == "/v1/oauthtoken":
+            shown = base64.b64decode(authorization.removeprefix("Basic ")).decode()
+            right = shown == f"{CLIENT}:{self.proof}" and form.get("refresh_token") == REFRESH["refresh_token"]
+            return (200, {"access_token": self.google(), **until}) if right else (400, {"error": "invalid_grant"})
         if path == f"/v1/projects/-/serviceAccounts/{ACCOUNT}:generateAccessToken":
             if not self.is_valid(authorization) or json.loads(body)["scope"] != [_SCOPE]:
                 return 403, {"error": {"code": 403, "status": "PERMISSION_DENIED"}}

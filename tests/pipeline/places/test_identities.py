@@ -30,7 +30,7 @@ from signalbook.pipeline.places import Place, Storage, identities, place_of, sto
 from signalbook.pipeline.tables.delta import delta_options
 
 GOOGLE = ("metadata server", "user", "user of gcloud", "service account")
-FEDERATED = ("file", "url", "impersonation", "impersonated user")
+FEDERATED = ("file", "url", "aws", "program", "workforce", "impersonation", "impersonated user")
 AZURE = ("machine", "app", "workload", "secret", "az", "secret of a job")
 NAMES = ("AZURE_", "GOOGLE_", "GCE_", "CLOUDSDK_", "IDENTITY_", "IMDS_", "NO_GCE_CHECK", "SERVICE_ACCOUNT")
 AZ = """#!/bin/sh
@@ -54,8 +54,12 @@ def google_role(way: str, tokens: TokenServer, google: Google, folder: Path) -> 
         return {**proxy, **({"CLOUDSDK_CONFIG": str(folder)} if "of" in way else {_DEFAULT: str(file)})}
     else:
         file.write_text(json.dumps(federated(way, tokens, folder)))
-        if way == "impersonated user":
-            return {"HTTPS_PROXY": f"http://{tokens.plain}", "NO_PROXY": "127.0.0.1", _DEFAULT: str(file)}
+        more = {
+            "aws": {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": CLIENT, "AWS_SECRET_ACCESS_KEY": tokens.proof},
+            "program": {"GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES": "1"},
+            "impersonated user": {"HTTPS_PROXY": f"http://{tokens.plain}", "NO_PROXY": "127.0.0.1"},
+        }
+        return {**more.get(way, {}), _DEFAULT: str(file)}
     return {_DEFAULT: str(file)}
 
 
@@ -73,10 +77,22 @@ def federated(way: str, tokens: TokenServer, folder: Path) -> dict[str, object]:
             "headers": {"x-proof": "yes"},
             "format": {"type": "json", "subject_token_field_name": "jwt"},
         }
+    kind = "urn:ietf:params:oauth:token-type:jwt"
+    if way == "aws":
+        kind = "urn:ietf:params:aws:token-type:aws4_request"
+        who = "https://sts.{region}.amazonaws.com?Action=GetCallerIdentity&Version=2011-06-15"
+        source = {"environment_id": "aws1", "regional_cred_verification_url": who}
+    if way == "program":
+        told = {"version": 1, "success": True, "token_type": kind, "id_token": tokens.proof}
+        (folder / "told.json").write_text(json.dumps({**told, "expiration_time": int(time.time()) + 3600}))
+        source = {"executable": {"command": f"cat {folder}/told.json", "timeout_millis": 30000}}
+    if way == "workforce":
+        signed_in = {**REFRESH, "token_url": f"https://{tokens.secure}/v1/oauthtoken"}
+        return {"type": "external_account_authorized_user", "audience": AUDIENCE, **signed_in}
     found: dict[str, object] = {
         "type": "external_account",
         "audience": AUDIENCE,
-        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "subject_token_type": kind,
         "token_url": f"https://{tokens.secure}/v1/token",
         "credential_source": source,
     }
@@ -276,6 +292,8 @@ REFUSALS = {
     "metadata server": "no credentials are set, and the metadata service of this machine answers 404 Not Found",
     "user": r"the service that gives tokens answers 400 Bad Request \(invalid_grant\)",
     "file": r"no token is given by .*credentials\.json: invalid_grant",
+    "aws": r"no token is given by .*credentials\.json: invalid_grant",
+    "workforce": r"no token is given by .*credentials\.json: invalid_grant",
     "impersonated user": r"no token is given by .*credentials\.json: invalid_grant",
     "no file": r"no token is given by .*credentials\.json: File '.*/subject' was not found",
     "machine": "no credentials are set, and the metadata service of this machine answers 400 Bad Request",

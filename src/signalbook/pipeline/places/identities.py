@@ -138,11 +138,12 @@ def _google_credentials(found: Mapping[str, Any]) -> Any:
     """What google-auth has for a file that says all of this."""
     from google.auth import aws, external_account_authorized_user, identity_pool, impersonated_credentials, pluggable
 
+    if found["type"] == "external_account_authorized_user":  # who has scopes already
+        workforce: Any = external_account_authorized_user.Credentials.from_info
+        return workforce(found)
     make: Any = identity_pool.Credentials.from_info
     if found["type"] == "impersonated_service_account":
         make = impersonated_credentials.Credentials.from_impersonated_service_account_info
-    elif found["type"] == "external_account_authorized_user":
-        make = external_account_authorized_user.Credentials.from_info
     elif found["subject_token_type"] == "urn:ietf:params:aws:token-type:aws4_request":  # noqa: S105
         make = aws.Credentials.from_info
     elif "executable" in found["credential_source"]:
