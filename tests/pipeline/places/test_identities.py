@@ -8,7 +8,9 @@ import json
 import os
 import re
 import socket
+import socketserver
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -26,7 +28,7 @@ from tests.brokers.servers import ACCOUNT_KEY, AZURITE, BUCKET
 from tests.brokers.tokens import ACCOUNT, AUDIENCE, CLIENT, PROOF, REFRESH, TENANT, TokenServer
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places import Place, Storage, identities, place_of, stores
+from signalbook.pipeline.places import Place, Storage, place_of, roles, stores
 from signalbook.pipeline.tables.delta import delta_options
 
 GOOGLE = ("metadata server", "user", "user of gcloud", "service account")
@@ -139,7 +141,7 @@ def environ(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
     monkeypatch.setattr(stores, "_RETRIES", {"max_retries": 1})
-    monkeypatch.setattr(identities, "_NEAR_PAUSES", (0.0, 0.1))
+    monkeypatch.setattr(roles, "_NEAR_PAUSES", (0.0, 0.1))
     stores.connect.cache_clear()
     yield monkeypatch
     stores.connect.cache_clear()
@@ -343,12 +345,31 @@ def silent() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("kind", ["nobody", "silence", "another cloud"])
+@pytest.fixture
+def noisy() -> Iterator[str]:
+    """An address where what is said is no HTTP."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"what?\r\n\r\n")
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("kind", ["nobody", "silence", "noise", "another cloud"])
 def test_no_metadata_server(
-    kind: str, silent: str, bucket: Place, key_server: KeyServer, environ: pytest.MonkeyPatch
+    kind: str, silent: str, noisy: str, bucket: Place, key_server: KeyServer, environ: pytest.MonkeyPatch
 ) -> None:
     """That is said before obstore or Delta's library look for it, each for half a minute."""
-    hosts = {"nobody": "127.0.0.1:1", "silence": silent, "another cloud": f"127.0.0.1:{key_server.port}"}
+    hosts = {
+        "nobody": "127.0.0.1:1",
+        "silence": silent,
+        "noise": noisy,
+        "another cloud": f"127.0.0.1:{key_server.port}",
+    }
     environ.setenv("GCE_METADATA_HOST", hosts[kind])
     for ask in (bucket.read, lambda: delta_options(bucket)):
         with pytest.raises(PipelineError, match=f"no credentials for Google.* no metadata server .* at {hosts[kind]}"):

@@ -12,26 +12,22 @@ import json
 import os
 import re
 import shutil
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
+from http.client import HTTPException
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places.roles import unmoved
+from signalbook.pipeline.places.roles import answers, unmoved
 from signalbook.plugins import install
 
 _SECONDS: Final = 10
-# A machine's own service is near, if it is there, though not at once in a pod that is new; where it is not, packets to
-# its address may get lost.
-_NEAR_SECONDS: Final = 1.0
-_NEAR_PAUSES: Final = (0.0, 0.5, 0.5, 0.5)
 _MOST: Final = 1 << 20
 _SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 _DEFAULT: Final = "GOOGLE_APPLICATION_CREDENTIALS"
@@ -71,22 +67,6 @@ def first(variables: Iterable[str]) -> str:
 def is_true(text: str) -> bool:
     """Whether a setting or a variable says so."""
     return text.lower() in ("1", "on", "true", "yes")
-
-
-def _answers(url: str, flavour: Mapping[str, str], *, once: bool = False) -> bool:
-    """Whether somebody is at ``url``, who answers with the same header if one is asked by; known within seconds."""
-    request = urllib.request.Request(url, headers=dict(flavour))  # noqa: S310
-    for pause in _NEAR_PAUSES[: 1 if once else None]:
-        time.sleep(pause)
-        try:
-            with unmoved().open(request, timeout=_NEAR_SECONDS) as answer:
-                headers = answer.headers
-        except urllib.error.HTTPError as error:
-            headers = error.headers
-        except (OSError, ValueError):
-            continue
-        return all(headers.get(name) == value for name, value in flavour.items())
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +110,7 @@ def _google_asks(
     except urllib.error.HTTPError as error:
         with error:
             return SimpleNamespace(status=error.code, headers=error.headers, data=error.read(_MOST))
-    except OSError as error:
+    except (OSError, HTTPException) as error:
         raise TransportError(str(error)) from error  # type: ignore[no-untyped-call]
 
 
@@ -224,7 +204,7 @@ def _await_google() -> None:
     if is_true(os.environ.get("NO_GCE_CHECK", "")):
         raise PipelineError(f"{wanted}NO_GCE_CHECK forbids to ask this machine's metadata server")
     host = first(("GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP")) or "169.254.169.254"
-    if not _answers(f"http://{host}/", {"Metadata-Flavor": "Google"}):
+    if not answers(f"http://{host}/", {"Metadata-Flavor": "Google"}):
         raise PipelineError(f"{wanted}this machine has no metadata server of Google's at {host}")
 
 
@@ -337,7 +317,7 @@ def _managed(client: Mapping[str, str]) -> dict[str, str]:
     host = os.environ.get("AZURE_POD_IDENTITY_AUTHORITY_HOST", "").rstrip("/") or _IMDS
     endpoint = os.environ.get("AZURE_MSI_ENDPOINT", "") or f"{host}/metadata/identity/oauth2/token"
     program = shutil.which("az")  # then it is a person's machine, most often
-    if _answers(endpoint, {}, once=program is not None):
+    if answers(endpoint, {}, once=program is not None):
         return {"credential_type": "managed_identity", "msi_endpoint": endpoint, **client}
     if program:
         return cli

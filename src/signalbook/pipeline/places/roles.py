@@ -1,7 +1,8 @@
 """Keys of a role in AWS that its machine or container hands out, where obstore asks otherwise than AWS's SDKs do.
 
-It knows the metadata service of machines, but not the variables that SDKs have for it, and asks for containers only
-if their token is in a file, whoever it is sent to: https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
+It knows the metadata service of machines, but not the variables that SDKs have for it, and tries for long where there
+is none, as it does in other clouds: ``answers`` knows within seconds. It asks for containers only if their token is in
+a file, whoever it is sent to: https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import os
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -25,6 +28,11 @@ _AUTHORIZATION: Final = "AWS_CONTAINER_AUTHORIZATION_TOKEN"
 _AUTHORIZATION_FILE: Final = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
 # Who may be asked without TLS: this machine, and what containers of ECS and pods of EKS have beside them.
 _NEAR: Final = ("localhost", "127.0.0.1", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23")
+# A machine's own service is near, if it is there, though not at once in a pod that is new; where it is not, packets to
+# its address may get lost.
+_NEAR_SECONDS: Final = 1.0
+_NEAR_PAUSES: Final = (0.0, 0.5, 0.5, 0.5)
+_METADATA: Final = "http://169.254.169.254"
 _SECONDS: Final = 10
 _TRIES: Final = 3
 _MOST: Final = 1 << 20
@@ -33,19 +41,38 @@ _MOST: Final = 1 << 20
 def metadata_service() -> dict[str, str]:
     """Where the environment says that the metadata service of this machine is, by obstore's name for it.
 
-    Raises ``PipelineError`` if the environment forbids to ask it, and nobody else is left.
+    Raises ``PipelineError`` if nobody else is left, and the environment forbids to ask it or it does not answer.
     """
     environ = os.environ
-    others = {_FULL, _RELATIVE, "AWS_WEB_IDENTITY_TOKEN_FILE"}
-    if environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true" and others.isdisjoint(environ):
-        raise PipelineError(
-            "there are no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or the "
-            "section storage of the job; AWS_EC2_METADATA_DISABLED forbids to ask this machine's metadata service"
-        )
+    wanted = (
+        "there are no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or the section "
+        "storage of the job; "
+    )
+    alone = {_FULL, _RELATIVE, "AWS_WEB_IDENTITY_TOKEN_FILE"}.isdisjoint(environ)
+    if alone and environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
+        raise PipelineError(f"{wanted}AWS_EC2_METADATA_DISABLED forbids to ask this machine's metadata service")
     endpoint = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "")
     if not endpoint and environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "").lower() == "ipv6":
         endpoint = "http://[fd00:ec2::254]"
+    if alone and not answers(endpoint or _METADATA, {}):
+        raise PipelineError(f"{wanted}this machine has no metadata service at {urlsplit(endpoint or _METADATA).netloc}")
     return {"metadata_endpoint": endpoint.rstrip("/")} if endpoint else {}
+
+
+def answers(url: str, flavour: Mapping[str, str], *, once: bool = False) -> bool:
+    """Whether somebody is at ``url``, who answers with the same header if one is asked by; known within seconds."""
+    request = urllib.request.Request(url, headers=dict(flavour))  # noqa: S310
+    for pause in _NEAR_PAUSES[: 1 if once else None]:
+        time.sleep(pause)
+        try:
+            with unmoved().open(request, timeout=_NEAR_SECONDS) as answer:
+                headers = answer.headers
+        except urllib.error.HTTPError as error:
+            headers = error.headers
+        except (OSError, HTTPException, ValueError):
+            continue
+        return all(headers.get(name) == value for name, value in flavour.items())
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +100,7 @@ class ContainerKeys:
             except urllib.error.HTTPError as error:
                 if error.code < 500 or not left:
                     raise OSError(f"{_FULL} answers {error.code} {error.reason}") from None
-            except OSError as error:
+            except (OSError, HTTPException) as error:
                 if not left:
                     raise OSError(f"{_FULL} does not answer") from error
             time.sleep(0.2 * (_TRIES - left))
