@@ -86,7 +86,7 @@ def test_a_run_by_an_identity_of_google(
     request: pytest.FixtureRequest,
 ) -> None:
     """With tokens that end while it works."""
-    token_server.lasting = 2
+    token_server.lasting = 5
     root = place("google", tmp_path, request)
     store = {"GOOGLE_BASE_URL": f"http://127.0.0.1:{google.port}", "GOOGLE_ALLOW_HTTP": "true"}
     given = {**store, **google_role(way, token_server, google, tmp_path), "NO_PROXY": "127.0.0.1"}
@@ -115,7 +115,7 @@ def test_a_run_by_an_identity_on_azurite(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So it is there."""
-    token_server.lasting = 2
+    token_server.lasting = 5
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
     endpoint = f"https://127.0.0.1:{azurite_tls.ports['plain']}/{ACCOUNT}"
     storage = Storage.of({"endpoint": endpoint, "account_key": ACCOUNT_KEY})
