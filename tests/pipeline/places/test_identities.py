@@ -431,12 +431,19 @@ def test_a_store_shows_no_token_to_others(
         assert other.shown == [""]
 
 
-@pytest.mark.parametrize("member", ["token_url", "service_account_impersonation_url"])
+@pytest.mark.parametrize(
+    ("way", "member"),
+    [("file", "token_url"), ("impersonation", "service_account_impersonation_url"), ("impersonated user", "token_uri")],
+)
 def test_tokens_are_shown_by_tls_alone(
-    member: str, bucket: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+    way: str, member: str, bucket: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    plain = {member: f"http://{token_server.plain}/v1/token"}
-    (tmp_path / "credentials.json").write_text(json.dumps({**federated("file", token_server, tmp_path), **plain}))
+    """Also who acts for a service account."""
+    content = federated(way, token_server, tmp_path)
+    shown = content["source_credentials"] if member == "token_uri" else content
+    assert isinstance(shown, dict)
+    shown[member] = f"http://{token_server.plain}/v1/token"
+    (tmp_path / "credentials.json").write_text(json.dumps(content))
     environ.setenv(_DEFAULT, str(tmp_path / "credentials.json"))
     with pytest.raises(PipelineError, match=f"{member} is not https"):
         bucket.write(b"x")

@@ -38,7 +38,7 @@ _NATIVE: Final = ("service_account", "authorized_user")
 # Of these google-auth knows how to get a token.
 _FEDERATED: Final = ("external_account", "external_account_authorized_user", "impersonated_service_account")
 # Where such a file has tokens sent to.
-_SHOWN: Final = ("token_url", "token_info_url", "service_account_impersonation_url")
+_SHOWN: Final = ("token_url", "token_uri", "token_info_url", "service_account_impersonation_url")
 _OAUTH_CODE: Final = re.compile(r"Error code (\w+)|['\"](?:error|status)['\"]: *['\"](\w+)")
 _LOST_FILE: Final = re.compile(r"File '.*' was not found")
 
@@ -173,9 +173,11 @@ def of_google(settings: Mapping[str, str]) -> tuple[dict[str, str], GoogleTokens
         return {**found, "application_credentials": path}, None
     if kind not in _FEDERATED:
         raise PipelineError(f"{path} is of the type {kind!r}; there are: {', '.join(_NATIVE + _FEDERATED)}")
-    for name in _SHOWN:
-        if not str(content.get(name) or "https://").startswith("https://"):
-            raise PipelineError(f"{path}: {name} is not https: no credentials are asked for there")
+    whose = content.get("source_credentials")
+    for part in (content, whose if isinstance(whose, dict) else {}):
+        for name in _SHOWN:
+            if not str(part.get(name) or "https://").startswith("https://"):
+                raise PipelineError(f"{path}: {name} is not https: no credentials are asked for there")
     source = content.get("credential_source")
     if isinstance(source, dict) and "certificate" in source:
         raise PipelineError(f"{path}: tokens for a certificate are not known here; a file, a URL, or a program may")
