@@ -18,8 +18,8 @@ from tests.brokers.program import Broker
 from tests.brokers.servers import ACCOUNT, ACCOUNT_KEY, AZURITE, BUCKET
 from tests.brokers.tokens import PROOF, TokenServer
 from tests.pipeline.commands.test_stores import ACCEPTED, job_for
+from tests.pipeline.identities import NAMES, azure_role, google_role
 from tests.pipeline.places.test_credentials import role
-from tests.pipeline.places.test_identities import NAMES, azure_role, google_role
 from tests.pipeline.s3 import place, storage_of
 from tests.pipeline.storeway import Answer, Asked, Deliver, StoreWay, delivered, store_way
 

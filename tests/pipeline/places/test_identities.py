@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -25,110 +24,12 @@ from tests.brokers.certificates import Certificates
 from tests.brokers.google import Google
 from tests.brokers.keys import KeyServer
 from tests.brokers.servers import ACCOUNT_KEY, AZURITE, BUCKET
-from tests.brokers.tokens import ACCOUNT, AUDIENCE, CLIENT, PROOF, REFRESH, TENANT, TokenServer
+from tests.brokers.tokens import PROOF, TokenServer
+from tests.pipeline.identities import AZURE, DEFAULT, FEDERATED, GOOGLE, NAMES, azure_role, federated, google_role
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, Storage, place_of, roles, stores
 from signalbook.pipeline.tables.delta import delta_options
-
-GOOGLE = ("metadata server", "user", "user of gcloud", "service account")
-FEDERATED = ("file", "url", "aws", "program", "workforce", "impersonation", "impersonated user")
-AZURE = ("machine", "app", "workload", "secret", "az", "secret of a job")
-NAMES = ("AZURE_", "GOOGLE_", "GCE_", "CLOUDSDK_", "IDENTITY_", "IMDS_", "NO_GCE_CHECK", "SERVICE_ACCOUNT")
-AZ = """#!/bin/sh
-[ "$*" = "account get-access-token --output json --scope https://storage.azure.com/.default" ] || exit 1
-cat "$0.json"
-"""
-
-
-def google_role(way: str, tokens: TokenServer, google: Google, folder: Path) -> dict[str, str]:
-    """The variables, and files, of somebody who asks Google's stores without a key in the job."""
-    file = folder / "credentials.json"
-    if way == "metadata server":
-        return {"GCE_METADATA_HOST": tokens.plain}
-    if way == "service account":
-        file.write_text(google.account)
-    elif way.startswith("user"):
-        if way == "user of gcloud":
-            file = folder / "application_default_credentials.json"
-        file.write_text(json.dumps({"type": "authorized_user", **REFRESH}))
-        proxy = {"HTTPS_PROXY": f"http://{tokens.plain}"}
-        return {**proxy, **({"CLOUDSDK_CONFIG": str(folder)} if "of" in way else {_DEFAULT: str(file)})}
-    else:
-        file.write_text(json.dumps(federated(way, tokens, folder)))
-        more = {
-            "aws": {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": CLIENT, "AWS_SECRET_ACCESS_KEY": tokens.proof},
-            "program": {"GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES": "1"},
-            "impersonated user": {"HTTPS_PROXY": f"http://{tokens.plain}", "NO_PROXY": "127.0.0.1"},
-        }
-        return {**more.get(way, {}), _DEFAULT: str(file)}
-    return {_DEFAULT: str(file)}
-
-
-_DEFAULT = "GOOGLE_APPLICATION_CREDENTIALS"
-
-
-def federated(way: str, tokens: TokenServer, folder: Path) -> dict[str, object]:
-    """A file of Google's for whoever is known elsewhere."""
-    impersonation = f"https://{tokens.secure}/v1/projects/-/serviceAccounts/{ACCOUNT}:generateAccessToken"
-    (folder / "subject").write_text(tokens.proof)
-    source: dict[str, object] = {"file": str(folder / "subject")}
-    if way == "url":
-        source = {
-            "url": f"http://{tokens.plain}/subject",
-            "headers": {"x-proof": "yes"},
-            "format": {"type": "json", "subject_token_field_name": "jwt"},
-        }
-    kind = "urn:ietf:params:oauth:token-type:jwt"
-    if way == "aws":
-        kind = "urn:ietf:params:aws:token-type:aws4_request"
-        who = "https://sts.{region}.amazonaws.com?Action=GetCallerIdentity&Version=2011-06-15"
-        source = {"environment_id": "aws1", "regional_cred_verification_url": who}
-    if way == "program":
-        told = {"version": 1, "success": True, "token_type": kind, "id_token": tokens.proof}
-        (folder / "told.json").write_text(json.dumps({**told, "expiration_time": int(time.time()) + 3600}))
-        source = {"executable": {"command": f"cat {folder}/told.json", "timeout_millis": 30000}}
-    if way == "workforce":
-        signed_in = {**REFRESH, "token_url": f"https://{tokens.secure}/v1/oauthtoken"}
-        return {"type": "external_account_authorized_user", "audience": AUDIENCE, **signed_in}
-    found: dict[str, object] = {
-        "type": "external_account",
-        "audience": AUDIENCE,
-        "subject_token_type": kind,
-        "token_url": f"https://{tokens.secure}/v1/token",
-        "credential_source": source,
-    }
-    if way == "impersonation":
-        return {**found, "service_account_impersonation_url": impersonation}
-    if way == "impersonated user":
-        named = {"type": "impersonated_service_account", "service_account_impersonation_url": impersonation}
-        return {**named, "source_credentials": {"type": "authorized_user", **REFRESH}, "delegates": []}
-    return found
-
-
-def azure_role(way: str, tokens: TokenServer, folder: Path) -> dict[str, str]:
-    """The same for Azure's."""
-    entra = {
-        "AZURE_AUTHORITY_HOST": f"https://{tokens.secure}/",  # as AKS has it
-        "AZURE_CLIENT_ID": CLIENT,
-        "AZURE_TENANT_ID": TENANT,
-    }
-    if way == "machine":
-        return {"AZURE_POD_IDENTITY_AUTHORITY_HOST": f"http://{tokens.plain}", "AZURE_CLIENT_ID": CLIENT}
-    if way == "app":
-        return {"IDENTITY_ENDPOINT": f"http://{tokens.plain}/msi/token", "IDENTITY_HEADER": tokens.proof}
-    if way == "workload":
-        (folder / "proof").write_text(tokens.proof)
-        return {**entra, "AZURE_FEDERATED_TOKEN_FILE": str(folder / "proof")}
-    if way == "az":
-        program = folder / "az"
-        program.write_text(AZ)
-        program.chmod(0o700)
-        ends = datetime.now() + timedelta(seconds=tokens.lasting)
-        answer = {"accessToken": tokens.entra(), "expiresOn": f"{ends:%Y-%m-%d %H:%M:%S.%f}", "tokenType": "Bearer"}
-        (folder / "az.json").write_text(json.dumps(answer))
-        return {"PATH": f"{folder}:{os.environ['PATH']}", "AZURE_USE_AZURE_CLI": "true"}
-    return {**entra, **({"AZURE_CLIENT_SECRET": tokens.proof} if way == "secret" else {})}
 
 
 @pytest.fixture
@@ -444,7 +345,7 @@ def test_tokens_are_shown_by_tls_alone(
     assert isinstance(shown, dict)
     shown[member] = f"http://{token_server.plain}/v1/token"
     (tmp_path / "credentials.json").write_text(json.dumps(content))
-    environ.setenv(_DEFAULT, str(tmp_path / "credentials.json"))
+    environ.setenv(DEFAULT, str(tmp_path / "credentials.json"))
     with pytest.raises(PipelineError, match=f"{member} is not https"):
         bucket.write(b"x")
     assert not token_server.asked
@@ -480,7 +381,7 @@ def test_files_that_cannot_be_used(
     """They are named, and what is in them is not said."""
     if content is not None:
         (tmp_path / "x.json").write_text(content)
-    environ.setenv(_DEFAULT, str(tmp_path / "x.json"))
+    environ.setenv(DEFAULT, str(tmp_path / "x.json"))
     with pytest.raises(PipelineError, match=words) as failure:
         bucket.read()
     assert str(tmp_path / "x.json") in str(failure.value)
@@ -489,7 +390,7 @@ def test_files_that_cannot_be_used(
 
 def test_a_file_that_says_too_little(bucket: Place, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"type": "external_account", "audience": 4711}')
-    environ.setenv(_DEFAULT, str(tmp_path / "x.json"))
+    environ.setenv(DEFAULT, str(tmp_path / "x.json"))
     with pytest.raises(OSError, match="no token is given by") as failure:
         bucket.read()
     assert "4711" not in str(failure.value)
@@ -498,7 +399,7 @@ def test_a_file_that_says_too_little(bucket: Place, environ: pytest.MonkeyPatch,
 def test_a_service_account_of_a_job(bucket: Place, google: Google, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It goes before the environment's, by either name; two at once are refused."""
     (tmp_path / "key.json").write_text(google.account)
-    environ.setenv(_DEFAULT, "nothing.json")
+    environ.setenv(DEFAULT, "nothing.json")
     for setting in ({"service_account": str(tmp_path / "key.json")}, {"service_account_key": google.account}):
         lands(place_of(f"{bucket}/{next(iter(setting))}", Storage.of(setting)))
     for name in ("GOOGLE_SERVICE_ACCOUNT_KEY", "GOOGLE_SERVICE_ACCOUNT"):
@@ -512,7 +413,7 @@ def test_a_job_may_name_files_of_others(
 ) -> None:
     """As the environment may."""
     set_all(environ, google_role("user", token_server, google, tmp_path))
-    environ.delenv(_DEFAULT)
+    environ.delenv(DEFAULT)
     lands(place_of(str(bucket), Storage.of({"service_account": str(tmp_path / "credentials.json")})))
 
 
@@ -522,11 +423,11 @@ def test_files_by_a_name_of_obstore(
     """It goes before what SDKs know, in Delta's library too, and is for service accounts alone."""
     (tmp_path / "key.json").write_text(google.account)
     environ.setenv("SERVICE_ACCOUNT", str(tmp_path / "key.json"))
-    environ.setenv(_DEFAULT, "nothing.json")
+    environ.setenv(DEFAULT, "nothing.json")
     lands(bucket)
     google_role("user", token_server, google, tmp_path)
     environ.setenv("GOOGLE_SERVICE_ACCOUNT", str(tmp_path / "credentials.json"))
-    with pytest.raises(PipelineError, match=f"names no service account's file: use {_DEFAULT} for"):
+    with pytest.raises(PipelineError, match=f"names no service account's file: use {DEFAULT} for"):
         bucket.storage.obstore("gs")
 
 
