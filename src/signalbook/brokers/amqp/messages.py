@@ -290,7 +290,10 @@ class _Reader:
             raise AMQPError("an AMQP string is not in its encoding") from None
 
     def _byte(self) -> int:
-        return self._take(1)[0]
+        if self.position >= len(self._data):
+            raise AMQPError("an AMQP value is cut short")
+        self.position += 1
+        return self._data[self.position - 1]
 
     def _take(self, size: int) -> bytes:
         taken = self._data[self.position : self.position + size]

@@ -44,7 +44,7 @@ class Amqp(SpoolingSource):
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all its sections; of bytes that were none, those."""
-        row = batch.record(index)
+        row = batch.record(index, "key", "value", "received_at")
         return _message(row["key"] or b"", row["value"], row["received_at"], reference=batch.path)
 
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
@@ -133,6 +133,8 @@ def _message(around: bytes, value: bytes, received_at: datetime | None = None, r
 
 def _plain(value: Any) -> Any:
     """A value as Python has it."""
+    if type(value) is str:  # as most are
+        return value
     if isinstance(value, Timestamp):
         return value.moment()
     if isinstance(value, DescribedValue):

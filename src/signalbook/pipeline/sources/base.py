@@ -169,12 +169,12 @@ class MessageBatch:
         """The bytes of one message, as they were read."""
         return self.content[self.starts[index] : self.ends[index]]
 
-    def record(self, index: int) -> dict[str, Any]:
-        """The row one message came as."""
+    def record(self, index: int, *names: str) -> dict[str, Any]:
+        """The row one message came as, or these columns of it; headers take longest."""
         assert self.records is not None
         if not self._columns:
             self._columns.update(zip(self.records.schema.names, self.records.columns, strict=True))
-        return {name: column[index].as_py() for name, column in self._columns.items()}
+        return {name: self._columns[name][index].as_py() for name in names or self._columns}
 
     def header_names(self, *, folded: bool) -> HeaderNames:
         """How the headers of its records are named, in lower case if ``folded``."""

@@ -57,7 +57,7 @@ class Mqtt(SpoolingSource):
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the broker said of it."""
-        row = batch.record(index)
+        row = batch.record(index, "address", "key", "value", "received_at")
         return self._message(row["address"], row["key"], row["value"], row["received_at"], reference=batch.path)
 
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
