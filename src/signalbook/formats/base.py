@@ -277,7 +277,13 @@ def unsupported(content_type: str, format: str) -> PayloadError:
 
 def refused(reason: Reason, rule: str, message: str) -> PayloadError:
     """The error for a payload as a whole."""
-    return PayloadError(reason, [Finding(path="", rule=rule, message=shorten(message))])
+    return PayloadError(reason, _whole(rule, shorten(message)))
+
+
+# Thousands of payloads that are cut off have the same said of them.
+@lru_cache(maxsize=256)
+def _whole(rule: str, message: str) -> tuple[Finding, ...]:
+    return (Finding(path="", rule=rule, message=message),)
 
 
 def finding_at(path: Path, rule: str, message: str) -> Finding:

@@ -19,7 +19,7 @@ from signalbook.messages.cloudevents import SPECVERSION, Attribute, CloudEvent, 
 from signalbook.messages.definitions.definition import CompiledDefinition, declared_attributes
 from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
 from signalbook.messages.matching.index import allows
-from signalbook.messages.matching.matching import Fit, MatchSubject, attributed
+from signalbook.messages.matching.matching import MAX_FINDINGS, Fit, MatchSubject, attributed
 from signalbook.messages.message import Message, Reason
 from signalbook.messages.payloads.payload import Payload, PayloadResult
 from signalbook.messages.uritemplates import TemplateError
@@ -251,6 +251,15 @@ def _singled_out(checked: Sequence[tuple[Fit, PayloadResult]], payload: Payload)
 
 
 def _payload_rejected(message: Message, checked: Sequence[tuple[Fit, PayloadResult]]) -> Rejected:
+    if len(checked) == 1:  # as of nearly all
+        ((fit, result),) = checked
+        assert result.reason is not None
+        return Rejected(
+            message=message,
+            reason=result.reason,
+            violations=result.findings[:MAX_FINDINGS],
+            candidates=(fit.definition.xid,),
+        )
     reasons = {result.reason for _, result in checked}
     return Rejected(
         message=message,

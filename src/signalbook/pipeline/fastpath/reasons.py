@@ -174,17 +174,16 @@ class PayloadReasons:
 
 def judge_each(judge: Judge, refused: PayloadSpans, numbers: Offsets, found: list[RejectionVerdict]) -> None:
     """Judge the payloads that have no number yet one by one; verdicts are added to those that were found."""
-    known: dict[RejectionVerdict, int] = {}
+    known: dict[Any, int] = {}
     conform = 0
     places = np.flatnonzero(numbers == UNSAID)
     given = refused.take(places).to_list()
     for asked, (place, payload) in enumerate(zip(places.tolist(), given, strict=True)):
         rejected = judge(payload) if len(payload) <= _LONGEST else None
         if rejected is not None:
-            verdict = RejectionVerdict.of(rejected)
-            number = known.setdefault(verdict, len(found))
+            number = known.setdefault((rejected.reason, rejected.violations, rejected.candidates), len(found))
             if number == len(found):
-                found.append(verdict)
+                found.append(RejectionVerdict.of(rejected))
             numbers[place] = number
             continue
         conform += 1
