@@ -34,16 +34,25 @@ from benchmarks.pipeline.records import (
 )
 from benchmarks.pipeline.traffic import GROUP, SCHEMA, catalogue, event
 
+from signalbook.brokers.amqp.messages import AMQPMessage, sections, split_body, to_bytes
 from signalbook.messages import Contract, Policy
+from signalbook.messages.bindings.amqp import message as amqp_message
+from signalbook.pipeline.arrays import encoded_headers, message_headers
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.sources.base import MessageBatch, Split
+from signalbook.pipeline.sources.amqp import SOURCE as AMQP
+from signalbook.pipeline.sources.base import MessageBatch, Source, Split
 from signalbook.pipeline.sources.files import JSONL
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 
 Event = dict[str, Any]
 Record = dict[str, Any]
 _ENCODE = encoders()
+_LINES = ("bare", "lines", "twins")
+# Members of events that are no attributes in headers.
+_BODY = {"data", "datacontenttype"}
+# What those that land are beside, if it is no structured event.
+_PEERS = {"amqp": "json", "bare": "lines", "twins": "lines"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +81,9 @@ def _data(**changes: Any) -> Callable[[Event], Event]:
     return lambda event: {**event, "data": {**event["data"], **changes}}
 
 
-def _each(name: str) -> Callable[[Event], Event]:
-    """An event whose attribute does not fit, by another value than that of any other."""
-    return lambda event: {**event, name: f"not/{event['id']}"}
+def _each(name: str, **changes: Any) -> Callable[[Event], Event]:
+    """An event whose attribute does not fit, by another value than that of any other, and with other ``changes``."""
+    return lambda event: {**event, name: f"not/{event['id']}", **changes}
 
 
 def _value(change: Callable[[bytes], bytes]) -> Callable[[Record], Record]:
@@ -86,13 +95,33 @@ CASES: dict[str, Case] = {
     "lines, no subject": Case(kind="lines", spoil=_with(subject=None), reasons=("metadata_violation",)),
     "lines, another source each": Case(kind="lines", spoil=_each("source"), reasons=("metadata_violation",)),
     "lines, time is none": Case(kind="lines", spoil=_with(time="yesterday"), reasons=("invalid_cloudevent",)),
+    "lines, time and source are none": Case(
+        kind="lines", spoil=_with(time="yesterday", source="a b"), reasons=("invalid_cloudevent",)
+    ),
+    "lines, another time each and no id": Case(
+        kind="lines", spoil=_each("time", id=""), reasons=("invalid_cloudevent",)
+    ),
+    "lines, another version": Case(kind="lines", spoil=_with(specversion="0.3"), reasons=("invalid_cloudevent",)),
+    "lines, no version": Case(kind="lines", spoil=_with(specversion=None), reasons=("invalid_cloudevent",)),
+    "lines, no data": Case(kind="lines", spoil=_with(data=None), reasons=("schema_violation",)),
+    "lines, no data, no schema": Case(kind="bare", spoil=_with(data=None, datacontenttype=None), reasons=()),
     "lines, no id": Case(kind="lines", spoil=_with(id=None), reasons=("invalid_cloudevent",)),
     "lines, cut off": Case(kind="lines", damage=_value(lambda value: value[:-20]), reasons=("decode_error",)),
     "lines, two of a type by structure": Case(kind="twins", reasons=()),
+    "lines, two of a type, of none": Case(kind="twins", spoil=_data(status="lost"), reasons=("schema_violation",)),
+    "lines, two of a type, no subject": Case(kind="twins", spoil=_with(subject=None), reasons=("metadata_violation",)),
     "binary JSON, a rule of the schema": Case(kind="json", spoil=_data(status="lost"), reasons=("schema_violation",)),
     "binary JSON, no subject": Case(kind="json", spoil=_with(subject=None), reasons=("metadata_violation",)),
     "binary JSON, no id": Case(kind="json", spoil=_with(id=None), reasons=("not_cloudevent",)),
     "binary JSON, time is none": Case(kind="json", spoil=_with(time="yesterday"), reasons=("invalid_cloudevent",)),
+    "binary JSON, time and source are none": Case(
+        kind="json", spoil=_with(time="yesterday", source="a b"), reasons=("invalid_cloudevent",)
+    ),
+    "binary JSON, another version": Case(kind="json", spoil=_with(specversion="0.3"), reasons=("invalid_cloudevent",)),
+    "binary JSON, no version": Case(kind="json", spoil=_with(specversion=None), reasons=("not_cloudevent",)),
+    "binary JSON, no data": Case(
+        kind="json", damage=lambda record: {**record, "value": None}, reasons=("schema_violation",)
+    ),
     "binary JSON, another type": Case(kind="json", spoil=_with(type="else"), reasons=("no_match",)),
     "binary JSON, cut off": Case(kind="json", damage=_value(lambda value: value[:-20]), reasons=("decode_error",)),
     "binary Avro, no subject": Case(kind="avro", spoil=_with(subject=None), reasons=("metadata_violation",)),
@@ -123,6 +152,10 @@ CASES: dict[str, Case] = {
         damage=_value(lambda value: value.replace(b"Cologne", b"")),
         reasons=("schema_violation",),
     ),
+    "AMQP, JSON": Case(kind="amqp", reasons=()),
+    "AMQP, JSON, a rule of the schema": Case(kind="amqp", spoil=_data(status="lost"), reasons=("schema_violation",)),
+    "AMQP, JSON, no subject": Case(kind="amqp", spoil=_with(subject=None), reasons=("metadata_violation",)),
+    "AMQP, JSON, time is none": Case(kind="amqp", spoil=_with(time="yesterday"), reasons=("invalid_cloudevent",)),
     "structured JSON in gzip": Case(kind="structured_gzip", reasons=()),
     "requests in gzip": Case(kind="requests_gzip", reasons=()),
 }
@@ -141,10 +174,20 @@ def twins() -> Contract:
     return Snapshot.of_documents([("bench", document)]).compile(Policy())
 
 
+def bare() -> Contract:
+    """The definitions of the bench without schemas."""
+    document = catalogue(TYPES)
+    for message in document["messagegroups"][GROUP]["messages"].values():
+        del message["dataschemaformat"], message["dataschemauri"]
+    return Snapshot.of_documents([("bench", document)]).compile(Policy())
+
+
 def _contract(kind: str) -> Contract:
     if kind in PREFIXED:
         return by_subjects(PREFIXED[kind][0])
-    return twins() if kind == "twins" else contract(kind if kind in CONTENT_TYPES else "json")
+    if kind in ("bare", "twins"):
+        return bare() if kind == "bare" else twins()
+    return contract(kind if kind in CONTENT_TYPES else "json")
 
 
 def _records(case: Case, count: int) -> Iterator[Record]:
@@ -163,6 +206,8 @@ def _record(number: int, event: Event, kind: str) -> Record:
         "protocol": "KAFKA", "source": "kafka:parcels/0", "position": number, "address": "parcels", "partition": 0,
         "key": None, "received_at": AT,
     }  # fmt: skip
+    if kind == "amqp":
+        return row | _amqp(event)
     if kind in CONTENT_TYPES:
         texts = {f"ce_{name}": event[name] for name in event if name not in ("data", "datacontenttype")}
         texts["content-type"] = CONTENT_TYPES[kind]
@@ -178,10 +223,24 @@ def _record(number: int, event: Event, kind: str) -> Record:
     return row | {"headers": [{"name": name, "value": text.encode()} for name, text in texts.items()]}
 
 
+def _amqp(event: Event) -> Record:
+    """What of a record another one has that a queue gave."""
+    attributes = {f"cloudEvents_{name}": value for name, value in event.items() if name not in _BODY}
+    sent = AMQPMessage(
+        body=_ENCODE["json"](event["data"]),
+        properties={"to": "parcels", "content-type": CONTENT_TYPES["json"]},
+        application_properties=attributes,
+    )
+    around, body = split_body(to_bytes(sent))
+    found = encoded_headers(message_headers(amqp_message(body, sections(around))))
+    headers = [{"name": name, "value": value} for name, value in found]
+    return {"protocol": "AMQP/1.0", "source": "amqp:parcels", "key": around, "value": body, "headers": headers}
+
+
 def batches(case: Case, count: int) -> list[MessageBatch]:
     """The messages of a case, as sources bring them."""
     found = list(_records(case, count))
-    if case.kind in ("lines", "twins"):
+    if case.kind in _LINES:
         with tempfile.TemporaryDirectory() as name:
             path = Path(name, "in.jsonl")
             path.write_bytes(b"".join(row["value"] + b"\n" for row in found))
@@ -192,7 +251,7 @@ def batches(case: Case, count: int) -> list[MessageBatch]:
 
 def microseconds(contract: Contract, case: Case, found: list[MessageBatch], *, thorough: bool = False) -> float:
     """The CPU time of a message. Raises ``AssertionError`` where it is not what the case says."""
-    source = JSONL if case.kind in ("lines", "twins") else KAFKA
+    source: Source = AMQP if case.kind == "amqp" else JSONL if case.kind in _LINES else KAFKA
     tally, busy = landed(contract, source, found, thorough=thorough)
     assert set(tally.reasons) == set(case.reasons), tally
     assert tally.landed.total() == (0 if case.reasons else tally.read), tally
@@ -207,7 +266,7 @@ def measure(count: int, rounds: int, only: str) -> Iterator[dict[str, Any]]:
         held, spoilt = _contract(case.kind), batches(case, count)
         sound_case = Case(kind=case.kind.removesuffix("_gzip"), reasons=())
         if not case.reasons:
-            sound_case = Case(kind="lines" if case.kind == "twins" else "structured", reasons=())
+            sound_case = Case(kind=_PEERS.get(case.kind, "structured"), reasons=())
         sound, own = batches(sound_case, count), _contract(sound_case.kind)
         found: dict[str, list[float]] = {"rows": [], "these": [], "one by one": []}
         for _ in range(rounds):

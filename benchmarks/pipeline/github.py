@@ -223,6 +223,7 @@ def _left(contract: Contract, folder: Path) -> int:
         "",
         StructuredMode(),
         lambda found: RowBuilder(found, bookkeeping),
+        lambda _, __: None,
     )
     results: Iterator[Result] = chain.from_iterable(
         fast.take(frame)

@@ -12,17 +12,17 @@ use crate::base64;
 use crate::columns::{Bits, Texts};
 use crate::json::{Inside, Key, Refused, Scanned, Scanner};
 
-const SPECVERSION: usize = 0;
-const DATA: usize = 1;
-const BASE64: usize = 2;
-const FIRST: usize = 3;
+const DATA: usize = 0;
+const BASE64: usize = 1;
+const FIRST: usize = 2;
 /// Sets of members are bits of a word.
 const MOST_MEMBERS: usize = 128;
 
 type Bounds<'a> = &'a [ReadOnlyCell<i64>];
 /// Of the texts of a column what each was: a text (0), a truth (1) or a number (2); nothing where all are texts.
 type Kinds<'py> = Option<Bound<'py, PyBytes>>;
-/// Where data begins and ends, in a block of its own if that is there, and which was in Base64 (1), if any was.
+/// Where data begins and ends, in a block of its own if that is there, and of which events it was in Base64 (1) or is
+/// not there (2), if that is so of any.
 type Data<'py> = (
     Bound<'py, PyBytes>,
     Bound<'py, PyBytes>,
@@ -34,29 +34,27 @@ type Read<'py> = (Vec<usize>, Bound<'py, PyBytes>, Vec<Kinds<'py>>, Data<'py>);
 /// Takes apart events that have no other attributes than these.
 #[pyclass(frozen)]
 pub struct Envelopes {
-    /// Of all members: `specversion`, `data`, `data_base64`, attributes, extensions.
+    /// Of all members: `data`, `data_base64`, attributes, extensions.
     names: Vec<Key>,
     /// Where extensions begin.
     extensions: usize,
-    needed: usize,
 }
 
 #[pymethods]
 impl Envelopes {
-    /// The first `needed` attributes are those that each event has.
+    /// Values of attributes are texts, those of extensions also truths and numbers.
     #[new]
-    fn new(attributes: Vec<String>, needed: usize, extensions: Vec<String>) -> PyResult<Self> {
-        let mut names = vec![Key::new("specversion"), Key::new("data"), Key::new("data_base64")];
+    fn new(attributes: Vec<String>, extensions: Vec<String>) -> PyResult<Self> {
+        let mut names = vec![Key::new("data"), Key::new("data_base64")];
         names.extend(attributes.iter().map(|name| Key::new(name)));
         let first = names.len();
         names.extend(extensions.iter().map(|name| Key::new(name)));
-        if names.len() > MOST_MEMBERS || FIRST + needed > first {
+        if names.len() > MOST_MEMBERS {
             return Err(PyValueError::new_err("too many attributes"));
         }
         Ok(Envelopes {
             names,
             extensions: first,
-            needed,
         })
     }
 
@@ -159,7 +157,7 @@ impl<'a> Event<'a> {
             }
             self.values[DATA] = Value::Bytes(text);
         }
-        self.complete()
+        Ok(())
     }
 
     /// Past a name and its colon: the number of the member, likely that which the event before had at this place.
@@ -194,23 +192,10 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Whether all is there that has to be.
-    fn complete(&self) -> Scanned<()> {
-        let needed = &self.values[FIRST..FIRST + self.envelopes.needed];
-        let there = needed.iter().all(|value| matches!(value, Value::Text(_)));
-        let version = matches!(self.values[SPECVERSION], Value::Text(text) if text.raw == b"1.0");
-        let data = matches!(self.values[DATA], Value::Text(_) | Value::Bytes(_));
-        if there && version && data {
-            Ok(())
-        } else {
-            Err(Refused)
-        }
-    }
-
     fn append(&self, members: &mut [Member]) -> Scanned<()> {
         let mut found = self.values.iter().zip(members).enumerate();
         found.try_for_each(|(place, (value, member))| match place {
-            SPECVERSION | DATA | BASE64 => Ok(()),
+            DATA | BASE64 => Ok(()),
             _ => member.push(*value),
         })
     }
@@ -301,8 +286,12 @@ struct Spans {
     starts: Vec<i64>,
     ends: Vec<i64>,
     own: Option<Vec<u8>>,
-    encoded: Vec<usize>,
+    /// Which have it otherwise than as it is, and how.
+    others: Vec<(usize, u8)>,
 }
+
+const ENCODED: u8 = 1;
+const ABSENT: u8 = 2;
 
 impl Spans {
     #[inline(always)]
@@ -321,8 +310,13 @@ impl Spans {
                 let start = own.len();
                 base64::decode_strictly(&text.text()?, own)?;
                 let end = own.len();
-                self.encoded.push(self.starts.len());
+                self.others.push((self.starts.len(), ENCODED));
                 (start, end)
+            }
+            (Value::Unset, own) => {
+                self.others.push((self.starts.len(), ABSENT));
+                let end = own.as_ref().map_or(0, Vec::len);
+                (end, end)
             }
             _ => return Err(Refused),
         };
@@ -347,20 +341,20 @@ impl Spans {
     fn truncate(&mut self, rows: usize) {
         self.starts.truncate(rows);
         self.ends.truncate(rows);
-        self.encoded.retain(|row| *row < rows);
+        self.others.retain(|(row, _)| *row < rows);
         if let Some(own) = &mut self.own {
             own.truncate(self.ends.last().map_or(0, |end| *end as usize));
         }
     }
 
     fn finish<'py>(self, py: Python<'py>) -> PyResult<Data<'py>> {
-        let mut encoded = vec![0; self.starts.len()];
-        self.encoded.iter().for_each(|row| encoded[*row] = 1);
+        let mut others = vec![0; self.starts.len()];
+        self.others.iter().for_each(|(row, how)| others[*row] = *how);
         Ok((
             arrays::longs(&self.starts, py)?,
             arrays::longs(&self.ends, py)?,
             self.own.map(|own| PyBytes::new(py, &own)),
-            (!self.encoded.is_empty()).then(|| PyBytes::new(py, &encoded)),
+            (!self.others.is_empty()).then(|| PyBytes::new(py, &others)),
         ))
     }
 }

@@ -152,6 +152,52 @@ def test_those_that_one_definition_takes_are_landed_at_once(
     assert tally.landed == {f"{GROUP}/messages/{type}.{place}": 30}
 
 
+@pytest.mark.parametrize(
+    ("type", "subject", "data", "reason"),
+    [
+        ("by.structure", "s", ['{"a":"x","more":%d}', '{"a":true}', "[]"], "schema_violation"),
+        ("by.structure", None, ['{"a":"x"}', '{"b":%d}', "7"], "schema_violation"),
+        ("by.constant", "s", ['{"a":%d,"kind":"c"}', '{"kind":"d","a":7}'], "ambiguous"),
+        ("by.constant", "s", ['{"a":"x","kind":"c"}', '{"kind":"f"}'], "schema_violation"),
+        ("by.source", "s", ['{"a":%d}'], "ambiguous"),
+        ("of.lists", None, ['{"a":%d}', '["x"]'], "schema_violation"),
+    ],
+)
+def test_those_that_none_or_several_take_are_judged_once_for_all_that_break_the_same(
+    contracts: list[Contract], type: str, subject: str | None, data: list[str], reason: str
+) -> None:
+    """K-28 to K-31: with all that is said of each by itself."""
+    texts = [each.replace("%d", str(number)) for number in range(10) for each in data]
+    text = b"".join(line(number, (type, "/shops/7", subject, each)) for number, each in enumerate(texts))
+    with (
+        patch.object(Processing, "_slowly", None),
+        patch.object(Contract, "process", autospec=True, side_effect=Contract.process) as asked,
+    ):
+        quick = outcome(contracts[0], JSONL, text)
+    assert asked.call_count <= 10 + len(data)
+    assert same(quick, outcome(contracts[0], SlowLines(), text)).reasons == {reason: len(texts)}
+
+
+def test_so_are_those_whose_attributes_fit_none(contracts: list[Contract]) -> None:
+    """K-28: whatever is in them, as far as it can be read."""
+    data = ['{"a":', "tru", *(f'{{"a":{number}}}' for number in range(20)), '{"a":1,"a":2}', '{"x":}']
+    sources = ["/depots/1", "/", "/shops/1"]
+    sent = [("by.source", sources[number % 2], None, each) for number, each in enumerate(data)]
+    sent += [("untyped", sources[number % 3], None, '{"a":"x"}') for number in range(9)]
+    tally = check(contracts[0], b"".join(line(number, each) for number, each in enumerate(sent)))
+    assert tally.reasons["decode_error"] == 3
+
+
+def test_what_is_accepted_after_all_is_not_judged_twice(contracts: list[Contract]) -> None:
+    """By a policy that lands what conforms to several for all of them."""
+    sent = [("by.source", "/shops/7", "s", f'{{"a":{number}}}') for number in range(300)]
+    text = b"".join(line(number, each) for number, each in enumerate(sent))
+    with patch.object(Contract, "process", autospec=True, side_effect=Contract.process) as asked:
+        quick = outcome(contracts[2], JSONL, text)
+    assert asked.call_count < 400
+    assert same(quick, outcome(contracts[2], SlowLines(), text)).landed.total() == 600
+
+
 def test_other_schemas_are_asked_once_for_those_that_break_the_same(contracts: list[Contract]) -> None:
     """What breaks them is the key, here the value of ``a`` that one of them wants as text."""
     values = [f'{{"a":{1000 + number % 3},"more":{number}}}' for number in range(30)]

@@ -7,7 +7,7 @@ at, is asked about once, and the answer remembered.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 
 from signalbook.formats.base import is_json
 from signalbook.messages import CompiledDefinition, Reason
-from signalbook.messages.cloudevents import SPECVERSION, invalid_attributes
+from signalbook.messages.cloudevents import REQUIRED, SPECVERSION, invalid_attributes
 from signalbook.messages.matching.matching import MAX_FINDINGS, breach_reason
 from signalbook.messages.uritemplates import Template
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import text_maps
-from signalbook.pipeline.fastpath.batch import EventBatch, dense, firsts, text_codes
+from signalbook.pipeline.fastpath.batch import IN_JSON, EventBatch, dense, firsts, text_codes
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import Finding, canonical_json
@@ -30,7 +30,6 @@ from signalbook.values import Finding, canonical_json
 # Answers that are kept, before all are forgotten: anybody may send any number of values.
 _MOST_SOUND_VALUES: Final = 50_000
 _MOST_CONTEXTS: Final = 50_000
-_NEEDED: Final = ("id", "source", "type")
 _EVENT: Final[dict[str, Any]] = {"specversion": SPECVERSION, "id": "i", "source": "s", "type": "t"}
 # Lengths of times, and that of the date in them.
 _LENGTHS: Final = (20, 24, 27, 30)
@@ -47,43 +46,30 @@ _UNDECLARED: Final = frozenset({"datacontenttype"})
 
 
 class AttributeChecks:
-    """Soundness of attribute values (domain.md K-24); with ``json`` data has to be JSON, unless an event is opaque."""
+    """Soundness of attribute values (domain.md K-24). With ``all_events`` what lacks one that all have is one, too."""
 
-    def __init__(self, *, json: bool) -> None:
-        self._json = json
+    def __init__(self, *, all_events: bool) -> None:
+        self._all_events = all_events
         self._sound: dict[str, set[Any]] = {}
 
     def doubtful(self, batch: EventBatch, verdicts: Verdicts) -> npt.NDArray[np.bool_]:
-        """For each event whether an attribute of it is not surely sound; of one such there is a verdict.
-
-        Of several there is none: they are reported in the order of the message, which columns do not have.
-        """
-        unsound, doubtful = np.zeros(len(batch), np.int64), np.zeros(len(batch), np.bool_)
-        for name, array in batch.attributes.items():
-            if array.null_count == len(array) or (name in _PLAIN and _PLAIN[name](batch)):
-                continue
-            codes, values = batch.codes(name)
-            unsound += self._judged(name, codes, values, verdicts)
-            if self._json and name == "datacontenttype":
+        """For each event whether an attribute of it is not surely sound; what is wrong with those is said."""
+        doubtful, faults = np.zeros(len(batch), np.bool_), dict[str, tuple[Offsets, list[Any]]]()
+        for name, codes, values in _looked_at(batch):
+            bad = self._bad(name, values)
+            if bad.any():
+                faults[name] = np.where(bad, np.arange(1, len(bad) + 1), 0)[codes], values
+            if name == "datacontenttype":
                 other = np.array([value is not None and not is_json(value) for value in values], np.bool_)[codes]
-                doubtful |= other if batch.opaque is None else other & ~batch.opaque
-        for name, column in batch.extensions.items():
-            unsound += self._judged(name, *column.codes(), verdicts)
+                doubtful |= other if batch.forms is None else other & (batch.forms == IN_JSON)
         missing = lacking(batch)
-        verdicts.take_back(np.flatnonzero(unsound + (missing > 0) > 1))
-        if self._json and missing.any():
-            _judge_missing(missing, np.flatnonzero((missing > 0) & (unsound == 0)), verdicts)
-        return doubtful | (unsound > 0) | (missing > 0)
-
-    def _judged(self, name: str, codes: Offsets, values: list[Any], verdicts: Verdicts) -> npt.NDArray[np.bool_]:
-        """Which events have an unsound value; what is wrong with it is said."""
-        bad = self._bad(name, values)
-        found: npt.NDArray[np.bool_] = bad[codes]
-        if bad.any():
-            events, places = np.flatnonzero(found), np.cumsum(bad) - 1
-            said = [_invalid({**_EVENT, name: values[place]}) for place in np.flatnonzero(bad).tolist()]
-            verdicts.say(events, places[codes[events]], said)
-        return found
+        unsound = missing > 0
+        for numbers, _ in faults.values():
+            unsound |= numbers > 0
+        if unsound.any():
+            asked = unsound if self._all_events else unsound & (missing == 0)
+            _judge(batch, np.flatnonzero(asked), missing, faults, verdicts)
+        return doubtful | unsound
 
     def _bad(self, name: str, values: list[Any]) -> npt.NDArray[np.bool_]:
         known = self._sound.setdefault(name, {None})
@@ -94,29 +80,60 @@ class AttributeChecks:
         return bad
 
 
+def _looked_at(batch: EventBatch) -> Iterator[tuple[str, Offsets, list[Any]]]:
+    """Attributes whose values have to be looked at, with the number of each event's value, and values by number."""
+    if batch.versions is not None:
+        yield "specversion", *text_codes(batch.versions)
+    for name, array in batch.attributes.items():
+        if array.null_count < len(array) and not (name in _PLAIN and _PLAIN[name](batch)):
+            yield name, *batch.codes(name)
+    for name in batch.extensions:
+        yield name, *batch.codes(name)
+
+
 def lacking(batch: EventBatch) -> Offsets:
-    """For each event which of the attributes that all have it does not have, as bits in the order of ``_NEEDED``."""
+    """For each event which of the attributes that all have it does not have, as bits in the order of ``REQUIRED``."""
     found = np.zeros(len(batch), np.int64)
-    for place, name in enumerate(_NEEDED):
-        array = batch.attributes[name]
-        if array.null_count:
+    for place, name in enumerate(REQUIRED):
+        array = batch.attributes.get(name, batch.versions)
+        if array is not None and array.null_count:
             found |= array.is_null().to_numpy(zero_copy_only=False).astype(np.int64) << place
     return found
 
 
-def _judge_missing(missing: Offsets, events: Offsets, verdicts: Verdicts) -> None:
-    """Say of events which attributes they lack."""
-    kinds, places = np.unique(missing[events], return_inverse=True)
-    there = [
-        {name: value for name, value in _EVENT.items() if name not in _NEEDED or not kind >> _NEEDED.index(name) & 1}
-        for kind in kinds.tolist()
-    ]
-    verdicts.say(events, places, [_invalid(each) for each in there])
+def _judge(
+    batch: EventBatch,
+    events: Offsets,
+    missing: Offsets,
+    faults: Mapping[str, tuple[Offsets, list[Any]]],
+    verdicts: Verdicts,
+) -> None:
+    """Say of events which attributes they lack and which are invalid, asked once for those that share all that.
 
-
-def _invalid(attributes: Mapping[str, Any]) -> RejectionVerdict:
-    """The verdict on events whose attributes are invalid by these."""
-    return RejectionVerdict(reason=Reason.INVALID_CLOUDEVENT, violations=tuple(invalid_attributes(attributes)))
+    ``faults`` are by attribute for each event the number of its invalid value, 0 where it has none, and the values.
+    """
+    combined, count = dense(missing[events], 1 << len(REQUIRED))
+    several = np.full(len(events), -1)
+    for numbers, values in faults.values():
+        combined, count = dense(combined * (len(values) + 1) + numbers[events], count * (len(values) + 1))
+        several += numbers[events] > 0
+    # What is invalid is said in the order of the message, which columns do not have: of several each is looked at.
+    orders: dict[tuple[str, ...], int] = {tuple(faults): 0}
+    codes = np.zeros(len(events), np.int64)
+    for place in np.flatnonzero(several > 0).tolist():
+        order = tuple(name for name in batch.order(int(events[place])) if name in faults)
+        codes[place] = orders.setdefault(order, len(orders))
+    combined, count = dense(combined * len(orders) + codes, count * len(orders))
+    samples, names = firsts(combined, count), list(orders)
+    said = []
+    for place in samples.tolist():
+        event, order = events[place], names[codes[place]]
+        found = {name: faults[name][1][faults[name][0][event] - 1] for name in order if faults[name][0][event]}
+        there = {name for bit, name in enumerate(REQUIRED) if not missing[event] >> bit & 1}
+        attributes = found | {name: _EVENT[name] for name in there if name not in found}
+        violations = tuple(invalid_attributes(attributes))
+        said.append(RejectionVerdict(reason=Reason.INVALID_CLOUDEVENT, violations=violations))
+    verdicts.say(events, combined, said)
 
 
 def _plain_text(texts: pa.StringArray) -> bool:

@@ -8,16 +8,15 @@ own.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from signalbook.messages.cloudevents import Attribute, attribute_text
+from signalbook.messages.cloudevents import SPECVERSION, Attribute, attribute_text
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import LOWERED, HeaderNames, read_timestamps, taken, text_maps, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
@@ -76,7 +75,9 @@ class ExtensionColumn:
 class EventColumns:
     """Events of one batch of messages: the attributes that have columns, extensions, data, and the index of each.
 
-    In a JSON envelope data is JSON, but for that of events that are ``opaque``.
+    ``forms`` say how each has its data, without them all in JSON. ``versions`` are their values of ``specversion``,
+    unless all have the one that there is. ``order`` are the names of the attributes of the message with an index, in
+    the order of that message, and perhaps others.
     """
 
     messages: MessageBatch
@@ -84,13 +85,15 @@ class EventColumns:
     extensions: dict[str, ExtensionColumn]
     data: PayloadSpans
     indices: Offsets
-    opaque: npt.NDArray[np.bool_] | None = None
+    order: Callable[[int], Iterable[str]]
+    forms: Kinds | None = None
+    versions: pa.StringArray | None = None
 
     @classmethod
     def empty(cls, messages: MessageBatch, attributes: int) -> EventColumns:
         """No events, which would have so many attributes."""
         nothing, none = pa.nulls(0, pa.string()), np.arange(0)
-        return cls(messages, [nothing] * attributes, {}, PayloadSpans.within(b"", none, none), none)
+        return cls(messages, [nothing] * attributes, {}, PayloadSpans.within(b"", none, none), none, lambda _: ())
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -102,9 +105,15 @@ class EventColumns:
             name: ExtensionColumn(column.texts.take(numbers), None if column.kinds is None else column.kinds[places])
             for name, column in self.extensions.items()
         }
-        arrays = [array.take(numbers) for array in self.arrays]
-        opaque = None if self.opaque is None else self.opaque[places]
-        return EventColumns(self.messages, arrays, extensions, self.data.take(places), self.indices[places], opaque)
+        return replace(
+            self,
+            arrays=[array.take(numbers) for array in self.arrays],
+            extensions=extensions,
+            data=self.data.take(places),
+            indices=self.indices[places],
+            forms=None if self.forms is None else self.forms[places],
+            versions=None if self.versions is None else self.versions.take(numbers),
+        )
 
     def records(self) -> pa.RecordBatch:
         """The records that the events came in."""
@@ -160,8 +169,10 @@ def groups(numbers: Offsets, bound: int) -> Iterator[Offsets]:
 _MOST_PAYLOADS: Final = 4096
 _LIGHT: Final = 512
 _MAP: Final = columns.TEXT_MAP
-# In the place of an attribute's name: what the data of opaque events is said to be, null for other events.
-OPAQUE_TYPE: Final = "@datacontenttype"
+# How an event has its data: in JSON that is part of an envelope, as bytes of what its content type says, or not at all.
+IN_JSON, AS_BYTES, NO_DATA = range(3)
+SENT_AS: Final = "@data"
+"""In the place of an attribute's name: of data as bytes its content type, of other events ``None`` or ``NO_DATA``."""
 
 
 class EventBatch:
@@ -214,14 +225,30 @@ class EventBatch:
         }
 
     @cached_property
-    def opaque(self) -> npt.NDArray[np.bool_] | None:
-        """Which events are opaque, if any is."""
-        found = [each.opaque for each in self._parts]
+    def forms(self) -> Kinds | None:
+        """How events have their data, unless all have it in JSON."""
+        found = [each.forms for each in self._parts]
         if all(each is None for each in found):
             return None
         return np.concatenate(
-            [np.zeros(len(part), np.bool_) if part.opaque is None else part.opaque for part in self._parts]
+            [np.zeros(len(part), np.uint8) if part.forms is None else part.forms for part in self._parts]
         )
+
+    @cached_property
+    def versions(self) -> pa.StringArray | None:
+        """What events have for ``specversion``, unless it is the one that there is."""
+        if all(part.versions is None for part in self._parts):
+            return None
+        known = pa.scalar(SPECVERSION)
+        return pa.concat_arrays(
+            [pa.repeat(known, len(part)) if part.versions is None else part.versions for part in self._parts]
+        )
+
+    def order(self, number: int) -> Iterable[str]:
+        """The names of the attributes of one event, in the order of its message."""
+        place = int(self._owners[number])
+        part = self._parts[place]
+        return part.order(int(part.indices[number - self._bounds[place]]))
 
     @cached_property
     def addresses(self) -> tuple[Offsets, list[str]]:
@@ -234,18 +261,20 @@ class EventBatch:
         """For each event the number of its value of an attribute, and the values by number."""
         # Soundness, routes and contexts all ask for codes of the same attributes.
         if name not in self._codes:
-            if name == OPAQUE_TYPE:
-                self._codes[name] = self._opaque_types()
+            if name == SENT_AS:
+                self._codes[name] = self._sent_as()
                 return self._codes[name]
             extension = self.extensions.get(name)
             self._codes[name] = text_codes(self.attributes[name]) if extension is None else extension.codes()
         return self._codes[name]
 
-    def _opaque_types(self) -> tuple[Offsets, list[Any]]:
-        if self.opaque is None:
+    def _sent_as(self) -> tuple[Offsets, list[Any]]:
+        if self.forms is None:
             return np.zeros(len(self), np.int64), [None]
-        stated = self.attributes["datacontenttype"].fill_null("")
-        return text_codes(pc.if_else(pa.array(self.opaque), stated, None))
+        codes, stated = self.codes("datacontenttype")
+        values = [*("" if each is None else each for each in stated), None, NO_DATA]
+        others = np.array([len(stated), 0, len(stated) + 1])[self.forms]
+        return np.where(self.forms == AS_BYTES, codes, others), values
 
     def kinds(self, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Offsets]]:
         """The numbers of the events that share their values of some attributes, with those."""

@@ -7,10 +7,10 @@ all, but goes the slow path.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -22,11 +22,12 @@ from signalbook.messages import CompiledDefinition, Message, Mode
 from signalbook.messages.bindings.base import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
 from signalbook.messages.payloads.content import SCHEMA_HEADER, TEXT_INDICATOR, Unreadable, decoded
-from signalbook.pipeline.arrays import HeaderNames
+from signalbook.pipeline import rescue
+from signalbook.pipeline.arrays import HeaderNames, opaque_arrays
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
-from signalbook.pipeline.fastpath.batch import OPAQUE_TYPE, EventColumns, ExtensionColumn
-from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
+from signalbook.pipeline.fastpath.batch import AS_BYTES, NO_DATA, EventColumns, ExtensionColumn
+from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
 from signalbook.pipeline.sources.base import ALONE, ATTRIBUTE_PREFIX, CASELESS, MessageBatch
 from signalbook.pipeline.sources.files import request_records
 
@@ -39,7 +40,8 @@ MOST_EXTENSIONS: Final = 64
 # Of the events of a batch that are not taken so many are looked at for new extension attributes, if not longer.
 _SAMPLES: Final = 3
 _LONGEST_SAMPLE: Final = 1 << 20
-_VERSION: Final = f'"{SPECVERSION}"'.encode()
+# Attributes that JSON which is no event hardly has two of.
+_TELLING: Final = frozenset({"specversion", "source", "type"})
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 _TYPE: Final = "content-type"
@@ -51,11 +53,9 @@ _structured_mode: Final = lru_cache(maxsize=256)(structured_mode)
 
 
 class ContentMode(Protocol):
-    """One content mode. ``kind`` are the attributes that payloads of one decoder share, the type first."""
+    """One content mode. ``all_events``: messages that lack an attribute that all events have are events as well."""
 
-    kind: ClassVar[tuple[str, ...]]
-    # whether payloads have to be JSON, but for those of opaque events
-    json: ClassVar[bool]
+    all_events: ClassVar[bool]
 
     def columns(self, messages: MessageBatch, /) -> tuple[EventColumns, list[int]]:
         """The events among messages, and the indices of those that are not taken."""
@@ -65,16 +65,11 @@ class ContentMode(Protocol):
         """Whether a definition asks nothing of an event but its attributes and payload."""
         ...
 
-    def decoder(self, definition: CompiledDefinition, kind: tuple[Any, ...], /) -> Decode | None:
-        """What decodes payloads of the definition's own schema, if anything does."""
-        ...
-
 
 class StructuredMode:
     """Structured mode in JSON. Takes events with the extension attributes that some event had, while there is room."""
 
-    kind: ClassVar[tuple[str, ...]] = ("type", OPAQUE_TYPE)
-    json: ClassVar[bool] = True
+    all_events: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._expect(())
@@ -103,7 +98,11 @@ class StructuredMode:
         events, others = self._taken(clear)
         # What messages become that are no events may be a thousand times as large as they are.
         data = events.data.alone() if others else events.data
-        events = replace(events, messages=messages, indices=kept[events.indices], data=data)
+
+        def order(index: int) -> Iterable[str]:
+            return _names(decoded(stated[index].as_py(), messages.raw(index), ALONE))
+
+        events = replace(events, messages=messages, indices=kept[events.indices], data=data, order=order)
         return events, np.setdiff1d(np.arange(len(messages)), events.indices, assume_unique=True).tolist()
 
     def _taken(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
@@ -122,8 +121,9 @@ class StructuredMode:
             return EventColumns.empty(messages, len(ATTRIBUTES)), list(range(len(messages)))
         count, last = len(messages) - len(refused), len(ATTRIBUTES)
         arrays = native.columns_of(found, self._columns)
-        starts, ends, own, opaque = data
-        extensions = zip(self._extensions, arrays[last:], kinds[last:], strict=True)
+        starts, ends, own, forms = data
+        versions = arrays.pop(0)
+        extensions = zip(self._extensions, arrays[last:], kinds[1 + last :], strict=True)
         return EventColumns(
             messages,
             arrays[:last],
@@ -138,7 +138,9 @@ class StructuredMode:
                 np.frombuffer(ends, np.int64),
             ),
             np.delete(np.arange(len(messages)), refused) if refused else np.arange(count),
-            None if opaque is None else np.frombuffer(opaque, np.bool_),
+            lambda index: _names(messages.raw(index)),
+            None if forms is None else np.frombuffer(forms, np.uint8),
+            _odd_versions(versions),
         ), refused
 
     def _learn(self, messages: MessageBatch, refused: Sequence[int]) -> bool:
@@ -152,7 +154,7 @@ class StructuredMode:
             known = self._extensions
             new = [name for name in members if name not in CORE and name not in known and name not in _OTHERS]
             room = len(known) + len(new) <= MOST_EXTENSIONS
-            if bytes(members.get("specversion", b"")) == _VERSION and room and all(map(_EXTENSION.fullmatch, new)):
+            if len(_TELLING & members.keys()) > 1 and room and all(map(_EXTENSION.fullmatch, new)):
                 self._expect((*known, *new))
         return self._extensions != before
 
@@ -160,19 +162,51 @@ class StructuredMode:
         """Without demands on mode or format."""
         return definition.simple
 
-    def decoder(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> Decode | None:
-        """Of JSON, which data is unless it is in Base64."""
-        if kind[1] is not None:
-            return sent_as(definition, kind[1])
-        use = definition.schema_use
-        if use.schema is None or not use.of_values:
-            return None
-        return payloads.decoder(use.schema, "application/json", typed=definition.policy.typed)
-
     def _expect(self, extensions: tuple[str, ...]) -> None:
         self._extensions = extensions
-        self._envelopes = native.module().Envelopes(ATTRIBUTES, 0, extensions)
-        self._columns = pa.schema([(name, pa.string()) for name in (*ATTRIBUTES, *extensions)])
+        attributes = ("specversion", *ATTRIBUTES)
+        self._envelopes = native.module().Envelopes(attributes, extensions)
+        self._columns = pa.schema([(name, pa.string()) for name in (*attributes, *extensions)])
+
+
+def _names(event: bytes) -> Iterable[str]:
+    """The members of an event in JSON."""
+    return _members.decode(event)
+
+
+def _odd_versions(found: pa.StringArray) -> pa.StringArray | None:
+    """Values of ``specversion``, unless all are the one that there is."""
+    return None if pc.all(pc.equal(found, SPECVERSION).fill_null(False)).as_py() else found
+
+
+def in_json(definition: CompiledDefinition) -> Decode | None:
+    """What decodes data in JSON that is part of an envelope, if anything does."""
+    use = definition.schema_use
+    if use.schema is None or not use.of_values:
+        return None
+    return payloads.decoder(use.schema, "application/json", typed=definition.policy.typed)
+
+
+def without_schema(definition: CompiledDefinition, sent: str | int | None) -> Decode | None:
+    """What makes payloads columns that no schema says anything of, data as in ``batch.SENT_AS``, if they may land."""
+    if definition.schema_use.reason is not None or definition.policy.required_schema:
+        return None
+
+    def decode(payloads: PayloadSpans) -> Decoded:
+        if sent == NO_DATA:
+            return opaque_arrays([None] * len(payloads)), []
+        sound = np.ones(len(payloads), np.bool_) if isinstance(sent, str) else are_json(payloads)
+        return opaque_arrays(payloads.take(np.flatnonzero(sound)).to_list()), np.flatnonzero(~sound).tolist()
+
+    return decode
+
+
+def are_json(payloads: PayloadSpans) -> npt.NDArray[np.bool_]:
+    """Which of these are JSON beyond doubt."""
+    _, refused = native.module().JsonDecoder(("raw", False, False), rescue.ALL).read(payloads.places)
+    sound = np.ones(len(payloads), np.bool_)
+    sound[refused] = False
+    return sound
 
 
 def sent_as(definition: CompiledDefinition, content_type: str) -> Decode | None:
@@ -192,7 +226,8 @@ class Manner:
 
     ``prefix`` goes before their names. ``folded``: names have no case, and values may be quoted and percent-encoded.
     ``typed``: the content type of the data may stand among them. ``bare``: there are other headers with such names.
-    ``strict``: what lacks one that all events have, and has no content type of events, is none.
+    ``strict``: what lacks one that all events have, and has no content type of events, is none. ``bodied``: all
+    messages have a body, be it an empty one.
     """
 
     prefix: str
@@ -200,6 +235,7 @@ class Manner:
     typed: bool = False
     bare: bool = False
     strict: bool = False
+    bodied: bool = False
 
 
 # No protocol is that of rows with attributes in columns of their own. Attributes of AMQP have types, and are left out.
@@ -207,8 +243,8 @@ _MANNERS: Final = {
     "KAFKA": Manner(prefix=ATTRIBUTE_PREFIX, strict=True),
     "": Manner(prefix=ATTRIBUTE_PREFIX),
     "HTTP": Manner(prefix="ce-", folded=True, strict=True),
-    "NATS": Manner(prefix="ce-", folded=True, typed=True),
-    "MQTT/5.0": Manner(prefix="", bare=True),
+    "NATS": Manner(prefix="ce-", folded=True, typed=True, bodied=True),
+    "MQTT/5.0": Manner(prefix="", bare=True, bodied=True),
 }
 # Bytes of the payloads of a batch whose encodings were undone: what is more is for the slow path.
 _MOST_DECODED: Final = 64 * 1024 * 1024
@@ -219,8 +255,7 @@ _INDICATED: Final = TEXT_INDICATOR.encode()
 class BinaryMode:
     """Binary mode of one protocol: attributes out of the headers of many records at once, payloads as they are."""
 
-    kind: ClassVar[tuple[str, ...]] = ("type", "datacontenttype")
-    json: ClassVar[bool] = False
+    all_events: ClassVar[bool] = False
 
     def __init__(self, protocol: str) -> None:
         self._manner = _MANNERS[protocol]
@@ -245,14 +280,29 @@ class BinaryMode:
         assert records is not None
         values = records.column("value").cast(pa.binary())
         headers = Headers.of(messages, folded=self._manner.folded)
-        headers.refused |= ~values.is_valid().to_numpy(zero_copy_only=False)
+        if spans is None:
+            nowhere = pc.equal(records.column("address").fill_null(""), "")  # as lines that are no requests
+            headers.refused |= nowhere.to_numpy(zero_copy_only=False)
+        forms = np.full(len(messages), AS_BYTES, np.uint8)
+        if values.null_count:
+            absent = values.is_null().to_numpy(zero_copy_only=False)
+            if self._manner.bodied:
+                headers.refused |= absent
+            forms[absent] = NO_DATA
         if self._manner.bare:
             headers.refused |= _doubtful_text(records, values)
-        arrays = self._attributes(headers)
+        arrays, versions = self._attributes(headers)
         clear = self._decoded(headers, values)
-        spans = PayloadSpans.of(clear) if spans is None or clear is not values else spans
-        extensions = {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers).items()}
-        events = EventColumns(messages, arrays, extensions, spans, np.arange(len(messages)))
+        events = EventColumns(
+            messages,
+            arrays,
+            {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers).items()},
+            PayloadSpans.of(clear) if spans is None or clear is not values else spans,
+            np.arange(len(messages)),
+            lambda index: self._order(records.column("headers")[index]),
+            forms,
+            versions,
+        )
         if not headers.refused.any():
             return events, []
         taken = events.take(np.flatnonzero(~headers.refused))
@@ -262,12 +312,15 @@ class BinaryMode:
         """Where what it demands of mode and format is true of all events in this mode."""
         return all(check(_NO_MESSAGE, Mode.BINARY) is None for check in definition.message_checks)
 
-    def decoder(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> Decode | None:
-        """Of payloads of the event's content type."""
-        return sent_as(definition, kind[1] or "")
+    def _order(self, headers: pa.ListScalar) -> Iterable[str]:
+        """The names of attributes among those of some headers; the content type comes last."""
+        names = [name or "" for name in headers.values.field("name").to_pylist()]
+        found = [name.lower() for name in names] if self._manner.folded else names
+        yield from (name[len(self._prefix) :] for name in found if name.startswith(self._prefix))
+        yield "datacontenttype"
 
-    def _attributes(self, headers: Headers) -> list[pa.Array]:
-        """The attributes that have columns; a record that may be no event in binary mode is refused.
+    def _attributes(self, headers: Headers) -> tuple[list[pa.Array], pa.Array | None]:
+        """The attributes that have columns, and odd versions; a record that may be no event in this mode is refused.
 
         One that surely is none lacks an attribute that all events have.
         """
@@ -277,16 +330,11 @@ class BinaryMode:
         if not self._manner.typed:
             headers.forbid([stated])
         found = {name: self._value(headers, self._prefix + name) for name in _ASKED}
-        lacks = [found[name].is_null().to_numpy(zero_copy_only=False) for name in REQUIRED if name != "specversion"]
-        version = pc.equal(found.pop("specversion"), SPECVERSION)
-        if self._manner.strict:
-            # Without another attribute, too, it is no event whatever the version, and that shows in columns.
-            version = pc.if_else(pa.array(np.any(lacks, axis=0)), version.fill_null(True), version)
-        else:
-            headers.refused |= np.any(lacks, axis=0)
-        headers.refused |= ~version.fill_null(False).to_numpy(zero_copy_only=False)
+        for name in REQUIRED if not self._manner.strict else ():
+            headers.refused |= found[name].is_null().to_numpy(zero_copy_only=False)
+        versions = _odd_versions(found["specversion"])
         found["datacontenttype"] = _content_types(headers, self._value(headers, stated) if self._manner.typed else None)
-        return [found[name] for name in ATTRIBUTES]
+        return [found[name] for name in ATTRIBUTES], versions
 
     def _decoded(self, headers: Headers, values: pa.BinaryArray) -> pa.BinaryArray:
         """Payloads with their content encodings undone; what that makes too large, or is none, is refused."""
@@ -324,6 +372,9 @@ def _decode(values: list[bytes], encodings: pa.StringArray, refused: npt.NDArray
     """Undo the encodings of values; what that makes too large, or is none, is refused."""
     room = _MOST_DECODED
     for number in np.flatnonzero(encodings.is_valid().to_numpy(zero_copy_only=False) & ~refused).tolist():
+        if values[number] is None:
+            refused[number] = True
+            continue
         try:
             values[number] = decoded(encodings[number].as_py(), values[number], min(ALONE, room))
             room -= len(values[number])

@@ -106,7 +106,7 @@ class PrefixedPath:
         refused = headers.refused | ~records.column("value").is_valid().to_numpy(zero_copy_only=False)
         nothing = [pa.nulls(len(messages), pa.string())] * len(ATTRIBUTES)
         values = PayloadSpans.within(messages.content, messages.starts, messages.ends)
-        events = EventColumns(messages, nothing, {}, values, np.arange(len(messages)))
+        events = EventColumns(messages, nothing, {}, values, np.arange(len(messages)), _no_attributes)
         if refused.any():
             kept = np.flatnonzero(~refused)
             events, stated = events.take(kept), stated.take(pa.array(kept))
@@ -291,6 +291,10 @@ class PrefixedPath:
             found = [each for each in self._definitions if _takes(each, topic)] if topic else []
             self._of_topic[topic] = found if all(map(_is_prefixed, found)) else []
         return self._of_topic[topic]
+
+
+def _no_attributes(_: int) -> Sequence[str]:
+    return ()
 
 
 def _is_prefixed(definition: CompiledDefinition) -> bool:

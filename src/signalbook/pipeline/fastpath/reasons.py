@@ -9,6 +9,7 @@ those of other formats are asked about one by one, without the rest of the slow 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
@@ -57,7 +58,7 @@ class Reasons:
     def __init__(self, schema: JsonSchema) -> None:
         # What is kept by schema would keep it for ever otherwise.
         self._ref = ref(schema)
-        self._keys = _keys(schema)
+        self._faults = _faults(schema)
         self._known: dict[bytes, Violations | None] = {}
         self._broken: dict[bytes, bool] = {}
 
@@ -67,15 +68,18 @@ class Reasons:
         assert found is not None
         return found
 
+    def keys(self, refused: PayloadSpans) -> pa.BinaryArray:
+        """For each payload what it breaks, null where that says not all: those that share it violate the same."""
+        if self._faults is None:
+            return pa.nulls(len(refused), pa.binary())
+        return native.columns_of(self._faults(refused.places), _KEYS)[0]
+
     def of(self, refused: PayloadSpans, *, one_by_one: bool = True) -> tuple[Offsets, list[Violations]]:
         """For each payload the number of its violations among those in the list, ``UNSAID`` where there are none.
 
         Without ``one_by_one`` there are none of payloads without a key.
         """
-        keys = pa.nulls(len(refused), pa.binary())
-        if self._keys is not None:
-            keys = native.columns_of(self._keys(refused.places), _KEYS)[0]
-        encoded = keys.dictionary_encode()
+        encoded = self.keys(refused).dictionary_encode()
         codes = encoded.indices.fill_null(UNSAID).to_numpy().astype(np.int64)
         found: list[Violations] = []
         numbers = np.full(len(refused), UNSAID, np.int64)
@@ -94,11 +98,8 @@ class Reasons:
 
     def broken(self, refused: PayloadSpans) -> npt.NDArray[np.bool_]:
         """Which payloads are sure to break a rule, whatever that is; asked once for those that break the same."""
-        keys: list[bytes | None] = [None] * len(refused)
-        if self._keys is not None:
-            keys = native.columns_of(self._keys(refused.places), _KEYS)[0].to_pylist()
         found = np.zeros(len(refused), np.bool_)
-        for place, key in enumerate(keys):
+        for place, key in enumerate(self.keys(refused).to_pylist()):
             if key is None:
                 found[place] = self._breaks(refused[place])
             else:
@@ -140,6 +141,23 @@ def event_judge(definition: CompiledDefinition, content_type: str) -> Judge:
     """Rejects data of events that fit a definition, as the bytes that were sent with a content type."""
     attributes = {"datacontenttype": content_type} if content_type else {}
     return lambda payload: rejected_payload(Message(), CloudEvent(attributes=attributes, body=payload), definition)
+
+
+@dataclass(frozen=True, slots=True)
+class SameReason:
+    """Why all payloads of a definition are rejected, whatever they are."""
+
+    verdict: RejectionVerdict
+
+    def of(self, refused: PayloadSpans) -> tuple[Offsets, list[RejectionVerdict]]:
+        """As ``PayloadReasons`` has it."""
+        return np.zeros(len(refused), np.int64), [self.verdict]
+
+
+def lack_of_data(definition: CompiledDefinition) -> SameReason | None:
+    """Why events without data that fit a definition are rejected, if they are."""
+    rejected = rejected_payload(Message(), CloudEvent(attributes={}), definition)
+    return None if rejected is None else SameReason(RejectionVerdict.of(rejected))
 
 
 class PayloadReasons:
@@ -226,7 +244,7 @@ def known_reasons(schema: JsonSchema) -> Reasons:
     return _reasons[schema]
 
 
-def _keys(schema: JsonSchema) -> Any:
+def _faults(schema: JsonSchema) -> Any:
     """What gives payloads keys, if the rules of the schema are about one value each."""
     if not _ENTANGLED.isdisjoint(_names(schema.document)):
         return None

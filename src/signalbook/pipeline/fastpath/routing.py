@@ -21,15 +21,22 @@ import pyarrow as pa
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CompiledDefinition, Contract, Outcome, Rejected
 from signalbook.messages.definitions.source import Outline
-from signalbook.pipeline import columns, rescue
+from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
-from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.attributes import AttributeChecks, EnvelopeChecks, demands, lacking
-from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns
-from signalbook.pipeline.fastpath.modes import ContentMode
+from signalbook.pipeline.fastpath.batch import IN_JSON, NO_DATA, SENT_AS, EventBatch, EventColumns, dense
+from signalbook.pipeline.fastpath.modes import ContentMode, are_json, in_json, sent_as, without_schema
 from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
-from signalbook.pipeline.fastpath.reasons import PayloadReasons, event_judge, known_reasons, reasons
-from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict, Verdicts
+from signalbook.pipeline.fastpath.reasons import (
+    PayloadReasons,
+    Reasons,
+    SameReason,
+    event_judge,
+    known_reasons,
+    lack_of_data,
+    reasons,
+)
+from signalbook.pipeline.fastpath.verdicts import UNSAID, Rejections, RejectionVerdict, Verdicts
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
@@ -42,8 +49,12 @@ _COMPANY: Final = 100
 # Kinds of events for each definition, on average: whoever makes up content types is not worth a route for each.
 _MOST_KINDS: Final = 4
 _LEAST_KINDS: Final = 64
+# So many kinds of events are judged before it counts that most of them are accepted after all.
+_TRIED: Final = 64
 # Definitions of one type, to all of which a payload is held.
 _MOST_SHARED: Final = 8
+# What events have in common whose payloads one decoder reads.
+_KIND: Final = ("type", SENT_AS)
 _ENVELOPE: Final = len(columns.ENVELOPE)
 # Properties that say where messages of a protocol were sent to, and so in records their address.
 _ADDRESSES: Final = {"KAFKA": "topic", "HTTP": "path", "NATS": "subject", "MQTT/5.0": "topic_name"}
@@ -89,7 +100,7 @@ class _EventRoute(Route):
     """Where events go, what they have to pass, and what says why their payloads are refused."""
 
     checks: EnvelopeChecks
-    reasons: PayloadReasons | None
+    reasons: PayloadReasons | SameReason | None
 
 
 # Events of a batch with their route, by number.
@@ -99,24 +110,31 @@ _Routed = list[tuple[_EventRoute, Offsets]]
 class FastPath:
     """The fast path of a contract in one content mode, for events that came by ``protocol``, empty for those of files.
 
-    Results come as they are found; the caller has to take all of them.
+    ``judge`` is the slow path: what rejects one message, by index, if that is all that becomes of it. Results come as
+    they are found; the caller has to take all of them.
     """
 
     def __init__(
-        self, contract: Contract, protocol: str, mode: ContentMode, target: Callable[[CompiledDefinition], RowBuilder]
+        self,
+        contract: Contract,
+        protocol: str,
+        mode: ContentMode,
+        target: Callable[[CompiledDefinition], RowBuilder],
+        judge: Callable[[MessageBatch, int], Rejected | None],
     ) -> None:
         self.mode = mode
         self._protocol = protocol
-        self._attribute_checks = AttributeChecks(json=mode.json)
+        self._attribute_checks = AttributeChecks(all_events=mode.all_events)
         self._definitions = contract.definitions
         self._types = _types(contract, protocol)
         counts = Counter(outline.type for outline in contract.outlines if outline.is_event)
         self._known, self._alone = set(counts), {name for name, count in counts.items() if count == 1}
         self._unknown = contract.of_unknown_type(protocol)
-        self._no_event = None if mode.json else contract.of_no_event(protocol)
+        self._no_event = None if mode.all_events else contract.of_no_event(protocol)
         self._checks: dict[bytes, EnvelopeChecks] = {}
         self._routes: dict[tuple[Any, ...], Sequence[_EventRoute]] = {}
         self._target = target
+        self._judge = judge
         self._waiting: list[EventColumns] = []
         self._waiting_bytes = 0
 
@@ -153,7 +171,9 @@ class FastPath:
             yield from landed(batch, matched, contexts, left)
             refused += [(route, events[left[events]]) for route, events in matched]
         for routes, events in shared:
-            yield from _landed_by_one(batch, routes, events, left)
+            held = _Held.of(batch, routes, events)
+            yield from _landed_by_one(batch, held, left)
+            self._judge_alike(batch, held, left, verdicts)
         ignored = 0
         for outcome, events in alike:
             if isinstance(outcome, Rejected):
@@ -171,6 +191,27 @@ class FastPath:
         yield from verdicts.rejections(batch)
         for messages, indices, _ in batch.messages(np.flatnonzero(left)):
             yield LeftOver(messages, indices)
+
+    def _judge_alike(self, batch: EventBatch, held: _Held, left: npt.NDArray[np.bool_], verdicts: Verdicts) -> None:
+        """Say of those events that are left what is said of the first one that breaks the same."""
+        numbers, asked = held.alike(batch), np.zeros(len(batch), np.bool_)
+        asked[self._readable(batch, held.events[left[held.events] & (numbers != UNSAID)])] = True
+        places = np.flatnonzero(asked[held.events])
+        accepted = 0
+        kinds, samples, codes = np.unique(numbers[places], return_index=True, return_inverse=True)
+        said, found = np.full(len(kinds), UNSAID, np.int64), list[RejectionVerdict]()
+        for kind, sample in enumerate(samples.tolist()):
+            ((messages, (index,), _),) = batch.messages(held.events[places[sample : sample + 1]])
+            rejected = self._judge(messages, index)
+            if rejected is not None:
+                said[kind] = len(found)
+                found.append(RejectionVerdict.of(rejected))
+                continue
+            accepted += 1
+            # Those go the slow path, and are judged once more.
+            if kind >= _TRIED and 2 * accepted > kind:
+                break
+        verdicts.say(held.events[places], said[codes], found)
 
     def _is_enough(self) -> bool:
         """Whether what waits is a batch: the more kinds of events there are, and the larger these, the more is."""
@@ -195,10 +236,12 @@ class FastPath:
 
     def _readable(self, batch: EventBatch, events: Offsets) -> Offsets:
         """Those of some events whose data is JSON beyond doubt, where it has to be."""
-        if not self.mode.json or not len(events):
-            return events
-        sound = _are_json(batch.payloads(events))
-        return events[sound if batch.opaque is None else sound | batch.opaque[events]]
+        asked = np.ones(len(events), np.bool_) if batch.forms is None else batch.forms[events] == IN_JSON
+        sound = ~asked
+        if asked.any():
+            sound[asked] = are_json(batch.payloads(events[asked]))
+        found: Offsets = events[sound]
+        return found
 
     def _by_checks(
         self, batch: EventBatch, left: npt.NDArray[np.bool_]
@@ -209,7 +252,7 @@ class FastPath:
         """
         found: dict[EnvelopeChecks, _Routed] = {}
         shared: list[tuple[Sequence[_EventRoute], Offsets]] = []
-        for kind, events in batch.kinds(self.mode.kind):
+        for kind, events in batch.kinds(_KIND):
             routes = self._routes_of(kind)
             sound = events[~left[events]]
             if len(routes) == 1:
@@ -244,28 +287,27 @@ class FastPath:
         """
         if not _is_decided(definition, self._protocol, self.mode):
             return None
-        decode = self.mode.decoder(definition, kind)
+        sent = kind[1]
         address = _ADDRESSES[self._protocol] if self._protocol and definition.protocol_checks else ""
         key = demands(definition)
         if key not in self._checks:
             self._checks[key] = EnvelopeChecks(definition, kind[0], address)
         checks = self._checks[key]
         target = self._target(definition)
+        decode = None
+        if definition.schema_use.schema is None:
+            decode = without_schema(definition, sent)
+        elif sent != NO_DATA:
+            decode = in_json(definition) if sent is None else sent_as(definition, sent)
+        if decode is None and sent == NO_DATA:
+            same = lack_of_data(definition) if kind[0] in self._alone else None
+            return _EventRoute(definition, target, _refused, checks, same)
         if decode is None:
             return _EventRoute(definition, target, _undecoded, checks, None)
         # Where there are several of a type, also by other protocols, payloads are decoded before they are judged.
-        alone = kind[0] in self._alone and not (self.mode.json and kind[1] is None)
-        judge = event_judge(definition, kind[1] or "") if alone else None
+        judge = event_judge(definition, sent) if kind[0] in self._alone and sent is not None else None
         said = PayloadReasons(definition, reasons(definition), judge)
         return _EventRoute(definition, target, target.decoding(decode), checks, said)
-
-
-def _are_json(payloads: PayloadSpans) -> npt.NDArray[np.bool_]:
-    """Which of these are JSON beyond doubt."""
-    _, refused = native.module().JsonDecoder(("raw", False, False), rescue.ALL).read(payloads.places)
-    sound = np.ones(len(payloads), np.bool_)
-    sound[refused] = False
-    return sound
 
 
 def _types(contract: Contract, protocol: str) -> dict[str, tuple[str, ...]]:
@@ -306,9 +348,14 @@ def _is_decided(definition: CompiledDefinition, protocol: str, mode: ContentMode
     return not (definition.protocol and (protocol or definition.policy.strict_delivery))
 
 
-def _undecoded(payloads: PayloadSpans) -> Decoded:
-    """Refuses payloads that nothing decodes."""
+def _refused(payloads: PayloadSpans) -> Decoded:
+    """Refuses all payloads."""
     return [], list(range(len(payloads)))
+
+
+def _undecoded(payloads: PayloadSpans) -> Decoded:
+    """Refuses payloads that nothing decodes, which are not looked at."""
+    return _refused(payloads)
 
 
 def _matched(
@@ -335,34 +382,76 @@ def _matched(
     return matched, checks.maps(batch, order, numbers[order])
 
 
-def _landed_by_one(
-    batch: EventBatch, routes: Sequence[_EventRoute], events: Offsets, left: npt.NDArray[np.bool_]
-) -> Iterator[LandedRows]:
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Events of a type held to each of its definitions, by definition and event.
+
+    ``numbers`` are those of ``EnvelopeChecks``, ``fits`` says where attributes fit, ``own`` whether events are written
+    with the definition's schema, and ``taken`` whether its decoder takes what fits.
+    """
+
+    routes: Sequence[_EventRoute]
+    events: Offsets
+    numbers: Offsets
+    fits: npt.NDArray[np.bool_]
+    own: npt.NDArray[np.bool_]
+    taken: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, batch: EventBatch, routes: Sequence[_EventRoute], events: Offsets) -> _Held:
+        """These."""
+        numbers = np.stack([route.checks.numbers(batch, events) for route in routes])
+        fits = numbers >= 0
+        own = np.stack([_has_own_schema(batch, route.definition, events) for route in routes])
+        taken = fits & np.stack([_are_taken(batch, route, events) for route in routes])
+        return cls(routes, events, numbers, fits, own, taken)
+
+    def reasons(self, place: int) -> Reasons:
+        """What says which rules payloads break of the schema of one of the definitions."""
+        schema = self.routes[place].definition.schema_use.schema
+        assert isinstance(schema, JsonSchema)
+        return known_reasons(schema)
+
+    def alike(self, batch: EventBatch) -> Offsets:
+        """For each event a number that it shares with those of which the same is to be said, ``UNSAID`` if unknown.
+
+        That are those which break the same in all definitions, be it of attributes or of payloads.
+        """
+        known = np.ones(len(self.events), np.bool_)
+        known[(self.fits & ~self.own).any(axis=0)] = False
+        if any(route.definition.policy.on_duplicate_names != "last" for route in self.routes):
+            known[self.fits.any(axis=0)] = False
+        found, count = np.zeros(len(self.events), np.int64), 1
+        for place, numbers in enumerate(self.numbers):
+            codes = np.where(self.fits[place], 0, -numbers)
+            first = int(codes.max(initial=0)) + 1
+            asked = np.flatnonzero(known & self.fits[place] & ~self.taken[place])
+            parts = [self.reasons(place).keys(batch.payloads(each)) for each in batch.portions(self.events[asked])]
+            keys = pa.concat_arrays([pa.nulls(0, pa.binary()), *parts]).dictionary_encode()
+            known[asked[keys.indices.is_null().to_numpy(zero_copy_only=False)]] = False
+            codes[asked] = first + keys.indices.fill_null(0).to_numpy()
+            bound = first + len(keys.dictionary) + 1
+            found, count = dense(found * bound + codes, count * bound)
+        return np.where(known, found, UNSAID)
+
+
+def _landed_by_one(batch: EventBatch, held: _Held, left: npt.NDArray[np.bool_]) -> Iterator[LandedRows]:
     """Rows of events of several definitions' type that conform to one, and are sure to break rules of the others.
 
     All are left at first.
     """
-    fits, taken = (np.zeros((len(routes), len(events)), np.bool_) for _ in range(2))
-    contexts, decided = [], np.ones(len(events), np.bool_)
-    for place, route in enumerate(routes):
-        numbers = route.checks.numbers(batch, events)
-        fits[place] = numbers >= 0
-        contexts.append(route.checks.maps(batch, events[fits[place]], numbers[fits[place]]))
-        decided &= ~fits[place] | _has_own_schema(batch, route.definition, events)
-        taken[place] = fits[place] & _are_taken(batch, route, events)
-    decided &= taken.sum(axis=0) == 1
-    for place, route in enumerate(routes):
-        schema = route.definition.schema_use.schema
-        assert isinstance(schema, JsonSchema)
+    events, fits, taken = held.events, held.fits, held.taken
+    decided = (~fits | held.own).all(axis=0) & (taken.sum(axis=0) == 1)
+    for place in range(len(held.routes)):
         asked = np.flatnonzero(decided & fits[place] & ~taken[place])
-        broken = [known_reasons(schema).broken(batch.payloads(part)) for part in batch.portions(events[asked])]
+        broken = [held.reasons(place).broken(batch.payloads(part)) for part in batch.portions(events[asked])]
         decided[asked] = np.concatenate([np.zeros(0, np.bool_), *broken])
-    for place, route in enumerate(routes):
+    for place, route in enumerate(held.routes):
         mine = np.flatnonzero(decided & taken[place])
         if len(mine):
             left[events[mine]] = False
-            own = contexts[place].take(pa.array(np.cumsum(fits[place])[mine] - 1))
-            yield from landed(batch, [(route, events[mine])], own, left)
+            contexts = route.checks.maps(batch, events[mine], held.numbers[place][mine])
+            yield from landed(batch, [(route, events[mine])], contexts, left)
 
 
 def _are_taken(batch: EventBatch, route: Route, events: Offsets) -> npt.NDArray[np.bool_]:

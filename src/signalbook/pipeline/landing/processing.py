@@ -164,7 +164,9 @@ class Processing:
         if key not in self._fast_paths:
             known = BinaryMode.is_known(protocol) if binary else self._source.cloudevents_json
             mode: ContentMode = BinaryMode(protocol) if binary and known else StructuredMode()
-            self._fast_paths[key] = FastPath(self._contract, protocol, mode, self._target) if known else None
+            self._fast_paths[key] = (
+                FastPath(self._contract, protocol, mode, self._target, self._judge) if known else None
+            )
         return self._fast_paths[key]
 
     def _take_results(self, results: Iterable[Result]) -> None:
@@ -234,6 +236,14 @@ class Processing:
             else:
                 body = of_part[0].message.body or b""  # of an event in a batch its own bytes are enough
                 self._take_outcomes(of_part, body, replace(location, element=number))
+
+    def _judge(self, batch: MessageBatch, index: int) -> Rejected | None:
+        """What rejects one message of a batch, if that is all that becomes of it."""
+        try:
+            (outcome, *others) = self._contract.process(_message(self._source, batch, index))
+        except UnreadableMessage:
+            return None
+        return outcome if isinstance(outcome, Rejected) and not others else None
 
     def _take_outcomes(self, outcomes: Sequence[Outcome], original: bytes, location: MessageLocation) -> None:
         """Deal with what becomes of one message, or one event of a batched one."""
