@@ -1,6 +1,7 @@
 //! The fast path of `signalbook.pipeline`: envelopes and payloads of events into the buffers of Arrow arrays.
 #![forbid(unsafe_code)]
 
+mod amqp;
 mod arrays;
 mod avro;
 mod avrotext;
@@ -38,5 +39,6 @@ fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<decoder::AvroDecoder>()?;
     module.add_class::<decoder::ProtobufDecoder>()?;
     module.add_function(wrap_pyfunction!(decoder::heads, module)?)?;
+    module.add_function(wrap_pyfunction!(amqp::untold_types, module)?)?;
     module.add_function(wrap_pyfunction!(lines::line_ends, module)?)
 }

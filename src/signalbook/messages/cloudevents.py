@@ -214,7 +214,15 @@ class EventError(SignalbookError):
     def __init__(self, reason: Reason, findings: list[Finding]) -> None:
         self.reason = reason
         self.findings = tuple(findings)
-        super().__init__("; ".join(str(finding) for finding in self.findings))
+        super().__init__()
+
+    # Made when asked for: of thousands of events that are rejected hardly anybody reads it.
+    def __str__(self) -> str:
+        return "; ".join(str(finding) for finding in self.findings)
+
+    # Exceptions that are made of more than their text do not survive the way from a worker otherwise.
+    def __reduce__(self) -> tuple[type[EventError], tuple[Reason, list[Finding]]]:
+        return type(self), (self.reason, list(self.findings))
 
 
 def undecodable_event(rule: str, message: str) -> EventError:

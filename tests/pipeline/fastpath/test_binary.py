@@ -1,12 +1,14 @@
-"""Events in binary mode by HTTP, NATS and MQTT come to what they come to message by message (design.md 3.9)."""
+"""Events in binary mode by HTTP, NATS, MQTT and AMQP come to what they come to message by message (design.md 3.9)."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pyarrow as pa
@@ -15,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pipeline.fastpath.test_routing import Outcome, processed, same, slow
 from tests.pipeline.kafkarows import (
+    AT,
     AVRO,
     AVRO_VALUES,
     JSON_VALUES,
@@ -26,20 +29,37 @@ from tests.pipeline.kafkarows import (
     written,
 )
 
+from signalbook.brokers.amqp.messages import (
+    AMQPError,
+    AMQPMessage,
+    DescribedValue,
+    Symbol,
+    Timestamp,
+    Ulong,
+    encode,
+    sections,
+    split_body,
+    to_bytes,
+)
 from signalbook.messages import Contract, parse_flags
 from signalbook.messages.bindings.mqtt import publish
 from signalbook.pipeline import arrays
+from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.modes import BinaryMode
+from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.frames.messages import SOURCE as FRAME
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.sources.base import MessageBatch, Split
+from signalbook.pipeline.sources.amqp import SOURCE as QUEUE
+from signalbook.pipeline.sources.amqp import _spooled
+from signalbook.pipeline.sources.base import RECORD_TYPES, MessageBatch, Split
 from signalbook.pipeline.sources.files import HTTP_JSONL
 from signalbook.pipeline.sources.mqtt import MQTT5
 from signalbook.pipeline.sources.nats import SOURCE as NATS
 
 MQTT = "MQTT/5.0"
-PREFIXES = {"HTTP": "ce-", "NATS": "ce-", MQTT: ""}
+AMQP = "AMQP/1.0"
+PREFIXES = {"HTTP": "ce-", "NATS": "ce-", MQTT: "", AMQP: "cloudEvents_"}
 PLACES = {"HTTP": "path", "NATS": "subject", MQTT: "topic_name"}
 POLICIES = ((), ("strict_delivery=true", "on_schema_violation=tag"), ("wire_prefix=confluent",))
 Record = tuple[bytes | None, Sequence[tuple[str, bytes | None]]]
@@ -57,6 +77,7 @@ def contracts(parcels: Any) -> list[Contract]:
         "pushed": parcels.message("parcel.pushed", envelopeoptions={"mode": "binary"}, **typed),
         "sent": parcels.message("parcel.sent", protocol="HTTP", protocoloptions={"method": "PUT"}, **typed),
     }
+    messages["sorted.amqp"] = parcels.message("parcel.sorted.amqp", protocol=AMQP, **typed)
     for protocol, place in PLACES.items():
         name = f"sorted.{protocol[:4].lower()}"
         options = {place: "orders" if protocol == "NATS" else "{depot}"}
@@ -101,6 +122,43 @@ def packets(found: Sequence[Record], topic: str | None) -> pa.RecordBatch:
     return batch.set_column(5, "key", pa.array(keys, pa.binary()))
 
 
+# Values that AMQP has types for, by what other protocols have in their place.
+TYPES: dict[bytes | None, Any] = {
+    b"s": 5,
+    b"\xc3": True,
+    "ü".encode(): Timestamp(1500),
+    b"\x00": b"\xff",
+    b"/depots/a b": Symbol("/depots/8"),
+    b"soon": Timestamp(2**62),
+    b"2026-01-02T03:04:05.123456789Z": Timestamp(1_767_323_045_123),
+    b"0.3": 1.5,
+    b"%ff": [1],
+    b" s ": {"a": 1},
+    b"a": UUID(int=7),
+    None: None,
+    b"x": DescribedValue(Symbol("x"), "x"),
+}
+
+
+def _ascii(value: Any) -> str:
+    return str(value).encode("ascii", "replace").decode()
+
+
+def queued(found: Sequence[Record], place: str) -> pa.RecordBatch:
+    """Messages of AMQP as they wait in a spool; those without a value are none."""
+    made = []
+    for number, (value, headers) in enumerate(found):
+        named = {name: TYPES.get(text, (text or b"").decode("utf-8", "replace")) for name, text in headers}
+        media = ("content-type", "content-encoding")
+        properties = {"to": place, **{name: _ascii(named.pop(name)) for name in media if name in named}}
+        sent = AMQPMessage(body=value or b"", properties=properties, application_properties=named)
+        waiting = _spooled(to_bytes(sent) if value is not None else b"\x00")
+        row = msgspec.structs.asdict(waiting) | {"protocol": AMQP, "source": "amqp:q", "position": number}
+        row |= {"headers": [{"name": name, "value": text} for name, text in waiting.headers], "received_at": AT}
+        made.append(row)
+    return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
+
+
 def records(protocol: str, found: Sequence[Record], topic: str | None) -> pa.RecordBatch:
     batch = rows(*found, topic=topic)
     return batch.set_column(0, "protocol", pa.array([protocol] * len(batch), pa.string()))
@@ -132,9 +190,11 @@ def events(draw: st.DrawFn, protocol: str) -> Record:
     value, headers = draw(kafka_records())
     if value is not None and len(value) > 10_000:
         value = b"{"
-    prefix, found = PREFIXES[protocol], []
+    prefix, found, colon = PREFIXES[protocol], [], protocol == AMQP and draw(st.integers(0, 3)) == 0
     for name, text in headers:
         named = prefix + name.removeprefix("ce_") if name.startswith("ce_") else name
+        if colon:
+            named = named.replace("cloudEvents_", "cloudEvents:")
         if draw(st.integers(0, 15)) == 0:
             named = named.title()
         found.append((named, draw(ODD) if draw(st.integers(0, 25)) == 0 else text))
@@ -158,6 +218,8 @@ def test_both_paths_come_to_the_same(contracts: list[Contract], data: Any, polic
         check(contracts[policy], HTTP_JSONL, lines(found, place or "/7"))
     elif protocol == "NATS":
         check(contracts[policy], NATS, list(base.record_batches(records(protocol, found, place or ""))))
+    elif protocol == AMQP:
+        check(contracts[policy], QUEUE, list(base.record_batches(queued(found, place or ""))))
     else:
         check(contracts[policy], MQTT5, list(base.record_batches(packets(found, place or ""))))
     check(contracts[policy], FRAME, list(base.record_batches(records(protocol, found, place))))
@@ -166,7 +228,8 @@ def test_both_paths_come_to_the_same(contracts: list[Contract], data: Any, polic
 def event(protocol: str, kind: str, value: bytes, content_type: str = "", **more: str) -> Record:
     attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": kind, "stage": "late", **more}
     headers = [(PREFIXES[protocol] + name, text.encode()) for name, text in attributes.items()]
-    return value, [*headers, ("Content-Type" if protocol != MQTT else "content-type", content_type.encode())]
+    cased = protocol in ("HTTP", "NATS")
+    return value, [*headers, ("Content-Type" if cased else "content-type", content_type.encode())]
 
 
 def frames_of(protocol: str, found: Sequence[Record], place: str) -> tuple[Any, list[MessageBatch]]:
@@ -174,6 +237,8 @@ def frames_of(protocol: str, found: Sequence[Record], place: str) -> tuple[Any, 
         return HTTP_JSONL, [batch for batch in lines(found, place) if len(batch)]
     if protocol == "NATS":
         return NATS, list(base.record_batches(records(protocol, found, place)))
+    if protocol == AMQP:
+        return QUEUE, list(base.record_batches(queued(found, place)))
     return MQTT5, list(base.record_batches(packets(found, place)))
 
 
@@ -199,6 +264,56 @@ def test_events_in_binary_mode_take_the_fast_path(
     row = landed[0]
     assert (row["_protocol"], row["_address"], row["ce_type"]) == (protocol, place, name)
     assert (row["ce_extensions"], row["_context"]) == ([("stage", "late")], [("depot", "7")])
+
+
+@pytest.mark.parametrize(
+    ("changes", "taken"),
+    [
+        ({}, True),
+        ({"time": Timestamp(1500)}, True),
+        ({"time": Timestamp(2**62)}, False),
+        ({"subject": Symbol("s"), "stage": None}, True),
+        ({"subject": 5}, False),
+        ({"stage": True}, False),
+        ({"stage": b"x"}, False),
+        ({"stage": DescribedValue(Symbol("x"), "x")}, False),
+    ],
+)
+@pytest.mark.parametrize("separator", "_:")
+def test_attributes_of_amqp_that_are_no_texts_are_not_taken(
+    contracts: list[Contract], separator: str, changes: dict[str, Any], taken: bool
+) -> None:
+    """CloudEvents AMQP 3.1.3.2: headers do not say what they are. Other properties may be anything."""
+    attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted", **changes}
+    named = {f"cloudEvents{separator}{name}": value for name, value in attributes.items()}
+    sent = AMQPMessage(
+        body=JSON_VALUES[0],
+        properties={"message-id": 7, "to": "q", "creation-time": Timestamp(0)},
+        application_properties={"tries": 5, "x": [1, {"a": 1.5}], **named, "y" * 300: UUID(int=7)},
+    )
+    waiting = _spooled(encode(DescribedValue(Ulong(0x72), {Symbol("x-opt"): b"z" * 300})) + to_bytes(sent))
+    row = msgspec.structs.asdict(waiting) | {"protocol": AMQP, "source": "amqp:q", "position": 1, "received_at": AT}
+    row["headers"] = [{"name": name, "value": text} for name, text in waiting.headers]
+    (frame,) = base.record_batches(pa.RecordBatch.from_pylist([row, row], RECORD_TYPES))
+    assert BinaryMode(AMQP).columns(frame)[1] == ([] if taken else [0, 1])
+    check(contracts[0], QUEUE, [frame])
+
+
+SECTIONS = split_body(
+    to_bytes(AMQPMessage(properties={"content-type": "x"}, application_properties={"cloudEvents_id": "1", "n": 1}))
+)[0]
+
+
+@given(st.binary(max_size=12) | st.binary(max_size=40).map(lambda some: SECTIONS[: len(some)] + some))
+def test_sections_of_amqp_may_be_any_bytes(some: bytes) -> None:
+    """They are never misread: what Python reads otherwise is refused."""
+    places = PayloadSpans.of_list([some, SECTIONS]).places
+    refused = native.module().untold_types(places)
+    assert 1 not in refused
+    if 0 not in refused:
+        with contextlib.suppress(AMQPError):
+            for name, value in sections(some).get("application-properties", {}).items():
+                assert not str(name).startswith("cloudEvents") or isinstance(value, (str, Timestamp))
 
 
 @pytest.mark.parametrize("text", ["%41", '"a"', " a", "a\u00a0"])

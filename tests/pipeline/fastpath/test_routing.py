@@ -550,6 +550,16 @@ def test_records_without_a_value_take_it_too(contract: Contract) -> None:
     assert (tally.landed.total(), tally.reasons) == (5, {"schema_violation": 1})
 
 
+def test_lines_that_are_no_events_take_it_too(contract: Contract, parcels: Any) -> None:
+    """K-22: and are said what the format says of each; blank ones are no messages."""
+    text = json.dumps(parcels.event(1))
+    odd = [text[:-20], text[:50], "[]", "1", "nul", "{", text + "}", text.replace('"id"', '"time"'), '{"Bad":1}']
+    with patch.object(Processing, "_outcomes", None):
+        quick = outcome(contract, JSONL, parcels.lines(text, *odd, "", "  ", text))
+    tally = same(quick, outcome(contract, SlowLines(), parcels.lines(text, *odd, "", "  ", text)))
+    assert (tally.read, tally.landed.total(), tally.dead_lettered) == (11, 2, 9)
+
+
 def test_what_several_share_is_asked_once(contract: Contract, parcels: Any) -> None:
     """K-24: invalid values, what is missing, and their order."""
     events = [parcels.event(n, time=f"{n % 2}", subject="", **({} if n % 3 else {"id": None})) for n in range(60)]

@@ -227,24 +227,28 @@ class Manner:
     ``prefix`` goes before their names. ``folded``: names have no case, and values may be quoted and percent-encoded.
     ``typed``: the content type of the data may stand among them. ``bare``: there are other headers with such names.
     ``strict``: what lacks one that all events have, and has no content type of events, is none. ``bodied``: all
-    messages have a body, be it an empty one.
+    messages have a body, be it an empty one. ``other`` may be before all names instead of the prefix. ``native``:
+    values have types that headers do not show, but keys of records.
     """
 
     prefix: str
+    other: str = ""
     folded: bool = False
     typed: bool = False
     bare: bool = False
     strict: bool = False
     bodied: bool = False
+    native: bool = False
 
 
-# No protocol is that of rows with attributes in columns of their own. Attributes of AMQP have types, and are left out.
+# No protocol is that of rows with attributes in columns of their own.
 _MANNERS: Final = {
     "KAFKA": Manner(prefix=ATTRIBUTE_PREFIX, strict=True),
     "": Manner(prefix=ATTRIBUTE_PREFIX),
     "HTTP": Manner(prefix="ce-", folded=True, strict=True),
     "NATS": Manner(prefix="ce-", folded=True, typed=True, bodied=True),
     "MQTT/5.0": Manner(prefix="", bare=True, bodied=True),
+    "AMQP/1.0": Manner(prefix="cloudEvents_", other="cloudEvents:", strict=True, bodied=True, native=True),
 }
 # Bytes of the payloads of a batch whose encodings were undone: what is more is for the slow path.
 _MOST_DECODED: Final = 64 * 1024 * 1024
@@ -291,6 +295,10 @@ class BinaryMode:
             forms[absent] = NO_DATA
         if self._manner.bare:
             headers.refused |= _doubtful_text(records, values)
+        if self._manner.native:
+            headers.refused |= _untold(records)
+        self._prefix = _prefix(self._manner, headers)
+        prefix = self._prefix
         arrays, versions = self._attributes(headers)
         clear = self._decoded(headers, values)
         events = EventColumns(
@@ -299,7 +307,7 @@ class BinaryMode:
             {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers).items()},
             PayloadSpans.of(clear) if spans is None or clear is not values else spans,
             np.arange(len(messages)),
-            lambda index: self._order(records.column("headers")[index]),
+            lambda index: self._order(records.column("headers")[index], prefix),
             forms,
             versions,
         )
@@ -312,11 +320,11 @@ class BinaryMode:
         """Where what it demands of mode and format is true of all events in this mode."""
         return all(check(_NO_MESSAGE, Mode.BINARY) is None for check in definition.message_checks)
 
-    def _order(self, headers: pa.ListScalar) -> Iterable[str]:
+    def _order(self, headers: pa.ListScalar, prefix: str) -> Iterable[str]:
         """The names of attributes among those of some headers; the content type comes last."""
         names = [name or "" for name in headers.values.field("name").to_pylist()]
         found = [name.lower() for name in names] if self._manner.folded else names
-        yield from (name[len(self._prefix) :] for name in found if name.startswith(self._prefix))
+        yield from (name[len(prefix) :] for name in found if name.startswith(prefix))
         yield "datacontenttype"
 
     def _attributes(self, headers: Headers) -> tuple[list[pa.Array], pa.Array | None]:
@@ -380,6 +388,23 @@ def _decode(values: list[bytes], encodings: pa.StringArray, refused: npt.NDArray
             room -= len(values[number])
         except Unreadable:
             refused[number] = True
+
+
+def _untold(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which messages of AMQP have attributes whose types headers do not show, or came without their sections."""
+    sections = records.column("key").cast(pa.binary())
+    found: npt.NDArray[np.bool_] = sections.is_null().to_numpy(zero_copy_only=False).copy()
+    found[native.module().untold_types(PayloadSpans.of(sections).places)] = True
+    return found
+
+
+def _prefix(manner: Manner, headers: Headers) -> str:
+    """What is before the names of attributes in all of some messages; those that have the other one are refused."""
+    names = [name for name in headers.names if manner.other and name.startswith(manner.other)]
+    if names and not any(name.startswith(manner.prefix) for name in headers.names):
+        return manner.other
+    headers.forbid(names)
+    return manner.prefix
 
 
 def _doubtful_text(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:

@@ -21,6 +21,7 @@ from signalbook.formats import Schema
 from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CloudEvent, CompiledDefinition, Message, Policy, Reason, Rejected
+from signalbook.messages.eventformats import JSON_EVENTS, EventError
 from signalbook.messages.matching.matching import MAX_FINDINGS
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import native, payloads
@@ -133,6 +134,7 @@ class Reasons:
         return tuple(self._schema.validate(value)[:MAX_FINDINGS])
 
 
+_NO_MESSAGE: Final = Message()
 # What rejects a payload, if anything does.
 Judge = Callable[[bytes], Rejected | None]
 
@@ -140,7 +142,7 @@ Judge = Callable[[bytes], Rejected | None]
 def event_judge(definition: CompiledDefinition, content_type: str) -> Judge:
     """Rejects data of events that fit a definition, as the bytes that were sent with a content type."""
     attributes = {"datacontenttype": content_type} if content_type else {}
-    return lambda payload: rejected_payload(Message(), CloudEvent(attributes=attributes, body=payload), definition)
+    return lambda payload: rejected_payload(_NO_MESSAGE, CloudEvent(attributes=attributes, body=payload), definition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +158,18 @@ class SameReason:
 
 def lack_of_data(definition: CompiledDefinition) -> SameReason | None:
     """Why events without data that fit a definition are rejected, if they are."""
-    rejected = rejected_payload(Message(), CloudEvent(attributes={}), definition)
+    rejected = rejected_payload(_NO_MESSAGE, CloudEvent(attributes={}), definition)
     return None if rejected is None else SameReason(RejectionVerdict.of(rejected))
+
+
+def broken_event(message: bytes) -> Rejected | None:
+    """Rejects what is no event in JSON, but for blank lines, which are no messages."""
+    try:
+        if message and not message.isspace():
+            JSON_EVENTS.decode(message)
+    except EventError as error:
+        return Rejected(message=_NO_MESSAGE, reason=error.reason, violations=error.findings)
+    return None
 
 
 class PayloadReasons:

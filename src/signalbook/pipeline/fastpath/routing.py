@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CompiledDefinition, Contract, Outcome, Rejected
+from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.definitions.source import Outline
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
@@ -31,7 +32,9 @@ from signalbook.pipeline.fastpath.reasons import (
     PayloadReasons,
     Reasons,
     SameReason,
+    broken_event,
     event_judge,
+    judge_each,
     known_reasons,
     lack_of_data,
     reasons,
@@ -145,7 +148,7 @@ class FastPath:
             return
         events, refused = self.mode.columns(messages)
         if refused:
-            yield LeftOver(messages, refused)
+            yield from _refused_events(messages, refused)
         if len(events):
             self._waiting.append(events)
             # Data that was encoded takes more than its messages.
@@ -308,6 +311,21 @@ class FastPath:
         judge = event_judge(definition, sent) if kind[0] in self._alone and sent is not None else None
         said = PayloadReasons(definition, reasons(definition), judge)
         return _EventRoute(definition, target, target.decoding(decode), checks, said)
+
+
+def _refused_events(messages: MessageBatch, indices: list[int]) -> Iterator[Result]:
+    """What becomes of messages that no mode takes: of those surely in structured mode it is said why they are none."""
+    numbers, verdicts = np.full(len(indices), UNSAID, np.int64), list[RejectionVerdict]()
+    # A packet of MQTT may promise UTF-8, and what it has that is none has that for a reason.
+    if messages.lines and not messages.binary and messages.protocol != V5:
+        places = np.array(indices)
+        spans = PayloadSpans.within(messages.content, messages.starts[places], messages.ends[places])
+        judge_each(broken_event, spans, numbers, verdicts)
+    said = numbers != UNSAID
+    if said.any():
+        yield Rejections(messages, np.array(indices)[said].tolist(), verdicts, numbers[said])
+    if not said.all():
+        yield LeftOver(messages, np.array(indices)[~said].tolist())
 
 
 def _types(contract: Contract, protocol: str) -> dict[str, tuple[str, ...]]:
