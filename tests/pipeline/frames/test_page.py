@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.lake import XID, Lake
 
 from signalbook.pipeline import status
 from signalbook.pipeline.job.session import SLOW
@@ -100,3 +104,27 @@ def test_the_program_runs_by_spark_connect(tmp_path: Path) -> None:
     assert [(report.batch, report.tally.landed.total()) for report in status(tmp_path / "lake").reports] == [
         ("orders-000000000", 3)
     ]
+
+
+READ = """
+import json, sys
+from pyspark.sql import SparkSession
+from signalbook.pipeline import place_of, read, storage_of
+
+output, storage, definition = sys.argv[1:]
+session = SparkSession.builder.getOrCreate()
+frame = read(session, place_of(output, storage_of(json.loads(storage))), definition, columns=["id", "landed_on"])
+for row in frame.where("landed_on > DATE'2026-01-02'").collect():
+    print(row.id, row.landed_on)
+"""
+
+
+@pytest.mark.slow
+@connecting
+def test_tables_in_a_store_are_read_by_spark_connect(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Nobody can ask the server for jars there, so that workers read them."""
+    lake = Lake.of("parquet-s3proxy", tmp_path, request)
+    for day in (2, 3):
+        lake.at(datetime(2026, 1, day, tzinfo=UTC)).put([{"id": day}], {"id": pa.int32()})
+    storage = json.dumps(dict(lake.place.storage.options))
+    assert by_connect(tmp_path, "-c", READ, str(lake.place), storage, XID).stdout == "3 2026-01-03\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -10,12 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.brokers.program import Broker
 from tests.pipeline.lake import KINDS, ORDER, XID, Lake
+from tests.pipeline.s3 import storage_of
+from tests.pipeline.storeway import Answer, Asked, Deliver, store_way
 from typer.testing import CliRunner
 
 from signalbook.cli.app import app
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal, Partition, TableFormat
+from signalbook.pipeline.places import Storage, place_of
+from signalbook.pipeline.tables import reading
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, table_name
 from signalbook.pipeline.tables.reading import LandedTables, read, view_name, views
 
@@ -138,6 +145,98 @@ def test_the_day_of_landing_is_a_column(days: Lake, spark_session: SparkSession,
         spark_session.conf.set("spark.sql.session.timeZone", str(before))
 
 
+class Reads:
+    """Counts what is asked of the data files of a lake in a store that Spark has no connector for."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.bytes = 0
+
+    def __call__(self, asked: Asked, deliver: Deliver) -> Answer:
+        answer = deliver()
+        name = asked.path.rpartition("/")[2]
+        if asked.method == "GET" and name.startswith("b0") and name.endswith(".parquet"):
+            self.files.add(name.removesuffix(".parquet"))
+            self.bytes += len(answer.body)
+        return answer
+
+
+@pytest.fixture
+def reads(s3proxy: Broker) -> Iterator[tuple[Reads, Storage]]:
+    """The requests to an S3 server, and how it is reached so that they are counted."""
+    with store_way(s3proxy.ports["plain"]) as way:
+        counted = Reads()
+        way.fate = counted
+        yield counted, storage_of(way.own)
+
+
+def four_days(table_format: TableFormat, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
+    """A row of each of four days, in a file each, the last in another table."""
+    lake = Lake.of(f"{table_format}-s3proxy", tmp_path / "lake", request)
+    for day in range(4):
+        kind = INT if day < 3 else TEXT
+        row = {"id": day, "total": day if day < 3 else "3", "note": secrets.token_hex(200_000)}
+        lake.at(datetime(2026, 1, 2 + day, tzinfo=UTC)).put([row], {"id": INT, "total": kind, "note": TEXT})
+    return lake
+
+
+@pytest.mark.parametrize(
+    "table_format", ["parquet", *(pytest.param(each, marks=pytest.mark.slow) for each in ("iceberg", "delta"))]
+)
+def test_files_of_other_days_are_not_asked_of_a_store(
+    tmp_path: Path,
+    spark_session: SparkSession,
+    request: pytest.FixtureRequest,
+    table_format: TableFormat,
+    reads: tuple[Reads, Storage],
+) -> None:
+    """By what filters say of the day, in any way; nor are columns that nobody wants."""
+    lake, (counted, storage) = four_days(table_format, tmp_path, request), reads
+    place = place_of(str(lake.place), storage)
+    frame = read(spark_session, place, XID)
+    for condition, ids, files in (
+        ("landed_on = DATE'2026-01-03'", {1}, {"b002"}),
+        ("landed_on >= '2026-01-04' AND id < 3", {2}, {"b003", "b004"}),
+        ("landed_on IN (DATE'2026-01-02', DATE'2026-01-05')", {0, 3}, {"b001", "b004"}),
+        ("landed_on < DATE'2026-01-02'", set(), set()),
+        ("year(landed_on) = 2026", {0, 1, 2, 3}, {"b001", "b002", "b003", "b004"}),
+    ):
+        counted.files.clear()
+        assert {row["id"] for row in frame.where(condition).select("id").collect()} == ids, condition
+        assert counted.files == files, condition
+    counted.bytes = 0
+    (row,) = read(spark_session, place, XID, columns=["total", "landed_on"]).where("total = '3'").collect()
+    assert row.asDict() == {"total": "3", "landed_on": date(2026, 1, 5)}
+    some, counted.bytes = counted.bytes, 0
+    assert frame.count() == 4
+    assert 0 < some < counted.bytes / 2
+
+
+def test_many_days_share_frames(
+    tmp_path: Path,
+    spark_session: SparkSession,
+    request: pytest.FixtureRequest,
+    reads: tuple[Reads, Storage],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that Spark has few to plan: files of the days around may be read, and their rows are left out."""
+    monkeypatch.setattr(reading, "_FRAMES", 2)
+    lake, (counted, storage) = four_days("parquet", tmp_path, request), reads
+    frame = read(spark_session, place_of(str(lake.place), storage), XID)
+    for condition, ids, files in (
+        ("landed_on = DATE'2026-01-04'", {2}, {"b003"}),
+        ("landed_on < DATE'2026-01-03'", {0}, {"b001", "b002"}),
+        ("landed_on > '2026-01-05'", set(), set()),
+        ("landed_on IN (DATE'2026-01-02', DATE'2026-01-06')", {0}, {"b001", "b002"}),
+        ("month(landed_on) = 2", set(), set()),
+    ):
+        counted.files.clear()
+        assert {row["id"] for row in frame.where(condition).collect()} == ids, condition
+        assert counted.files == files, condition
+    found = {row["id"]: row["landed_on"] for row in frame.collect()}
+    assert found == {day: date(2026, 1, 2 + day) for day in range(4)}
+
+
 @pytest.mark.parametrize("partition", ["day", "none"])
 def test_views_have_the_day_too(tmp_path: Path, spark_session: SparkSession, partition: Partition) -> None:
     lake = Lake(tmp_path / "lake", "parquet", partition=partition)
@@ -181,6 +280,24 @@ def test_definitions_are_found_without_the_journal(
     landed = LandedTables.of(lake.output)
     assert landed.chosen([XID]) == {XID: ORDER}
     assert landed.chosen([]) == {other: table_name(other), XID: ORDER}
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "iceberg"])
+def test_columns_may_be_chosen(tmp_path: Path, spark_session: SparkSession, table_format: TableFormat) -> None:
+    """In the order they are named in and in any case, as SQL has it."""
+    lake = Lake(tmp_path / "lake", table_format)
+    lake.put([{"id": 1, "a`b.c": 2, "other": 3}], {"id": INT, "a`b.c": INT, "other": INT})
+    lake.put([{"id": 2, "a`b.c": "x"}], {"id": INT, "a`b.c": TEXT})
+    frame = read(spark_session, lake.output, XID, columns=["A`b.c", "landed_on", "id"])
+    assert frame.columns == ["a`b.c", "landed_on", "id"]
+    assert [tuple(row) for row in frame.orderBy("id").collect()] == [
+        ("2", date(2026, 11, 21), 1),
+        ("x", date(2026, 11, 21), 2),
+    ]
+    with pytest.raises(
+        PipelineError, match=r"has no column 'lost'; there are: id, a`b\.c, other, _landed_at, landed_on"
+    ):
+        read(spark_session, lake.output, XID, columns=["id", "lost"])
 
 
 def test_names_of_views() -> None:

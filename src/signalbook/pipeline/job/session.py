@@ -108,11 +108,16 @@ def _refuse_connect() -> None:
 
 
 def reaches(session: SparkSession, place: Place) -> bool:
-    """Whether Spark has what it takes to read there: it knows folders and HDFS, and is given where NameNodes are."""
+    """Whether Spark has what it takes to read there: it knows folders and HDFS, and is given where NameNodes are.
+
+    By Spark Connect nobody can ask, and it is taken to have no more.
+    """
     if place.folder is not None:
         return True
+    jvm: Any = getattr(session, "_jvm", None)
+    if jvm is None:
+        return isinstance(place, HdfsPlace)
     try:
-        jvm: Any = session._jvm
         conf = session._jsc.hadoopConfiguration()
         if isinstance(place, HdfsPlace):
             for name, value in place.storage.hadoop(place.root).items():

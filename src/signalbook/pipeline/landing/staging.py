@@ -72,17 +72,18 @@ def open_rows(place: Place) -> pq.ParquetFile:
     return pq.ParquetFile(place.arrow_source(), pre_buffer=True)
 
 
-def read_rows(place: Where, what: str) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a data file in portions, each with the number of its first row.
+def read_rows(place: Where, what: str, names: Iterable[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a data file in portions, each with the number of its first row; all columns, or those of ``names``.
 
     Raises ``PipelineError``, which calls the file ``what``, for one that cannot be read.
     """
     first = 0
     try:
         with open_rows(place_of(place)) as file:
+            own = None if names is None else sorted(set(names) & set(file.schema_arrow.names))
             # no portion spans row groups: those are bounded in bytes, so that portions of huge messages are, too
             for group in range(file.num_row_groups):
-                for rows in file.iter_batches(_PORTION, row_groups=[group]):
+                for rows in file.iter_batches(_PORTION, row_groups=[group], columns=own):
                     yield first, rows
                     first += len(rows)
     except (OSError, pa.ArrowException) as error:

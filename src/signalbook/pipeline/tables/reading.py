@@ -8,8 +8,11 @@ out, since Spark has no type for them.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property, partial, reduce
 from typing import Final
 
@@ -17,7 +20,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from signalbook.pipeline.columns import DAY
+from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.session import reaches
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat, store_errors
@@ -66,6 +69,8 @@ def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> l
 
 
 _SUFFIX: Final = ".parquet"
+# Into which the days of a table are dealt where Spark has to be shown each.
+_FRAMES: Final = 64
 _TYPES: Final = {
     pa.bool_(): "BOOLEAN",
     pa.int32(): "INT",
@@ -197,18 +202,26 @@ class LandedTables:
             raise PipelineError(f"table {table} is gone: someone else dropped it; the next batch makes a new one")
         return found
 
-    def frame(self, session: SparkSession, table: TableName) -> DataFrame:
-        """All rows of the definition that ``table`` is the first table of. Raises ``PipelineError``."""
+    def frame(self, session: SparkSession, table: TableName, names: Sequence[str] | None = None) -> DataFrame:
+        """All rows of the definition that ``table`` is the first table of, with all columns or those of ``names``.
+
+        Raises ``PipelineError``.
+        """
         parts = self.parts(table)
         wanted = together(parts.values())
+        asked = _asked(names, [*wanted.names, DAY], table)
+        read = {name.lower() for name in asked}
+        wanted = pa.schema([field for field in wanted if field.name.lower() in read])
         frames = []
         for version, columns in parts.items():
             try:
-                rows = self._rows(session, version, columns)
-                frames.append(rows.selectExpr(*selection(columns, wanted), quoted(DAY)))
+                # with the instant, which is the day of rows whose folder is none of a day
+                own = pa.schema([field for field in columns if field.name.lower() in {*read, LANDED_AT}])
+                rows = self._rows(session, version, own)
+                frames.append(rows.selectExpr(*selection(own, wanted), quoted(DAY)).select(*map(quoted, asked)))
             except PySparkException as error:
                 raise PipelineError(f"table {version} cannot be read: {error}") from error
-        return reduce(DataFrame.unionAll, frames)
+        return _union(frames)
 
     def _rows(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
         """The rows of one table and their ``DAY``, read by Spark, or by its workers' Python where it has no way there.
@@ -219,13 +232,30 @@ class LandedTables:
         if not paths:
             return session.createDataFrame([], names).selectExpr("*", day)
         if not reaches(session, self.output):
-            places = [place_of(path, self.output.storage) for path in sorted(self.tables.live(table))]
-            numbers = session.range(0, len(places), 1, len(places))
-            return numbers.mapInArrow(partial(read_files, places, columns), names).selectExpr("*", day)
+            return self._rows_by_workers(session, table, columns)
         base = _base(paths) if self.tables.by_day(table) else ""
         if not base:
             return session.read.schema(names).parquet(*paths).selectExpr("*", day)
         return session.read.schema(f"{names}, {quoted(DAY)} DATE").option("basePath", base).parquet(*paths)
+
+    def _rows_by_workers(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
+        """The rows of a table as the workers' Python reads them, whose frames no filter of Spark's gets into.
+
+        So each day has a frame of its own, with the day as a literal: Spark sees by itself that one has no row which a
+        filter wants, and drops it from the plan. To plan a frame takes it tens of milliseconds; if there would be too
+        many, each has some consecutive days.
+        """
+        days: dict[date | None, list[Place]] = defaultdict(list)
+        by_day = self.tables.by_day(table)
+        for path in sorted(self.tables.live(table)):
+            days[_day_of(path) if by_day else None].append(place_of(path, self.output.storage))
+        frames = []
+        for some in _dealt(days):
+            places = [place for day in some for place in days[day]]
+            numbers = session.range(0, len(places), 1, len(places))
+            rows = numbers.mapInArrow(partial(read_files, places, columns), ddl(columns))
+            frames.append(rows.selectExpr("*", f"{_day_among(some)} AS {quoted(DAY)}"))
+        return _union(frames)
 
     def view(self, table: TableName, catalog: str) -> str:
         """A statement of Spark's SQL that makes a view of the same rows."""
@@ -243,11 +273,55 @@ class LandedTables:
 def read_files(
     places: Sequence[Place], columns: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow``: numbers of files in, their rows out, with these columns."""
+    """The function for ``mapInArrow``: numbers of files in, their rows out, with these columns and no others read."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            for _, rows in read_rows(places[number], "the table file"):
+            for _, rows in read_rows(places[number], "the table file", columns.names):
                 yield from aligned(pa.Table.from_batches([rows]), columns).to_batches()
+
+
+def _asked(names: Sequence[str] | None, there: Sequence[str], table: TableName) -> list[str]:
+    """The columns to show: all, or those of ``names``, as SQL knows them, in any case. Raises ``PipelineError``."""
+    if names is None:
+        return list(there)
+    known = {name.lower(): name for name in there}
+    for name in names:
+        if name.lower() not in known:
+            raise PipelineError(f"table {table} has no column {name!r}; there are: {', '.join(there)}")
+    return [known[name.lower()] for name in dict.fromkeys(names)]
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    """All rows. Joined two by two, since Spark looks at all of what it joins once more: of days there are hundreds."""
+    while len(frames) > 1:
+        frames = [reduce(DataFrame.unionAll, frames[at : at + 2]) for at in range(0, len(frames), 2)]
+    return frames[0]
+
+
+def _dealt(days: Iterable[date | None]) -> list[Sequence[date | None]]:
+    """The days of each frame: one, or some that follow each other; files of no day are apart."""
+    known = sorted(day for day in days if day is not None)
+    size = -(-len(known) // _FRAMES) or 1
+    parts: list[Sequence[date | None]] = [known[at : at + size] for at in range(0, len(known), size)]
+    return [*parts, [None]] if None in days else parts
+
+
+def _day_among(days: Sequence[date | None]) -> str:
+    """The day of a row that landed on one of ``days``, as SQL from which Spark sees that it is none of others."""
+    if None in days:
+        return DAY_OF_INSTANT
+    if len(days) == 1:
+        return f"DATE'{days[0]}'"
+    found = (f"WHEN DATE'{day}' THEN DATE'{day}'" for day in days)
+    return f"CASE {DAY_OF_INSTANT} {' '.join(found)} END"
+
+
+def _day_of(path: str) -> date | None:
+    """The day that the folder of a file stands for, None of one that says no day."""
+    _, found, rest = path.rpartition(f"/{DAY}=")
+    with suppress(ValueError):
+        return date.fromisoformat(rest.partition("/")[0]) if found else None
+    return None
 
 
 def _base(paths: Sequence[str]) -> str:
@@ -268,14 +342,15 @@ def view_name(table: TableName) -> str:
     return re.sub(r"\W", "_", f"{table.group}__{table.first.message}", flags=re.ASCII).lower()
 
 
-def read(session: SparkSession, output: Where, definition: str) -> DataFrame:
+def read(session: SparkSession, output: Where, definition: str, *, columns: Sequence[str] | None = None) -> DataFrame:
     """All messages of a definition (an xid) that have landed in ``output``, over all of its tables.
 
     Columns that those disagree on are text; one that a table lacks is null there. ``landed_on`` is the day in UTC, by
-    which tables are divided: what filters on it leave out is not read. Raises ``PipelineError``.
+    which tables are divided: what filters on it leave out is not read. ``columns`` are names of those to have, and in
+    a store that Spark has no connector for others are not read. Raises ``PipelineError``.
     """
     landed = LandedTables.of(output)
-    return landed.frame(session, landed.chosen([definition])[definition])
+    return landed.frame(session, landed.chosen([definition])[definition], columns)
 
 
 def views(output: Where, definitions: Sequence[str] = (), catalog: str = "") -> list[JSONObject]:
