@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.pipeline.s3 import place
 
 from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError, Stopped
@@ -183,3 +185,59 @@ def test_columns_follow_the_last_batch_that_landed_something(tmp_path: Path) -> 
     journal.prepare(dead)
     journal.commit(dead)
     assert settled(Policy(), journal).columns == "typed"
+
+
+@pytest.mark.parametrize("server", ["local", "s3proxy"])
+def test_what_fails_before_a_batch_leaves_nothing(tmp_path: Path, request: pytest.FixtureRequest, server: str) -> None:
+    """Of an output that was not there; whatever else is in it stays, and so does an output that was."""
+    output = place(server, tmp_path / "deep" / "out", request)
+    for _ in range(2):
+        journal = Journal.open(output)
+        with suppress(ZeroDivisionError), journal.alone():
+            (journal.staging("attempt") / "f").write(b"x")
+            (output / "catalog.json").write(b"{}")
+            journal.sweep()
+            raise ZeroDivisionError
+        assert [found.path for found in output.files(deep=True)] == []
+        assert not (tmp_path / "deep").exists()
+    (output / "tables").make()
+    (output / "tables/mine").write(b"x")
+    (output / "catalog.json").write(b"{}")
+    journal = Journal.open(output)
+    with suppress(ZeroDivisionError), journal.alone():
+        raise ZeroDivisionError
+    assert {found.path for found in output.files(deep=True)} == {".lock", "catalog.json", "tables/mine"}
+
+
+def test_an_output_with_a_batch_is_not_taken_away(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "out")
+    with suppress(ZeroDivisionError), journal.alone():
+        journal.prepare(batch())
+        raise ZeroDivisionError
+    journal.discard()
+    assert Journal.existing(tmp_path / "out").unfinished() == [batch()]
+
+
+def test_who_waits_for_a_run_that_leaves_nothing_goes_on(tmp_path: Path) -> None:
+    """In an output of its own, which nobody else has then."""
+    output = tmp_path / "out"
+    first, second = Journal.open(output), Journal.open(output)
+    begun, entered = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        with second.alone(600.0):
+            entered.set()
+            second.prepare(batch())
+            second.commit(batch())
+
+    waiting = threading.Thread(target=wait)
+    with suppress(ZeroDivisionError), first.alone():
+        waiting.start()
+        begun.wait()
+        assert not entered.wait(0.3)
+        raise ZeroDivisionError
+    waiting.join()
+    assert Journal.existing(output).find("b1") == batch()
+    with Journal.open(output).alone(), pytest.raises(PipelineError, match="another run"), Journal.open(output).alone():
+        pass

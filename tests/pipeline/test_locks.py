@@ -15,7 +15,7 @@ from tests.pipeline.s3 import KINDS, SERVERS, place
 
 from signalbook.pipeline import locks
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.locks import Lease, lock_of
+from signalbook.pipeline.locks import FolderLock, Lease, lock_of
 from signalbook.pipeline.places import Place
 
 
@@ -145,3 +145,24 @@ def test_what_is_no_lease_is_named(stored: Place) -> None:
     stored.write(b"{")
     with pytest.raises(PipelineError, match=r"cannot read \w+://.*\.lock, which says who is at work there"):
         lease(stored).take()
+
+
+def test_a_file_that_was_taken_away_locks_nobody_out(tmp_path: Path) -> None:
+    """Who opened it before waits for one that nobody finds any more; others lock the new one."""
+    path = tmp_path / ".lock"
+    first, second = FolderLock(path), FolderLock(path)
+    assert first.take()
+    real, opened = Path.open, path.open("ab")
+
+    def removed(self: Path, mode: str) -> object:
+        path.unlink()
+        first.release()
+        return opened
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "open", removed)
+        assert not second.take()
+    assert Path.open is real
+    assert first.take()
+    assert not second.take()
+    first.release()

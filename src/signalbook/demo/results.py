@@ -20,7 +20,7 @@ from signalbook.demo.traffic import Place, SeededFault, TrafficLedger
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import Report
 from signalbook.pipeline.tables.catalogs import NAME
-from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
+from signalbook.pipeline.tables.naming import CATALOG_DATABASE
 
 _COLUMNS: Final = ("source", "position", "reason")
 _LANDED: Final = ("_source", "_position")
@@ -68,7 +68,7 @@ class OutputFolder:
 
     def _catalog(self) -> SqlCatalog:
         # Opened anew each time: a stream may commit to it meanwhile.
-        return SqlCatalog(NAME, uri=f"sqlite:///{self.folder.absolute() / CATALOG}")
+        return SqlCatalog(NAME, uri=f"sqlite:///{self.folder.absolute() / CATALOG_DATABASE}")
 
 
 def _places(rows: pa.Table, columns: tuple[str, ...]) -> Iterator[Place]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
@@ -22,7 +23,15 @@ from signalbook.pipeline.errors import PipelineError, Stopped, disk_failure
 from signalbook.pipeline.locks import Lock, lock_of
 from signalbook.pipeline.places import Place, Stored, Where, in_parallel, place_of
 from signalbook.pipeline.reports.report import Report, Tally, decode
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, escape, home
+from signalbook.pipeline.tables.naming import (
+    CATALOG_DATABASE,
+    CATALOG_FILE,
+    DEAD_LETTERS,
+    TABLES,
+    TableName,
+    escape,
+    home,
+)
 
 BATCHES: Final = "batches"
 PREPARED: Final = "batches/prepared"
@@ -109,42 +118,72 @@ class JournalEntry:
         )
 
 
+@dataclass(slots=True)
+class _Beginning:
+    """What a journal may take away again: an output that was not there when it was looked at first.
+
+    ``existing`` is the folder nearest to it that was there; ``files`` are those that it may come to have beside its
+    lock, ``attempts`` those that have staged files. With ``waiting`` the lock was not had yet.
+    """
+
+    fresh: bool = False
+    existing: Path | None = None
+    files: tuple[str, ...] = ()
+    attempts: set[str] = field(default_factory=set)
+    waiting: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Journal:
     """The journal in the output ``output``, a folder or a place in a store."""
 
     output: Place
     _lock: Lock = field(init=False, repr=False, compare=False)
+    _beginning: _Beginning = field(init=False, repr=False, compare=False, default_factory=_Beginning)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_lock", lock_of(self.output / _LOCK))
 
     @classmethod
     def open(cls, output: Where) -> Journal:
-        """The journal of ``output``, which is made if need be. Raises ``PipelineError`` if it cannot be written."""
+        """The journal of ``output``, which is made if need be. Raises ``PipelineError`` if it cannot be written.
+
+        What was made is taken away again where ``alone`` or ``discard`` finds that no batch came of it.
+        """
         journal = cls(place_of(output))
+        journal.make()
+        return journal
+
+    def make(self) -> None:
+        """Have it there. Raises as ``open`` does."""
+        with suppress(OSError, PipelineError):  # which are said by what comes next
+            self.is_begun()
+        self._beginning.waiting = True
+        self._make()
+
+    def _make(self) -> None:
         try:
             for folder in (PREPARED, BATCHES, TABLES):
-                (journal.output / folder).make()
+                (self.output / folder).make()
             # Made now, so that a folder that cannot be written to is refused before anything is read.
-            if journal.output.folder is not None:
-                (journal.output.folder / _LOCK).open("ab").close()
+            if self.output.folder is not None:
+                (self.output.folder / _LOCK).open("ab").close()
         except OSError as error:
-            raise disk_failure(error, journal.output) from error
-        return journal
+            raise disk_failure(error, self.output) from error
 
     @contextmanager
     def alone(self, patience: float = 0.0, stop: threading.Event | None = None) -> Iterator[None]:
         """Keep other runs out of this output.
 
         Raises ``PipelineError`` if one is still at work after ``patience`` seconds, and ``Stopped`` if ``stop`` is set
-        before. Where the output is in a store, one that may be dead is waited for.
+        before. Where the output is in a store, one that may be dead is waited for. What fails before a batch was
+        entered leaves nothing of an output that was not there.
         """
         deadline = time.monotonic() + patience
         stop = stop or threading.Event()
         lock = self._lock
         with store_errors(self.output):
-            while not lock.take():
+            while not self._taken():
                 if time.monotonic() >= deadline and not lock.waits():
                     who = f" ({lock.holder})" if lock.holder else ""
                     raise PipelineError(
@@ -154,8 +193,68 @@ class Journal:
                     raise Stopped(f"stopped while another run is writing to {self.output}")
         try:
             yield
+        except BaseException:
+            self._remove()
+            raise
         finally:
             lock.release()
+
+    def _taken(self) -> bool:
+        """Whether the lock could be had; until it was, another run that fails may take away what was made."""
+        if not self._beginning.waiting:
+            return self._lock.take()
+        try:
+            self._make()
+            if not self._lock.take():
+                return False
+        except FileNotFoundError:
+            return False
+        self._beginning.waiting = False
+        self._make()
+        return True
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the output was not there before, and no batch was entered yet."""
+        return self._beginning.fresh
+
+    def discard(self) -> None:
+        """Take away an output that was not there when this was opened, if no batch came of it and nobody is at it."""
+        with suppress(OSError, PipelineError):
+            if self._beginning.fresh and self._lock.take():
+                try:
+                    self._remove()
+                finally:
+                    self._lock.release()
+
+    def _remove(self) -> None:
+        """The same, with the lock taken: what this journal made, unless there is anything else."""
+        if not self._beginning.fresh:
+            return
+        with suppress(OSError, PipelineError):  # what is left holds nobody up
+            self._lock.check()
+            claims = (f"{STAGING}/{attempt}/{_CLAIM}" for attempt in self._beginning.attempts)
+            mine = {*self._beginning.files, _LOCK, *claims}
+            if {found.path for found in self.output.files(deep=True)} - mine:
+                return
+            # The lock is the last: until then nobody else begins anything.
+            for path in sorted(mine - {_LOCK}):
+                (self.output / path).delete()
+            if self.output.folder is not None:
+                self._remove_folders(self.output.folder)
+            else:
+                (self.output / _LOCK).delete()
+
+    def _remove_folders(self, output: Path) -> None:
+        """Empty ones, up to the one that was there before."""
+        for name in (PREPARED, BATCHES, TABLES, STAGING):
+            with suppress(FileNotFoundError):
+                (output / name).rmdir()
+        (output / _LOCK).unlink()
+        for folder in (output, *output.parents):
+            if folder == self._beginning.existing:
+                return
+            folder.rmdir()
 
     def find(self, batch: str) -> JournalEntry | None:
         """The entry of a committed batch, if there is one."""
@@ -176,7 +275,14 @@ class Journal:
         with store_errors(self.output):
             # A store has no empty folders: what was begun there has a lease.
             known = BATCHES if self.output.folder is not None else _LOCK
-            return (self.output / known).exists() or next(self.names(), None) is not None
+            begun = (self.output / known).exists() or next(self.names(), None) is not None
+            if not (begun or self._beginning.fresh):
+                # Now: streams keep definitions in the output before the journal is made.
+                names = (CATALOG_FILE, CATALOG_DATABASE)
+                self._beginning.files = tuple(name for name in names if not (self.output / name).exists())
+                self._beginning.existing = _existing(self.output.folder)
+                self._beginning.fresh = True
+            return begun
 
     def committed(self) -> Iterator[JournalEntry]:
         """Entries of all committed batches, by their ids, without compactions; read as they are taken."""
@@ -255,6 +361,7 @@ class Journal:
         a store, to one that was held up for so long that others took it for dead.
         """
         self._lock.check(batch.id)
+        self._beginning.fresh = False
         entry = self._path(PREPARED, batch.id)
         # Each of these can be made once: of two that believe to be alone only one goes on. That of the attempt is
         # first, for with the entry there the files have to stay.
@@ -282,6 +389,7 @@ class Journal:
 
     def staging(self, attempt: str) -> Place:
         """An empty folder for the files of one attempt."""
+        self._beginning.attempts.add(attempt)
         folder = self.output / STAGING / attempt
         folder.make()
         return folder
@@ -354,6 +462,11 @@ def store_errors(output: Place) -> Iterator[None]:
         if output.folder is not None:
             raise
         raise PipelineError(f"cannot use {output}: {error.strerror}") from error
+
+
+def _existing(folder: Path | None) -> Path | None:
+    """The folder, or the nearest one above it, that is there."""
+    return None if folder is None else next(each for each in (folder, *folder.parents) if each.exists())
 
 
 def _attempts(batch: JournalEntry) -> set[str]:

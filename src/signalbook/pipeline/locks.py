@@ -87,11 +87,18 @@ class FolderLock(Lock):
     def take(self) -> bool:
         """Open the file, and lock it."""
         file = self._path.open("ab")
-        if not locked(file):
+        # Who had it may have taken the file away, with an output that nothing landed in: then others lock another one.
+        if not (locked(file) and self._is_there(file)):
             file.close()
             return False
         self._file = file
         return True
+
+    def _is_there(self, file: BinaryIO) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file.fileno()), self._path.stat())
+        except FileNotFoundError:
+            return False
 
     def waits(self) -> bool:
         """No: who has it lives."""

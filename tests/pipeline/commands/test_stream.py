@@ -27,6 +27,7 @@ from tests.pipeline.commands.following import all_once, dying_at, follow, places
 from tests.pipeline.commands.test_run import rows
 from tests.pipeline.conftest import CONNECTORS
 from tests.pipeline.lake import folder, rest_choice
+from tests.pipeline.s3 import place
 
 from signalbook.pipeline import Job, PipelineError, Progress, Report, StreamJob, run, status, stream
 from signalbook.pipeline.commands import stream as stream_command
@@ -360,7 +361,58 @@ def test_a_stream_that_cannot_start_says_why(job: Job, more: dict[str, Any], wor
     with pytest.raises(PipelineError) as caught:
         follow(replace(job, **more))
     assert words in str(caught.value)
-    assert folder(job).exists() == ("inputs" in more)
+    assert not folder(job).exists()
+
+
+SASL = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+BRIEF = "kafka.default.api.timeout.ms=2000&kafka.request.timeout.ms=1000&fetchOffset.numRetries=1"
+FAILURES = [
+    ("plain", f"nosuch?{BRIEF}", {}, r"^Kafka at 127\.0\.0\.1:\d+ has no topic nosuch, or not all of these"),
+    ("plain", f"parcels?{BRIEF}", {"kafka.security.protocol": "SSL"}, "no TLS with Kafka at|does not answer"),
+    (
+        "password",
+        "parcels",
+        {
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.jaas.config": f'{SASL} username="nobody" password="hush";',
+        },
+        "^Kafka at .* refuses the login of the options kafka.sasl[^\n]*$",
+    ),
+    ("plain", "parcels", {"startingOffsets": "tomorrow"}, "tomorrow"),
+]
+
+
+@pytest.mark.parametrize(
+    ("server", "port", "named", "options", "words"),
+    [("local", *each) for each in FAILURES] + [("s3proxy", *FAILURES[0])],
+    ids=["topic", "tls", "login", "option", "store"],
+)
+def test_a_source_that_fails_leaves_no_output(
+    job: Job,
+    kafka: Broker,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    server: str,
+    port: str,
+    named: str,
+    options: dict[str, str],
+    words: str,
+) -> None:
+    """Neither of a run nor of a stream, in a folder or a store; the error is a line that says what to look at."""
+    monkeypatch.setenv("SIGNALBOOK_STATE", str(tmp_path / "state"))
+    output = place(server, tmp_path / "deep" / "out", request)
+    inputs = (f"kafka://127.0.0.1:{kafka.ports[port]}/{named}",)
+    wrong = replace(job, inputs=inputs, options=options, output=output, storage=output.storage, table_format="iceberg")
+    for command in (run, follow):
+        with pytest.raises(PipelineError, match=words) as caught:
+            command(wrong)
+        assert "\n" not in str(caught.value)
+        assert "hush" not in str(caught.value)
+        assert [found.path for found in output.files(deep=True)] == []
+        assert not (tmp_path / "deep").exists()
+        assert not list(tmp_path.glob("state/*"))
 
 
 def test_two_streams_of_one_name(job: Job, spark_session: SparkSession) -> None:

@@ -9,7 +9,8 @@ from tests.pipeline.lake import Lake
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.tables.catalogs import FILE, CatalogChoice, agree, named_catalog, parse_catalog, recorded
+from signalbook.pipeline.tables.catalogs import CatalogChoice, agree, named_catalog, parse_catalog, recorded
+from signalbook.pipeline.tables.naming import CATALOG_FILE
 
 REST = {"type": "rest", "uri": "http://127.0.0.1:1"}
 
@@ -94,6 +95,6 @@ def test_tables_stay_in_their_catalog(tmp_path: Path) -> None:
 
 
 def test_a_choice_that_cannot_be_read(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text("{")
+    (tmp_path / CATALOG_FILE).write_text("{")
     with pytest.raises(PipelineError, match=r"cannot read .*catalog\.json, which says"):
         recorded(tmp_path)

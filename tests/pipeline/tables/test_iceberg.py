@@ -15,8 +15,7 @@ from tests.pipeline.lake import ORDER, Lake
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import IcebergTables
-from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
-from signalbook.pipeline.tables.naming import home
+from signalbook.pipeline.tables.naming import CATALOG_DATABASE, home
 
 INT, TEXT = pa.int32(), pa.string()
 COLUMNS = {"a": INT, "b": TEXT}
@@ -148,7 +147,7 @@ def test_a_metadata_file_that_is_gone(lake: Lake) -> None:
 
 def test_a_catalog_that_is_locked(lake: Lake) -> None:
     batch = lake.prepared([{"a": 2, "b": "y"}], COLUMNS)
-    with sqlite3.connect(lake.output / CATALOG) as other:
+    with sqlite3.connect(lake.output / CATALOG_DATABASE) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(PipelineError, match=r"database is locked. Another program may hold it"):
             lake.commit(batch)
@@ -160,15 +159,15 @@ def test_a_catalog_that_is_locked(lake: Lake) -> None:
 
 def test_a_catalog_that_is_gone(lake: Lake) -> None:
     batch = lake.prepared([{"a": 2, "b": "y"}], COLUMNS)
-    away = (lake.output / CATALOG).rename(lake.output / "away")
+    away = (lake.output / CATALOG_DATABASE).rename(lake.output / "away")
     with pytest.raises(PipelineError, match=r"catalog\.db is gone"):
         lake.commit(batch)
-    away.rename(lake.output / CATALOG)
+    away.rename(lake.output / CATALOG_DATABASE)
     complete_unfinished(lake.journal, lambda _: None)
     assert len(lake.rows()) == 2
 
 
 def test_a_catalog_that_is_something_else(lake: Lake) -> None:
-    (lake.output / CATALOG).write_bytes(b"no database " * 100)
+    (lake.output / CATALOG_DATABASE).write_bytes(b"no database " * 100)
     with pytest.raises(PipelineError, match="file is not a database"):
         lake.put([ROW], COLUMNS)

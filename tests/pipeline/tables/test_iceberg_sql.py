@@ -23,9 +23,8 @@ from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.journal import JournalEntry
 from signalbook.pipeline.tables.catalogs import NAME
 from signalbook.pipeline.tables.iceberg import IcebergTables
-from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
 from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
-from signalbook.pipeline.tables.naming import TableName
+from signalbook.pipeline.tables.naming import CATALOG_DATABASE, TableName
 
 COLUMNS = {"a": pa.int32()}
 NAMES = [TableName("shop", name) for name in ("a", "b", "c")]
@@ -52,12 +51,12 @@ def rows(lake: Lake) -> dict[str, list[int]]:
 
 def theirs(lake: Lake, name: str) -> Table:
     """A table as another program sees it."""
-    return SqlCatalog(NAME, uri=f"sqlite:///{lake.output / CATALOG}").load_table(("shop", name))
+    return SqlCatalog(NAME, uri=f"sqlite:///{lake.output / CATALOG_DATABASE}").load_table(("shop", name))
 
 
 def there(lake: Lake) -> list[str]:
     """Where the metadata of tables are, as the database says."""
-    with closing(sqlite3.connect(lake.output / CATALOG)) as database:
+    with closing(sqlite3.connect(lake.output / CATALOG_DATABASE)) as database:
         return [row[0] for row in database.execute("SELECT metadata_location FROM iceberg_tables ORDER BY table_name")]
 
 
@@ -163,7 +162,7 @@ def test_a_table_that_someone_else_makes_meanwhile(lake: Lake) -> None:
 
     def make(progress: Progress) -> None:
         if (progress.stage, progress.done) == ("committing", 2):
-            catalog = SqlCatalog(NAME, uri=f"sqlite:///{lake.output / CATALOG}")
+            catalog = SqlCatalog(NAME, uri=f"sqlite:///{lake.output / CATALOG_DATABASE}")
             schema = pa.schema([("a", pa.int32()), ("_landed_at", pa.timestamp("us", "UTC"))])
             catalog.create_table(("shop", "b"), schema, location=f"file://{lake.output}/tables/shop/b")
 

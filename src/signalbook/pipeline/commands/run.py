@@ -74,7 +74,8 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
     # Where they cannot be read, no output is made. Else they are read when it is sure that there is something to do.
     if not Journal(output).is_begun():
         definitions()
-    return land_once(replace(job, output=output, batch_id=batch_id), origin, begun, progress)
+    with base.explained_failures(base.find_source(job.input_format), job.inputs):
+        return land_once(replace(job, output=output, batch_id=batch_id), origin, begun, progress)
 
 
 @dataclass(frozen=True, slots=True)

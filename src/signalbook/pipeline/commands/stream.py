@@ -9,6 +9,7 @@ written anew from it (``resume``).
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -37,7 +38,7 @@ from signalbook.pipeline.landing.tasks import Intake, explain_failure, settled
 from signalbook.pipeline.locks import Lock, lock_of
 from signalbook.pipeline.places import place_of
 from signalbook.pipeline.reports.report import Report
-from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources import base, spool
 from signalbook.pipeline.sources.base import RecordSource
 from signalbook.pipeline.tables.naming import escape
 from signalbook.values import fingerprint
@@ -57,6 +58,7 @@ _TURNS: Final = 5
 _OFFSETS: Final = "offsets"
 _COMMITS: Final = "commits"
 _METADATA: Final = "metadata"
+_SOURCES: Final = "sources"
 _HEAD: Final = 2  # the format's version, and the settings of the batch
 # The two lines of a file of offsets, and a file of commits, of a query that keeps no state.
 _PLANNED: Final = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}\n'
@@ -160,10 +162,12 @@ def stream(
     source = base.record_source(job.job.input_format)
     journal = Journal(job.job.place)
     home = status.home(journal, job.name)
-    with suppress(Stopped), disk_errors(journal.output), ExitStack() as opened:
+    named = base.explained_failures(source, job.job.inputs)
+    with suppress(Stopped), disk_errors(journal.output), named, ExitStack() as opened:
         # Where nothing was made yet, nothing is unless they can be read.
         early = None if journal.is_begun() else opened.enter_context(_definitions(job.job, home, notify))
-        journal = Journal.open(job.job.place)
+        journal.make()
+        opened.push(partial(_discard, journal))
         opened.enter_context(_alone(journal, home, job.name))
         # the folder is locked now and for each batch, not for the whole stream: others may replay or compact in between
         with journal.alone(_PATIENCE, stop):
@@ -341,7 +345,34 @@ def _alone(journal: Journal, home: Path, name: str) -> Iterator[None]:
         _take(lock_of(place_of(home / _LOCK)), name, taken)
         if journal.output.folder is None:
             _take(lock_of(journal.output / status.STREAMS / escape(name) / _LOCK), name, taken)
-        yield
+        try:
+            yield
+        except BaseException:
+            if journal.is_fresh and not _has_begun(home):
+                _forget(journal, home, name)
+            raise
+
+
+def _has_begun(home: Path) -> bool:
+    """Whether a stream knows where it began, or has messages or a session of a broker's."""
+    folders = [home / _CHECKPOINT / name for name in (_OFFSETS, _SOURCES, _COMMITS)] + [home / spool.RECEIVED]
+    return any(path.is_file() and path.stat().st_size for folder in folders for path in folder.rglob("*"))
+
+
+def _forget(journal: Journal, home: Path, name: str) -> None:
+    """Remove what a stream that never began has of its own, with folders that are empty then."""
+    with suppress(OSError):
+        if journal.output.folder is None:
+            (journal.output / status.STREAMS / escape(name) / _LOCK).delete()
+        shutil.rmtree(home)
+        for folder in (home.parent, *([] if journal.output.folder else [home.parent.parent])):
+            folder.rmdir()
+
+
+def _discard(journal: Journal, kind: object, error: object, trace: object) -> None:  # noqa: ARG001 - as for ``__exit__``
+    """Leave no output that was not there, where nothing came of it."""
+    if error is not None:
+        journal.discard()
 
 
 def _take(lock: Lock, name: str, taken: ExitStack) -> None:

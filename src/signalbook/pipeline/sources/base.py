@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -285,6 +286,27 @@ class RecordSource(Source, Protocol):
         lasts and all workers share. Raises ``PipelineError``.
         """
         ...
+
+
+@runtime_checkable
+class Explaining(Protocol):
+    """What a ``RecordSource`` has beside its other methods if it knows what failures of its connector mean."""
+
+    def explained(self, failure: str, inputs: Sequence[str]) -> str:
+        """A failure of Spark's in one line that says what to look at; empty where it is none of the connector's."""
+        ...
+
+
+@contextmanager
+def explained_failures(source: Source, inputs: Sequence[str]) -> Iterator[None]:
+    """Raise ``PipelineError`` in the words of ``source``, where it has some."""
+    try:
+        yield
+    except PipelineError as error:
+        words = source.explained(str(error), inputs) if isinstance(source, Explaining) else ""
+        if not words:
+            raise
+        raise PipelineError(words) from error
 
 
 class UnreadableMessage(ValueError):

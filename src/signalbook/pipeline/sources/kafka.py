@@ -29,6 +29,25 @@ _FORM: Final = "kafka://HOST:PORT/TOPIC"
 _OWN: Final = frozenset(
     {"kafka.bootstrap.servers", "subscribe", "subscribepattern", "assign", "includeheaders", "maxoffsetspertrigger"}
 )
+# Signs of failures, in the words of Kafka's client, and what they come to.
+_FAILURES: Final = (
+    (
+        "UnknownTopicOrPartitionException",
+        "Kafka at {servers} has no topic {topics}, or not all of these: make it, or name one that is there",
+    ),
+    ("TopicAuthorizationException", "Kafka at {servers} lets this user not read {topics}: {said}"),
+    ("SaslAuthenticationException", "Kafka at {servers} refuses the login of the options kafka.sasl...: {said}"),
+    ("SslAuthenticationException", "no TLS with Kafka at {servers}, see the options kafka.ssl...: {said}"),
+    (
+        "No resolvable bootstrap urls",
+        "Kafka's brokers at {servers} cannot be found: no such name, or no DNS that has it",
+    ),
+    (
+        "errors.TimeoutException",
+        "Kafka at {servers} does not answer; it may be down, have another port, or want other options "
+        "(kafka.security.protocol): {said}",
+    ),
+)
 _LOGIN: Final = re.compile(r"//[^/]*@")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ROWS: Final = {
@@ -67,6 +86,15 @@ class Kafka:
         """From the earliest offsets on, unless ``options`` say otherwise or a checkpoint knows better."""
         limit = {"maxOffsetsPerTrigger": str(most)} if most else {}
         return _records(session.readStream.format(_FORMAT), inputs, {"startingOffsets": "earliest", **options}, limit)
+
+    def explained(self, failure: str, inputs: Sequence[str]) -> str:
+        """What Kafka's client says, which names neither topics nor brokers."""
+        found = next((words for sign, words in _FAILURES if sign in failure), "")
+        if not found:
+            return ""
+        parts = [_parts(text) for text in inputs]
+        topics = ", ".join(dict.fromkeys(name for part in parts for name in _topics(part)))
+        return found.format(topics=topics, servers=parts[0].netloc, said=failure.rpartition("Exception: ")[2])
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The record, with all that the topic says of it."""

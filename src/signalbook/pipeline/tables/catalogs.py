@@ -18,6 +18,7 @@ import msgspec
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.places import Where, place_of
+from signalbook.pipeline.tables.naming import CATALOG_FILE
 
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
 
@@ -38,7 +39,6 @@ def as_text(value: str | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-FILE: Final = "catalog.json"
 # The name that pyiceberg takes where none is given.
 NAME: Final = "default"
 _SECRET: Final = re.compile(
@@ -98,7 +98,7 @@ def secrets_in(name: str, value: str) -> list[str]:
 
 def recorded(output: Where) -> CatalogChoice | None:
     """The choice that was made for an output folder. Raises ``PipelineError`` if it cannot be read."""
-    place = place_of(output) / FILE
+    place = place_of(output) / CATALOG_FILE
     if not place.exists():
         return None
     try:
@@ -119,11 +119,11 @@ def agree(journal: Journal, wanted: CatalogChoice | None) -> None:
         where = f"the catalog {there}" if there else "a catalog in that folder"
         raise PipelineError(
             f"the tables in {journal.output} are in {where}, not in {wanted}: leave the catalog out, or choose another "
-            f"output; if the catalog moved, say so in {journal.output / FILE}"
+            f"output; if the catalog moved, say so in {journal.output / CATALOG_FILE}"
         )
     owner = there.owner if there else secrets.token_hex(8)
     chosen = replace(wanted, owner=owner)
-    (journal.output / FILE).replace(msgspec.json.format(msgspec.json.encode(chosen)))
+    (journal.output / CATALOG_FILE).replace(msgspec.json.format(msgspec.json.encode(chosen)))
 
 
 def _check_open(name: str, value: str) -> None:

@@ -30,7 +30,7 @@ from signalbook.pipeline.tables.base import Outdated
 from signalbook.pipeline.tables.catalogs import NAME, VARIABLE, CatalogChoice, filled, recorded, secrets_in
 from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
 from signalbook.pipeline.tables.iceberg_store import StoreCatalog, io_properties
-from signalbook.pipeline.tables.naming import TABLES
+from signalbook.pipeline.tables.naming import CATALOG_DATABASE, TABLES
 
 _KEPT: Final = "a batch that was under way is kept, and the next run goes on with it"
 
@@ -91,7 +91,6 @@ def masked(text: str, secrets: Sequence[str]) -> str:
     return text
 
 
-CATALOG: Final = "catalog.db"
 # Seconds that a REST catalog may take to accept a connection, and to answer.
 _PATIENCE: Final = (30.0, 120.0)
 # Earlier snapshots tell which batches were committed, so that all are wanted.
@@ -122,7 +121,7 @@ def _own(output: Place) -> CatalogConnection:
     """The catalog in the folder, made when first used; a store is its own."""
     if output.folder is None:
         return CatalogConnection(catalog=StoreCatalog(NAME, output / TABLES), secrets=output.storage.secrets)
-    path = output / CATALOG
+    path = output / CATALOG_DATABASE
     if not path.exists() and next(Journal(output).names(), None) is not None:
         raise PipelineError(
             f"the catalog {path} is gone, and with it what the tables in {output} hold: put it back, "

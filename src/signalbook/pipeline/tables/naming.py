@@ -19,6 +19,10 @@ from signalbook.values import digest
 
 TABLES: Final = "tables"
 """The folder of tables, below the output folder."""
+CATALOG_FILE: Final = "catalog.json"
+"""What says there which catalog Iceberg tables are in."""
+CATALOG_DATABASE: Final = "catalog.db"
+"""Their catalog, where that is in the output folder."""
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9.~@_-]", re.ASCII)
 # File systems take 255 bytes in a name, and other programs add suffixes.
