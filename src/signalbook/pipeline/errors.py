@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import errno
+import re
+from typing import Final
 
 from signalbook.errors import SignalbookError
+
+_OWN_WORDS: Final = re.compile(r"PipelineError: (.+)")
 
 
 class PipelineError(SignalbookError):
@@ -28,3 +32,12 @@ def full_disk(place: object) -> str:
         f"no space left on device while writing to {place}; nothing of this batch was committed: "
         "make room and run again with the same batch id"
     )
+
+
+def own_words(text: str) -> str:
+    """What a worker of ours raised, out of what Spark says of a failed job; empty if it was something else.
+
+    The trace of a worker ends up in the text of Java's exception: the line that we raised is somewhere in the middle.
+    """
+    found = _OWN_WORDS.search(text)
+    return found[1] if found else ""

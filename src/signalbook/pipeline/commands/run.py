@@ -168,7 +168,8 @@ def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession)
 
     if isinstance(source, SalvagingSource) and any(is_beyond(session, path, job.storage) for path in job.inputs):
         return Intake(source=source.name, origin=origin, records=rest())
-    salvage = rest if isinstance(source, SalvagingSource) and job.on_damaged_file == "land" else None
+    whole = isinstance(source, SalvagingSource) and source.salvages(job.options)
+    salvage = rest if whole and job.on_damaged_file == "land" else None
     try:
         records = dealt(source.load(session, job.inputs, job.options))
     except DamagedInput:

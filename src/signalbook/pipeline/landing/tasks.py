@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.messages import Contract, Policy
-from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk
+from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk, own_words
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.memory import uncollected
 from signalbook.pipeline.job.snapshot import Snapshot, compiled
@@ -54,7 +54,6 @@ _LOOK: Final = 0.3
 _EVERY_REQUEST: Final = 10.0
 _LOOK_REQUEST: Final = 5.0
 _NAME: Final = 100
-_OWN_WORDS: Final = re.compile(r"PipelineError: (.+)")
 # What follows is about the query, and not about its failure.
 _QUERY: Final = "=== Streaming Query ==="
 _FAULT: Final = re.compile(r"(?:: |Caused by: )?([\w.]*(?:Error|Exception)\b.*)")
@@ -388,10 +387,9 @@ def task_failures(output: object) -> Iterator[None]:
 
 def explain_failure(text: str, output: object, what: str = "a Spark task failed, nothing was committed") -> str:
     """What the text of a failed Spark job comes to, in one line: a worker's own words, or ``what`` and Spark's."""
-    # The trace of a worker ends up in the text of Java's exception: the line that we raised is somewhere in the middle.
-    own = _OWN_WORDS.search(text)
+    own = own_words(text)
     if own:
-        return own[1]
+        return own
     if "No space left on device" in text:
         return full_disk(output)
     lines = [line for line in text.partition(_QUERY)[0].splitlines() if line.strip()]

@@ -22,7 +22,7 @@ from signalbook.messages import Message
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Storage
-from signalbook.pipeline.sources import salvage
+from signalbook.pipeline.sources import formats, salvage
 from signalbook.pipeline.sources.base import MessageBatch, MessageRecords
 from signalbook.pipeline.sources.kafka import message_records, record_message
 from signalbook.pipeline.sources.mapping import MessageParts
@@ -79,19 +79,31 @@ class Captures:
     def salvage(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], storage: Storage
     ) -> DataFrame:
-        """What is whole of files, read without Spark, and of each damage a row.
+        """What is whole of files, read without Spark's way to them, and of each damage in Parquet a row.
 
-        Raises ``PipelineError``, always of other formats.
+        Raises ``PipelineError``, of other formats for damage too.
         """
         columns = self._columns(options)
-        if columns.format != _PARQUET:
+        kind, wanted = columns.format.lower(), columns.names.values()
+        if kind not in (_PARQUET, *formats.READABLE):
             raise PipelineError(
-                f"cannot read {', '.join(inputs)}: {columns.format} is read by Spark alone, which has no connector for "
-                "a store unless it is given one by --jars"
+                f"cannot read {', '.join(inputs)}: for {columns.format} Spark needs a connector for the store, by "
+                f"--jars; without one these are read: {', '.join(sorted((_PARQUET, *formats.READABLE)))}"
             )
-        wanted = columns.names.values()
-        parts = [columns.salvaged(path, salvaged(session, path, wanted, storage)) for path in inputs]
+        parts = [
+            columns.salvaged(
+                path,
+                salvaged(session, path, wanted, storage)
+                if kind == _PARQUET
+                else formats.read_rows(session, path, kind, wanted, storage),
+            )
+            for path in inputs
+        ]
         return reduce(DataFrame.unionAll, parts)
+
+    def salvages(self, options: Mapping[str, str]) -> bool:
+        """Of Parquet, whose row groups are read one by one."""
+        return self._columns(options).format.lower() == _PARQUET
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The row as a Kafka record, or a structured CloudEvent of a file."""

@@ -2,7 +2,7 @@
 
 Spark ends a job at the first page or footer that is damaged. Then the files are read again, all of them: rows before
 the damage of a row group are whole, and so are other row groups. So are files in a store that Spark has no connector
-for, which it does not read at all.
+for, which it does not read at all; ``formats.py`` has those of other formats.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OTHER: Final = re.compile(
 _PORTION: Final = 1024
 _LEAST: Final = 1
 # Of a session of Spark: more files share a task.
-_TASKS: Final = 1000
+TASKS: Final = 1000
 # Of binary files Spark tells these, and what names of folders say of those in them: ``topic=a/partition=0``.
 _COMMON: Final = ("path", "modificationTime", "length", "content")
 _FOLDER: Final = re.compile(r"([^=/]+)=([^=/]*)")
@@ -66,6 +66,10 @@ _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 @runtime_checkable
 class SalvagingSource(RecordSource, Protocol):
     """Those that bring what is whole where Spark fails at a damaged file."""
+
+    def salvages(self, options: Mapping[str, str]) -> bool:
+        """Whether what is whole of damaged files can be had, or they are an error in any case."""
+        ...
 
     def salvage(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], storage: Storage
@@ -88,12 +92,16 @@ def is_damage(error: BaseException) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class CaptureFile:
     """One to read, what messages say of where they are, and columns that its folders stand for."""
 
     place: Place
     shown: str
     folders: Mapping[str, str | None]
+
+
+ReadFile = Callable[[CaptureFile, pa.Schema], Iterator[pa.RecordBatch]]
+"""The rows of a file as Spark is to have them, with those columns that say where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +127,26 @@ def salvaged(session: SparkSession, path: str, wanted: Collection[str], storage:
     they are where only Spark reads.
     """
     beyond = is_beyond(session, path, storage)
-    files = _found(path, storage) if beyond else _listed(session, path, storage)
+    files = found_files(path, storage) if beyond else _listed(session, path, storage)
     wide = _schema(path, files, _columns if beyond else partial(_columns_by_spark, session))
+    return rows_of_files(session, files, wide, wanted, read_parquet)
+
+
+def rows_of_files(
+    session: SparkSession, files: Sequence[CaptureFile], there: StructType, wanted: Collection[str], read: ReadFile
+) -> DataFrame:
+    """What ``read`` has of each file, a task for some: of the columns ``there`` those ``wanted``, and those above."""
     names = {name.lower() for name in wanted}
     folders = {name.lower(): name for file in files for name in file.folders}
-    fields = [each for each in wide if each.name.lower() in names - folders.keys()]
+    fields = [each for each in there if each.name.lower() in names - folders.keys()]
     fields += [StructField(name, StringType()) for key, name in sorted(folders.items()) if key in names]
-    numbers = session.range(0, len(files), 1, min(len(files), _TASKS))
+    numbers = session.range(0, len(files), 1, min(len(files), TASKS))
     # Not to be read twice: numbers are all that Spark knows of the files.
     rows = StructType([*fields, *_BESIDE])
-    return numbers.mapInArrow(partial(_read, files, _arrow(rows)), rows)
+    return numbers.mapInArrow(partial(_read, read, files, _arrow(rows)), rows)
 
 
-def _listed(session: SparkSession, path: str, storage: Storage) -> list[_File]:
+def _listed(session: SparkSession, path: str, storage: Storage) -> list[CaptureFile]:
     """Of binary files Spark looks at what it lists, by its own rules, and no further."""
     try:
         frame = session.read.format("binaryFile").load(path)
@@ -141,16 +156,19 @@ def _listed(session: SparkSession, path: str, storage: Storage) -> list[_File]:
     except (PySparkException, Py4JError) as error:
         raise PipelineError(f"cannot list {path}: {error}") from error
     found = sorted((str(row[0]), str(row[1]), list(row[2:])) for row in listed)
-    return [_File(place_of(own, storage), shown, dict(zip(folders, texts, strict=True))) for own, shown, texts in found]
+    return [
+        CaptureFile(place_of(own, storage), shown, dict(zip(folders, texts, strict=True)))
+        for own, shown, texts in found
+    ]
 
 
-def _found(path: str, storage: Storage) -> list[_File]:
+def found_files(path: str, storage: Storage) -> list[CaptureFile]:
     """The same, where Spark cannot look: it skips empty files, and so do we."""
     root = str(place_of(path, storage))
     files = [own for own, size in find_files([path], _All(), storage).files if size]
     if not files:
         raise PipelineError(f"the input {path} holds no files")
-    return [_File(place_of(own, storage), own, _folders(own.removeprefix(root))) for own in files]
+    return [CaptureFile(place_of(own, storage), own, _folders(own.removeprefix(root))) for own in files]
 
 
 def _folders(path: str) -> dict[str, str | None]:
@@ -160,7 +178,7 @@ def _folders(path: str) -> dict[str, str | None]:
     return {name: None if value == _NULL else value for name, value in pairs}
 
 
-def _schema(path: str, files: Sequence[_File], columns: Callable[[Place], StructType]) -> StructType:
+def _schema(path: str, files: Sequence[CaptureFile], columns: Callable[[Place], StructType]) -> StructType:
     for file in files:
         with suppress(PySparkException, Py4JError, pa.ArrowException):
             return columns(file.place)
@@ -178,8 +196,13 @@ def _columns(place: Place) -> StructType:
             there = pq.read_schema(source)
     except (pa.ArrowException, OSError) as error:
         raise pa.ArrowInvalid(_reason(place, error)) from error
+    return spark_types(there)
+
+
+def spark_types(columns: pa.Schema) -> StructType:
+    """Those columns that Spark has types for."""
     found = StructType()
-    for each in there:
+    for each in columns:
         with suppress(PySparkException):
             found.add(each.name, from_arrow_type(_plain(each.type)))
     return found
@@ -206,14 +229,17 @@ def _arrow(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC") if zoned else to_arrow_schema(schema)
 
 
-def _read(files: Sequence[_File], schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read(
+    read: ReadFile, files: Sequence[CaptureFile], schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow``: numbers of files in, their rows out."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield from _read_file(files[number], schema)
+            yield from read(files[number], schema)
 
 
-def _read_file(own: _File, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_parquet(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """What is whole of a Parquet file, and its damage."""
     place = own.place
     try:
         opened = place.open()
@@ -236,7 +262,7 @@ def _read_file(own: _File, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _read_group(
-    file: pq.ParquetFile, group: int, bounds: tuple[int, int], own: _File, schema: pa.Schema
+    file: pq.ParquetFile, group: int, bounds: tuple[int, int], own: CaptureFile, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a row group from its first to its end, and its damage."""
     at, end = bounds
@@ -248,7 +274,7 @@ def _read_group(
             for rows in portions:
                 left, done = rows.slice(min(done, len(rows))), max(done - len(rows), 0)
                 if len(left):
-                    yield _beside(left, schema, own, at)
+                    yield beside(left, schema, own, at)
                     at += len(left)
         except (pa.ArrowException, OSError) as error:
             why = _reason(own.place, error)
@@ -260,12 +286,17 @@ def _read_group(
 
 
 def _portions(file: pq.ParquetFile, group: int, size: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    there = {name.lower(): name for name in file.schema_arrow.names}
-    own = [there[name.lower()] for name in schema.names if name.lower() in there]
+    own = own_names(file.schema_arrow.names, schema)
     yield from file.iter_batches(size, row_groups=[group], columns=own)
 
 
-def _beside(rows: pa.RecordBatch, schema: pa.Schema, own: _File, first: int) -> pa.RecordBatch:
+def own_names(there: Sequence[str], schema: pa.Schema) -> list[str]:
+    """What a file with the columns ``there`` calls those of ``schema``."""
+    known = {name.lower(): name for name in there}
+    return [known[name.lower()] for name in schema.names if name.lower() in known]
+
+
+def beside(rows: pa.RecordBatch, schema: pa.Schema, own: CaptureFile, first: int) -> pa.RecordBatch:
     """Rows as Spark has them, with where they are."""
     there = {name.lower(): rows.column(number) for number, name in enumerate(rows.schema.names)}
     there |= {name.lower(): pa.array([text] * len(rows), pa.string()) for name, text in own.folders.items()}
@@ -284,7 +315,7 @@ def _beside(rows: pa.RecordBatch, schema: pa.Schema, own: _File, first: int) -> 
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _damage(schema: pa.Schema, own: _File, row: int, rule: str, why: str) -> pa.RecordBatch:
+def _damage(schema: pa.Schema, own: CaptureFile, row: int, rule: str, why: str) -> pa.RecordBatch:
     """One row that stands for what cannot be read."""
     return pa.RecordBatch.from_pylist([{FILE: own.shown, ROW: row, RULE: rule, WHY: why}], schema)
 

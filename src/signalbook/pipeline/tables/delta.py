@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,6 +48,8 @@ _DOC: Final = b"doc"
 _SETTINGS: Final = {"delta.setTransactionRetentionDuration": "interval 30 days"}
 # The library takes these in a path for escapes and for a slash.
 _UNUSABLE: Final = re.compile(r"[%\\]")
+# What begins the names of the columns that divide a table, where delta-rs lists its files.
+_PARTITION: Final = "partition."
 # Someone else may have turned these on: rows are then not as files have them.
 _UNKNOWN: Final = frozenset({"columnMapping", "deletionVectors"})
 
@@ -238,6 +240,32 @@ def delta_options(output: Place) -> dict[str, str] | None:
             # seconds for each table where no metadata service answers.
             found["aws_endpoint"] = output.storage.s3_endpoint(urlsplit(str(output)).netloc)
     return {name: value for name, value in found.items() if value}
+
+
+def contents(folder: Place) -> tuple[pa.Schema, list[tuple[Place, dict[str, str | None]]]]:
+    """The columns of a table that anybody wrote, and its files with the values of the columns that divide it.
+
+    Raises ``PipelineError`` for what is no table, or keeps its rows in another way than files have them.
+    """
+    try:
+        found = repeated(partial(DeltaTable, str(folder), storage_options=delta_options(folder)))
+        actions = pa.table(found.get_add_actions(flatten=True))
+    except (DeltaError, OSError, ValueError) as error:
+        said = folder.storage.masked(in_few_words(str(error)))
+        raise PipelineError(f"cannot read the Delta table {folder}: {said}") from error
+    features = _UNKNOWN & set(found.protocol().reader_features or ())
+    if features:
+        raise PipelineError(f"cannot read the Delta table {folder}: it has the features {', '.join(sorted(features))}")
+    return pa.schema(found.schema().to_arrow()), [_place(folder, action) for action in actions.to_pylist()]
+
+
+def _place(folder: Place, action: dict[str, Any]) -> tuple[Place, dict[str, str | None]]:
+    path = unquote(action["path"])
+    values = {name: value for name, value in action.items() if name.startswith(_PARTITION)}
+    return (
+        place_of(path, folder.storage) if "://" in path else folder / path,
+        {name.removeprefix(_PARTITION): None if value is None else str(value) for name, value in values.items()},
+    )
 
 
 def _files(found: DeltaTable, folder: Place) -> list[str]:

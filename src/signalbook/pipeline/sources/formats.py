@@ -1,0 +1,157 @@
+"""Captures in a store that Spark has no connector for, in formats other than Parquet.
+
+Lines of JSON, CSV and text go to Spark's own parsers, which make the same rows of them as of files in a folder. ORC is
+read by Arrow, stripe by stripe; of a Delta table the Parquet files are read that its log has.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial, reduce
+from typing import Any, Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyarrow import orc
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from signalbook.pipeline.errors import PipelineError, own_words
+from signalbook.pipeline.places import Place, Storage, place_of
+from signalbook.pipeline.sources import salvage
+from signalbook.pipeline.sources.base import MAX_MESSAGE, DamagedFile, Split
+from signalbook.pipeline.sources.reading import ENDLESS, PACKED, reading
+from signalbook.pipeline.sources.salvage import CaptureFile
+from signalbook.pipeline.tables.naming import quoted
+from signalbook.plugins import install
+
+_DELTA: Final = "delta"
+_ORC: Final = "orc"
+_LINES: Final = ("csv", "json", "text")
+READABLE: Final = (*_LINES, _DELTA, _ORC)
+"""The formats that are read here, as Spark calls them; Parquet is ``salvage``'s."""
+# Endings of packed files that Spark unpacks and we do not.
+_UNKNOWN: Final = (".bz2", ".deflate", ".lz4", ".snappy", ".zst", ".xz")
+_BLOCK: Final = 4 * 1024 * 1024
+_ROWS: Final = 1024
+
+
+def read_rows(session: SparkSession, path: str, kind: str, wanted: Collection[str], storage: Storage) -> DataFrame:
+    """The rows of all files at ``path`` with the columns ``wanted``, and those that ``salvage`` has beside them.
+
+    What is damaged is an error, as where Spark reads. Raises ``PipelineError``.
+    """
+    if kind in _LINES:
+        return _parsed(session, path, kind, storage)
+    if kind == _DELTA:
+        columns, files = _table_of_delta(path, storage)
+        return salvage.rows_of_files(session, files, columns, wanted, salvage.read_parquet)
+    files = salvage.found_files(path, storage)
+    columns = salvage.spark_types(_orc_schema(files[0].place))
+    return salvage.rows_of_files(session, files, columns, wanted, _read_orc)
+
+
+def _parsed(session: SparkSession, path: str, kind: str, storage: Storage) -> DataFrame:
+    """Lines as Spark parses them, of files whose folders say the same at a time: those are columns, too."""
+    groups = defaultdict[tuple[tuple[str, str | None], ...], list[CaptureFile]](list)
+    for file in salvage.found_files(path, storage):
+        if str(file.place).endswith(_UNKNOWN):
+            raise PipelineError(
+                f"cannot read {file.place}: of packed lines in a store those of {PACKED} are read; for others give "
+                "Spark a connector for the store by --jars"
+            )
+        groups[tuple(sorted(file.folders.items()))].append(file)
+    lines = {folders: _lines(session, files) for folders, files in groups.items()}
+    try:
+        # One schema for all, as if there were no groups.
+        schema = _parse(session, kind, session.sparkContext.union(list(lines.values()))).schema
+    except (PySparkException, Py4JError) as error:
+        said = own_words(str(error)) or f"cannot read {path} as {kind}: {str(error).strip().partition(chr(10))[0]}"
+        raise PipelineError(said) from error
+    frames = []
+    for folders, texts in lines.items():
+        frame = _parse(session, kind, texts, schema)
+        for name, value in folders:
+            frame = frame.withColumn(name, f.lit(value).cast("string"))
+        frames.append(frame)
+    rows = reduce(DataFrame.unionByName, frames)
+    escaped = path.replace("\\", "\\\\").replace("'", "\\'")
+    null = "CAST(NULL AS string)"
+    beside = {salvage.FILE: f"'{escaped}'", salvage.ROW: "monotonically_increasing_id()"}
+    beside |= {salvage.RULE: null, salvage.WHY: null}
+    return rows.selectExpr("*", *(f"{value} AS {quoted(name)}" for name, value in beside.items()))
+
+
+def _parse(session: SparkSession, kind: str, lines: Any, schema: StructType | None = None) -> DataFrame:
+    if kind == "text":
+        return session.createDataFrame(lines.map(lambda line: (line,)), "value string")
+    reader = session.read if schema is None else session.read.schema(schema)
+    return reader.json(lines) if kind == "json" else reader.csv(lines)
+
+
+def _lines(session: SparkSession, files: Sequence[CaptureFile]) -> Any:
+    numbers = session.sparkContext.parallelize(range(len(files)), min(len(files), salvage.TASKS))
+    return numbers.flatMap(partial(_read_lines, files))
+
+
+def _read_lines(files: Sequence[CaptureFile], number: int) -> Iterator[str]:
+    """The lines of a file, which end as Hadoop has them end. Raises ``PipelineError``."""
+    place = files[number].place
+    rest = b""
+    try:
+        with reading(Split(path=str(place), start=0, end=ENDLESS, storage=place.storage)) as file:
+            while block := file.read(_BLOCK):
+                # The last one may go on in the next block, and so may its end, of two bytes.
+                *lines, rest = (rest + block).splitlines(keepends=True)
+                if len(rest) > MAX_MESSAGE:
+                    raise PipelineError(f"cannot read {place}: a line has more than {MAX_MESSAGE} bytes")
+                yield from map(_text, lines)
+    except DamagedFile as damage:
+        raise PipelineError(str(damage)) from damage
+    if rest:
+        yield _text(rest)
+
+
+def _text(line: bytes) -> str:
+    return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
+
+
+@contextmanager
+def _orc_errors(place: Place) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise PipelineError(f"cannot read {place}: {str(error).partition(chr(10))[0]}") from error
+
+
+def _orc_schema(place: Place) -> pa.Schema:
+    with _orc_errors(place), place.open() as source:
+        return orc.ORCFile(source).schema
+
+
+def _read_orc(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    with _orc_errors(own.place), own.place.open() as source:
+        file = orc.ORCFile(source)
+        names = salvage.own_names(file.schema.names, schema)
+        first = 0
+        for stripe in range(file.nstripes):
+            rows = file.read_stripe(stripe, columns=names)
+            for at in range(0, len(rows), _ROWS):
+                yield salvage.beside(rows.slice(at, _ROWS), schema, own, first + at)
+            first += len(rows)
+
+
+def _table_of_delta(path: str, storage: Storage) -> tuple[StructType, list[CaptureFile]]:
+    """The columns and files of the newest version of a table. Raises ``PipelineError``."""
+    try:
+        from signalbook.pipeline.tables import delta
+    except ModuleNotFoundError as error:
+        raise PipelineError(f"tables of Delta need {error.name}: {install('pipeline', 'delta')}") from error
+    columns, files = delta.contents(place_of(path, storage))
+    if not files:
+        raise PipelineError(f"the Delta table {path} holds no files")
+    return salvage.spark_types(columns), [CaptureFile(place, str(place), values) for place, values in files]
