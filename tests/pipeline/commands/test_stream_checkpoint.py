@@ -80,6 +80,16 @@ def test_a_checkpoint_is_made_again(landed: Landed, count: int, kept: int) -> No
     assert landed.resume() == ""
 
 
+def test_a_checkpoint_that_was_killed_in_its_first_write(landed: Landed) -> None:
+    """Spark does not start where there is anything beside the offsets of its first batch."""
+    offsets = landed.checkpoint / "offsets"
+    offsets.mkdir(parents=True)
+    for name in (".0.cc2c244e.tmp", "..0.cc2c244e.tmp.crc"):
+        (offsets / name).touch()
+    assert landed.resume() == ""
+    assert list(offsets.iterdir()) == []
+
+
 def test_a_checkpoint_that_knows_of_more_than_the_journal(landed: Landed) -> None:
     """What the journal lost is not skipped."""
     landed.plan(0)

@@ -93,6 +93,10 @@ def resume(checkpoint: Path, journal: Journal, job: StreamJob) -> str:
     """
     last = _landed(journal, job.name)
     planned, committed = _newest(checkpoint / _OFFSETS), _newest(checkpoint / _COMMITS)
+    if planned < 0:
+        # What a Java process was writing when it was killed: Spark begins nothing beside it.
+        for left in (checkpoint / _OFFSETS).glob(".*"):
+            left.unlink()
     ends = [_ends(journal, job, number) for number in range(max(last - 1, 0), last + 1)]
     # Spark plans a batch before we land it, so that a sound checkpoint has planned at least what the journal has
     if planned < last and all(ends):
