@@ -17,11 +17,12 @@ _PASSED_ON: Final = ("content-length", "content-type", "content-range", "etag", 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request: its ``number`` on this way, from 1, and its method and path."""
+    """One request: its ``number`` on this way, from 1, its method, path and body."""
 
     number: int
     method: str
     path: str
+    body: bytes = b""
 
     @property
     def lists(self) -> bool:
@@ -161,7 +162,7 @@ def store_way(port: int) -> Iterator[StoreWay]:
                 with conditional:
                     return self._ask(body)
 
-            answer = found.fate(Asked(found.number(), self.command, self.path), deliver)
+            answer = found.fate(Asked(found.number(), self.command, self.path, body), deliver)
             if answer is None:
                 self.close_connection = True
                 return

@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from tests.pipeline.commands.test_stream_spools import GIVES, check, job_for, landed, sender
 from tests.pipeline.s3 import place
 
 from signalbook.pipeline.journal import Journal
@@ -33,14 +34,16 @@ _LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
 _AT = re.compile(r"Starting Spark master at (spark://[\w.:]+)")
 GROUP = "/messagegroups/parcels/messages"
 EVENTS = 20_000
+_COVER = 'mount -t tmpfs none "$0" && exec "$@"'
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A master's URL, and the folders that its workers work in."""
+    """A master's URL, the folders that its workers work in, and one of the driver's that they cannot see into."""
 
     master: str
     workers: tuple[Path, ...]
+    driver: Path
 
     def executors(self) -> list[list[Path]]:
         """The executors that ran on each worker."""
@@ -58,18 +61,33 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         master = _wait(log, _AT.search)[1]
         homes = tuple(folder / f"worker{number}" for number in (1, 2))
         size = ("--cores", "1", "--memory", "1g", "--host", "127.0.0.1")
+        driver = folder / "driver"
+        driver.mkdir()
         for home in homes:
-            _start(started, folder, home.name, "worker.Worker", *size, "--work-dir", str(home), master)
+            options = (*size, "--work-dir", str(home), master)
+            _start(started, folder, home.name, "worker.Worker", *options, hidden=driver if _can_hide(driver) else None)
         for home in homes:
             _wait(folder / f"{home.name}.log", re.compile("Successfully registered with master").search)
-        yield Cluster(master, homes)
+        yield Cluster(master, homes, driver)
 
 
-def _start(started: ExitStack, folder: Path, name: str, what: str, *options: str) -> Path:
-    """Run a class of Spark's until the end of the tests; where its log is."""
+def _hiding(folder: Path) -> list[str]:
+    """What a command is begun with for which there is nothing in a folder: a file system of its own lies over it."""
+    return ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _COVER, str(folder)]
+
+
+def _can_hide(folder: Path) -> bool:
+    """Whether this machine lets us."""
+    return subprocess.run([*_hiding(folder), "true"], capture_output=True, check=False).returncode == 0
+
+
+def _start(started: ExitStack, folder: Path, name: str, what: str, *options: str, hidden: Path | None = None) -> Path:
+    """Run a class of Spark's until the end of the tests, with a folder ``hidden`` from it; where its log is."""
     program = Path(pyspark.__file__).parent / "bin" / "spark-class"
     log = folder / f"{name}.log"
     command = [str(program), f"org.apache.spark.deploy.{what}", *options, "--webui-port", "0"]
+    if hidden is not None:
+        command = [*_hiding(hidden), *command]
     output = started.enter_context(log.open("wb"))
     process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | _LOCAL)
     started.callback(process.wait)
@@ -163,6 +181,31 @@ def test_workers_that_share_no_folder(
     assert len(ids) == ids.total() == EVENTS - wrong
     staged = [each.path for each in lake.files(deep=True) if each.path.startswith(".staging")]
     assert not [path for path in staged if path.endswith(".parquet")]
+
+
+@pytest.mark.parametrize("protocol", GIVES)
+def test_a_stream_that_is_received(
+    cluster: Cluster, protocol: str, definitions: Path, parcels: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Workers see nothing of what the driver keeps: messages come to them by the store alone."""
+    if not _can_hide(cluster.driver):
+        pytest.skip("this machine lets nobody hide a folder")
+    sending = sender(protocol, request, parcels)
+    job = job_for(place("s3proxy", tmp_path, request), definitions, protocol, sending)
+    options = [f"--storage={name}={value}" for name, value in job.storage.options]
+    options += ["--registry", job.registry, "--input", f"{sending.url}?timeout=300", "--input-format", job.input_format]
+    options += ["--output", str(job.output), "--table-format", "parquet", "--partition", "none"]
+    command = [sys.executable, "-m", "signalbook", "pipeline", "stream", "--once", "--master", cluster.master, *options]
+    environment = os.environ | _LOCAL | {"SIGNALBOOK_STATE": str(cluster.driver / protocol)}
+    deadline = time.monotonic() + 2 * _PATIENCE
+    before = {path for found in cluster.executors() for path in found}
+    while len(landed(job)[1]) < 30 and time.monotonic() < deadline:
+        ended = subprocess.run(command, capture_output=True, env=environment, check=False, timeout=2 * _PATIENCE)
+        assert ended.returncode == 0, ended.stderr.decode()
+        sending.send(30 - sending.sent)  # there is a session by now
+    check(job, 30)
+    assert [*(cluster.driver / protocol).rglob("checkpoint")]
+    assert {path for found in cluster.executors() for path in found} > before
 
 
 def _kill_executor(cluster: Cluster, before: set[Path]) -> None:

@@ -166,3 +166,26 @@ def test_a_file_that_was_taken_away_locks_nobody_out(tmp_path: Path) -> None:
     assert first.take()
     assert not second.take()
     first.release()
+
+
+def test_who_has_it_knows(spot: Place) -> None:
+    lock = lock_of(spot)
+    assert not lock.held()
+    assert lock.take()
+    assert lock.held()
+    lock.release()
+    assert not lock.held()
+
+
+def test_who_was_held_up_knows(stored: Place) -> None:
+    """It asks for what it has not renewed for long, and finds whether another took it over."""
+    mine, other = lease(stored), lease(stored.parent / "other")
+    assert mine.take()
+    mine._renewed -= locks.TERM
+    assert mine.held()
+    assert mine._renewed > time.monotonic() - locks.TERM / 2
+    assert other.take()
+    stored.replace((stored.parent / "other").read())
+    mine._renewed -= locks.TERM
+    assert not mine.held()
+    other.release()

@@ -52,6 +52,10 @@ class Lock(ABC):
     def check(self, note: str | None = None) -> None:
         """Raise ``PipelineError`` if it is not ours any more. A ``note`` is for whoever has it next."""
 
+    @abstractmethod
+    def held(self) -> bool:
+        """Whether nobody else can have had it until now."""
+
     @property
     def note(self) -> str:
         """What who had it before us left for us."""
@@ -112,6 +116,10 @@ class FolderLock(Lock):
 
     def check(self, note: str | None = None) -> None:
         """Nothing: a lock is not lost."""
+
+    def held(self) -> bool:
+        """If it was taken."""
+        return self._file is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +205,13 @@ class Lease(Lock):
                     f"another run took {self._place.parent} over while this one was held up; nothing of this batch was "
                     "committed: run it again"
                 )
+
+    def held(self) -> bool:
+        """By when it was renewed; it is again where that was long ago."""
+        if self._mine is not None and time.monotonic() - self._renewed > TERM / 2:
+            with self._turn:
+                self._renew(None)
+        return self._mine is not None and time.monotonic() - self._renewed <= TERM / 2
 
     @property
     def note(self) -> str:

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from tests.pipeline.s3 import place
+
 from signalbook.pipeline import status
 from signalbook.pipeline.commands import stream
-from signalbook.pipeline.commands.status import home
 from signalbook.pipeline.journal import Journal, JournalEntry
 from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage
 
 
-def test_a_stream_whose_folder_is_full(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+@pytest.mark.parametrize("kind", ["local", "s3proxy"])
+def test_a_stream_whose_spool_is_full(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "_LOOK", 0.0)
+    monkeypatch.setattr(stream, "_LOOK_REQUEST", 0.0)
+    output = place(kind, tmp_path, request)
+    journal = Journal.open(output)
     batch = JournalEntry(
         id="s-1", fingerprint="f", origin="o", table_format="parquet", tally=Tally(), files=(), seconds=0.1, stream="s"
     )
-    journal.prepare(batch)
-    journal.commit(batch)
-    place = home(journal, "s") / "received" / "full"
-    place.parent.mkdir(parents=True)
+    with journal.alone():
+        journal.prepare(batch)
+        journal.commit(batch)
+    message = SpooledMessage(address="a", value=b"", received_at=0)
     told: list[str] = []
-    full = False
-    for there in (False, True, True, False):
-        place.touch() if there else place.unlink(missing_ok=True)
-        full = stream._look(journal, "s", told.append, full)
-        (state,) = status(tmp_path).streams
-        assert full is state.full is there is ("full" in state.to_json())
+    watch = stream._SpoolWatch(journal, "s", told.append)
+    with MessageSpool(output / "streams/s/received", limit=1) as spool:
+        for full in (False, True, True, False):
+            spool.trim(spool.end)
+            spool.append([message] * (1 + full))
+            watch.look()
+            (state,) = status(output).streams
+            assert state.full is full is ("full" in state.to_json())
     assert [words.partition(": ")[0] for words in told] == ["the stream s is behind", "the stream s receives again"]

@@ -19,6 +19,7 @@ from tests.brokers.program import Broker
 from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
 from signalbook.brokers.amqp.messages import AMQPMessage, DescribedValue, Symbol, Timestamp, Ulong, encode, to_bytes
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import LocalPlace
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
 from signalbook.pipeline.sources.base import one_message
 from signalbook.pipeline.sources.spool import MessageSpool
@@ -124,7 +125,7 @@ def test_what_is_no_address(inputs: list[str], words: str) -> None:
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Iterator[MessageSpool]:
-    with MessageSpool(tmp_path / "spool") as opened:
+    with MessageSpool(LocalPlace(tmp_path / "spool")) as opened:
         yield opened
 
 

@@ -22,6 +22,7 @@ from tests.brokers.program import Broker
 
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import LocalPlace
 from signalbook.pipeline.sources.base import one_message
 from signalbook.pipeline.sources.mqtt import MQTT3, MQTT5, Mqtt
 from signalbook.pipeline.sources.spool import MessageSpool, SpoolSession
@@ -114,7 +115,7 @@ def received(
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Iterator[MessageSpool]:
-    with MessageSpool(tmp_path / "spool") as opened:
+    with MessageSpool(LocalPlace(tmp_path / "spool")) as opened:
         yield opened
 
 
@@ -169,7 +170,7 @@ def test_a_receiver_killed_before_it_confirms(
     send(mosquitto, topic, b"1")
 
     def write_and_die() -> None:
-        with MessageSpool(tmp_path / "spool") as own:
+        with MessageSpool(LocalPlace(tmp_path / "spool")) as own:
             connection = MQTT5.connect(inputs, {}, own)
             while not (received_now := connection.receive(0.5)):
                 pass
@@ -180,7 +181,7 @@ def test_a_receiver_killed_before_it_confirms(
     child.start()
     child.join(PATIENCE)
     assert child.exitcode == -signal.SIGKILL
-    with MessageSpool(tmp_path / "spool", patience=PATIENCE) as after:
+    with MessageSpool(LocalPlace(tmp_path / "spool"), patience=PATIENCE) as after:
         assert after.end == 1
         assert received(MQTT5, inputs, after, 1) == [b"1"]
 

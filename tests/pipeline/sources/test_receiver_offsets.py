@@ -16,7 +16,7 @@ from signalbook.pipeline.sources.spool import SpooledMessage
 
 def test_a_folder_that_was_emptied_is_reported(tmp_path: Path) -> None:
     """Else nothing would be landed until as many messages as before have come, and those never."""
-    request = ReadRequest(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
+    request = ReadRequest(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", spool=str(tmp_path))
     stream = _Stream(request, StructType())
     try:
         with pytest.raises(PipelineError, match="ended with message 0, and 5 were there before"):
@@ -28,7 +28,7 @@ def test_a_folder_that_was_emptied_is_reported(tmp_path: Path) -> None:
 
 def test_a_folder_that_has_filled_again_is_no_other(tmp_path: Path) -> None:
     """What comes before the first look is not taken for what was there."""
-    request = ReadRequest(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
+    request = ReadRequest(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", spool=str(tmp_path))
     stream = _Stream(request, StructType())
     try:
         stream._opened().append([SpooledMessage(address="a", value=b"", received_at=0)] * 9)

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.pipeline.s3 import KINDS, SERVERS, place
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, SpoolSession, is_full, read_messages
+from signalbook.pipeline.places import LocalPlace, Place
+from signalbook.pipeline.sources.spool import (
+    MessageSpool,
+    SpooledMessage,
+    SpoolSession,
+    is_full,
+    read_messages,
+)
+
+
+@pytest.fixture(params=KINDS)
+def spot(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Where a spool is."""
+    return place(request.param, tmp_path, request) / "streams/s/received"
+
+
+@pytest.fixture(params=SERVERS)
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Where a spool is in a store."""
+    return place(request.param, tmp_path, request) / "streams/s/received"
 
 
 def message(number: int, size: int = 0) -> SpooledMessage:
@@ -23,71 +44,105 @@ def message(number: int, size: int = 0) -> SpooledMessage:
     )
 
 
-def numbers(folder: Path, start: int, end: int) -> list[int]:
-    found = list(read_messages(folder, start, end))
+def names(spot: Place) -> list[str]:
+    return sorted(found.path for found in spot.files() if found.path.endswith(".messages"))
+
+
+def numbers(spot: Place, start: int, end: int) -> list[int]:
+    """What a task reads; where messages are is what a writer that comes to it later would say."""
+    with MessageSpool(spot) as spool:
+        segments = spool.segments(start, end)
+    found = list(read_messages(spot, segments, start, end))
     assert all(each == message(number, len(each.value)) for number, each in found)
     return [number for number, _ in found]
 
 
-@given(st.lists(st.lists(st.integers(0, 90), max_size=4), max_size=6), st.integers(0, 12), st.integers(0, 12))
+@given(
+    groups=st.lists(st.lists(st.integers(0, 90), max_size=4), max_size=6),
+    start=st.integers(0, 12),
+    length=st.integers(0, 12),
+)
 @settings(max_examples=60)
 def test_what_is_written_can_be_read(
     tmp_path_factory: pytest.TempPathFactory, groups: list[list[int]], start: int, length: int
 ) -> None:
-    folder = tmp_path_factory.mktemp("spool")
-    with MessageSpool(folder, segment=150) as spool:
+    check_read(LocalPlace(tmp_path_factory.mktemp("spool")), groups, start, length)
+
+
+@pytest.mark.parametrize(
+    ("groups", "start", "length"),
+    [([], 0, 3), ([[]], 0, 1), ([[0, 90, 9], [], [200], [3, 3, 3, 3]], 1, 6), ([[90, 90], [90], [90] * 4], 2, 9)],
+)
+def test_what_is_written_can_be_read_everywhere(spot: Place, groups: list[list[int]], start: int, length: int) -> None:
+    check_read(spot, groups, start, length)
+
+
+def check_read(spot: Place, groups: list[list[int]], start: int, length: int) -> None:
+    with MessageSpool(spot, segment=150) as spool:
         for group in groups:
-            spool.append([message(spool.end + place, size) for place, size in enumerate(group)])
+            written = [message(spool.end + place, size) for place, size in enumerate(group)]
+            assert spool.append(written) == len(written)
         end = spool.end
+        start = min(start, end)
+        stop = min(start + length, end)
+        # What the writer knows is what the next one finds, but for a segment with nothing in it yet.
+        segments = spool.segments(start, stop)
+    assert [number for number, _ in read_messages(spot, segments, start, stop)] == list(range(start, stop))
     assert end == sum(map(len, groups))
-    start = min(start, end)
-    assert numbers(folder, start, min(start + length, end)) == list(range(start, min(start + length, end)))
+    assert numbers(spot, start, stop) == list(range(start, stop))
 
 
 @pytest.mark.parametrize("lost", [1, 5, 9, 30])
 def test_what_was_cut_off_was_never_there(tmp_path: Path, lost: int) -> None:
     """A writer that dies had not confirmed what it was writing; the next one goes on behind what is whole."""
-    with MessageSpool(tmp_path) as spool:
+    spot = LocalPlace(tmp_path)
+    with MessageSpool(spot) as spool:
         spool.append([message(0), message(1), message(2)])
     (segment,) = tmp_path.glob("*.messages")
     os.truncate(segment, segment.stat().st_size - lost)
-    with MessageSpool(tmp_path) as spool:
+    with MessageSpool(spot) as spool:
         end = spool.end
         assert end == (1 if lost > 25 else 2)
         spool.append([message(end), message(end + 1)])
-    assert numbers(tmp_path, 0, end + 2) == list(range(end + 2))
+    assert numbers(spot, 0, end + 2) == list(range(end + 2))
 
 
-def test_what_was_landed_goes(tmp_path: Path) -> None:
-    with MessageSpool(tmp_path, segment=1) as spool:
+def test_what_was_landed_goes(spot: Place) -> None:
+    with MessageSpool(spot, segment=1) as spool:
         for number in range(5):
             spool.append([message(number)])
         spool.trim(3)
-        assert (spool.begin, numbers(tmp_path, 3, 5)) == (3, [3, 4])
+        assert spool.begin == 3
+        assert len(names(spot)) == 2
         spool.trim(5)
-    with MessageSpool(tmp_path) as spool:
+    assert len(names(spot)) == 1
+    with MessageSpool(spot) as spool:
         assert spool.end == 5
         spool.trim(5)
-        assert (spool.begin, len(list(tmp_path.glob("*.messages")))) == (5, 1)
+        assert len(names(spot)) == 1
+        spool.append([message(5)])
+        assert (spool.begin, spool.end) == (4 if spool.costly else 5, 6)
+    assert numbers(spot, 5, 6) == [5]
 
 
-def test_a_folder_takes_no_more_than_its_limit(tmp_path: Path) -> None:
+def test_a_spool_takes_no_more_than_its_limit(spot: Place) -> None:
     messages = [message(number, 30) for number in range(9)]
-    with MessageSpool(tmp_path, limit=200) as spool:
+    with MessageSpool(spot, limit=200) as spool:
         taken = spool.append(messages)
         assert 0 < taken < 9
-        assert (spool.append(messages[taken:]), spool.end, is_full(tmp_path)) == (0, taken, True)
-    with MessageSpool(tmp_path, limit=200) as spool:
-        assert not is_full(tmp_path)
+        assert (spool.append(messages[taken:]), spool.end, is_full(spot)) == (0, taken, True)
+    with MessageSpool(spot, limit=200) as spool:
+        assert not is_full(spot)
         assert spool.append(messages[taken:]) == 0
+        assert is_full(spot)
         spool.trim(taken)
         assert spool.append(messages[taken : 2 * taken]) == taken
-        assert not is_full(tmp_path)
-    assert numbers(tmp_path, taken, 2 * taken) == list(range(taken, 2 * taken))
+        assert not is_full(spot)
+    assert numbers(spot, taken, 2 * taken) == list(range(taken, 2 * taken))
 
 
-def test_a_message_beyond_the_limit_goes_alone(tmp_path: Path) -> None:
-    with MessageSpool(tmp_path, limit=10) as spool:
+def test_a_message_beyond_the_limit_goes_alone(spot: Place) -> None:
+    with MessageSpool(spot, limit=10) as spool:
         for number in range(3):
             assert spool.append([message(number), message(number + 1)]) == 1
             assert spool.append([message(number + 1)]) == 0
@@ -95,37 +150,86 @@ def test_a_message_beyond_the_limit_goes_alone(tmp_path: Path) -> None:
         assert spool.append([]) == 0
 
 
+def test_what_comes_together_is_in_segments_of_bounded_size(spot: Place) -> None:
+    with MessageSpool(spot, segment=500) as spool:
+        assert spool.append([message(number, 100) for number in range(20)]) == 20
+        segments = spool.segments(0, 20)
+        assert max(each.size for each in segments) <= (500 if spool.costly else 1000)
+        assert spool.append([message(20, 5000), message(21)]) == 2
+    assert numbers(spot, 18, 22) == [18, 19, 20, 21]
+
+
 @pytest.mark.parametrize(("start", "end"), [(0, 2), (2, 9), (7, 8)])
-def test_messages_that_are_not_there_are_reported(tmp_path: Path, start: int, end: int) -> None:
-    with MessageSpool(tmp_path, segment=1) as spool:
+def test_messages_that_are_not_there_are_reported(spot: Place, start: int, end: int) -> None:
+    with MessageSpool(spot, segment=1) as spool:
         spool.append([message(0)])
         spool.append([message(1), message(2)])
+        segments = spool.segments(start, end)
         spool.trim(1)
-    with pytest.raises(PipelineError, match="are not there or damaged"):
-        list(read_messages(tmp_path, start, end))
+        for known in (segments, spool.segments(start, end)):
+            with pytest.raises(PipelineError, match="are not there or damaged"):
+                list(read_messages(spot, known, start, end))
 
 
-def test_a_damaged_message_is_reported(tmp_path: Path) -> None:
-    with MessageSpool(tmp_path, segment=1) as spool:
+def test_a_damaged_message_is_reported(spot: Place) -> None:
+    with MessageSpool(spot, segment=1) as spool:
         spool.append([message(0)])
         spool.append([message(1)])
-    first = min(tmp_path.glob("*.messages"))
-    content = bytearray(first.read_bytes())
+        segments = spool.segments(0, 2)
+    first = spot / names(spot)[0]
+    content = bytearray(first.read())
     content[-1] ^= 1
-    first.write_bytes(content)
+    first.replace(bytes(content))
     with pytest.raises(PipelineError, match="the messages 0 to 1 of"):
-        list(read_messages(tmp_path, 0, 2))
+        list(read_messages(spot, segments, 0, 2))
 
 
-def test_one_writes(tmp_path: Path) -> None:
-    with MessageSpool(tmp_path), pytest.raises(PipelineError, match="another process receives messages"):
-        MessageSpool(tmp_path, patience=0)
-    MessageSpool(tmp_path, patience=0).close()
+def test_one_writes(spot: Place) -> None:
+    with MessageSpool(spot), pytest.raises(PipelineError, match="another process receives messages"):
+        MessageSpool(spot, patience=0)
+    MessageSpool(spot, patience=0).close()
 
 
-def test_a_session_is_remembered(tmp_path: Path) -> None:
-    with MessageSpool(tmp_path) as spool:
+def test_a_session_is_remembered(spot: Place) -> None:
+    with MessageSpool(spot) as spool:
         assert spool.session() is None
         spool.remember(SpoolSession(name="me", receives=("a",)))
-    with MessageSpool(tmp_path) as spool:
+    with MessageSpool(spot) as spool:
         assert spool.session() == SpoolSession(name="me", receives=("a",))
+
+
+def test_the_last_segment_of_a_store_that_is_damaged(stored: Place) -> None:
+    """It is there as a whole or not at all, so that nobody knows what number is next."""
+    with MessageSpool(stored) as spool:
+        spool.append([message(0), message(1)])
+    (name,) = names(stored)
+    (stored / name).replace((stored / name).read()[:-1])
+    with pytest.raises(PipelineError, match=f"{name} is damaged"):
+        MessageSpool(stored)
+
+
+def test_a_write_that_comes_late_is_gone_on_behind(stored: Place) -> None:
+    """That of a writer that was killed: what it wrote waits like everything else, and no number is given twice."""
+    other = stored.parent / "other"
+    with MessageSpool(other) as spool:
+        spool.append([message(0)])
+        spool.append([message(1), message(2)])
+    first, second = names(other)
+    with MessageSpool(stored) as spool:
+        spool.append([message(0)])
+        (stored / second).create((other / second).read())
+        assert spool.append([message(3)]) == 1
+        assert (first, spool.end) == ("0" * 20 + ".messages", 4)
+    assert numbers(stored, 0, 4) == [0, 1, 2, 3]
+
+
+def test_who_lost_the_lock_confirms_nothing(stored: Place) -> None:
+    """It was held up, and another took over: what it writes nevertheless is found by that one."""
+    with MessageSpool(stored) as held_up:
+        held_up.append([message(0)])
+        (stored / ".lock").replace(json.dumps({"token": "other", "count": 1}).encode())
+        held_up._lock._renewed = -1e9  # type: ignore[attr-defined]
+        with pytest.raises(PipelineError, match="another process receives messages"):
+            held_up.append([message(1)])
+    (stored / ".lock").delete()
+    assert numbers(stored, 0, 2) == [0, 1]

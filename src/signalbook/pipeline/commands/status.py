@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.places import Where
+from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources import spool
 from signalbook.pipeline.tables.naming import escape
@@ -22,7 +22,7 @@ STREAMS: Final = "streams"
 class StreamState:
     """All batches of one stream together; ``last`` is the id of the newest, ``finished`` when that was committed.
 
-    ``full`` says that its folder takes no more of what its broker has until some of it is landed.
+    ``full`` says that its spool takes no more of what its broker has until some of it is landed.
     """
 
     name: str
@@ -74,16 +74,20 @@ def _beginning(journal: Journal, name: str) -> StreamState:
     return StreamState(name=name, batches=0, tally=Tally(), last="", finished=None, full=is_full(journal, name))
 
 
-def home(journal: Journal, name: str) -> Path:
-    """Where a stream keeps what it has to know of itself: in the output folder, or this machine's, of one in a store.
+def place(journal: Journal, name: str) -> Place:
+    """Where a stream keeps in the output what nobody could make anew."""
+    return journal.output / STREAMS / escape(name)
 
-    Spark and brokers' messages want a file system. What is lost with the latter is made anew from the journal, but for
-    messages that were acknowledged to a broker.
+
+def home(journal: Journal, name: str) -> Path:
+    """Where a stream keeps what Spark wants a file system for: at its place, or on this machine if that is in a store.
+
+    What is lost with this machine is made anew from the journal.
     """
-    folder = journal.output.folder
+    folder = place(journal, name).folder
     if folder is None:
-        folder = _state() / digest(str(journal.output).encode())[:16]
-    return folder / STREAMS / escape(name)
+        folder = _state() / digest(str(journal.output).encode())[:16] / STREAMS / escape(name)
+    return folder
 
 
 def _state() -> Path:
@@ -95,5 +99,5 @@ def _state() -> Path:
 
 
 def is_full(journal: Journal, name: str) -> bool:
-    """Whether a stream's folder takes no more for now."""
-    return spool.is_full(home(journal, name) / spool.RECEIVED)
+    """Whether a stream's spool takes no more for now."""
+    return spool.is_full(place(journal, name) / spool.RECEIVED)

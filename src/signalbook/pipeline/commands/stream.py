@@ -36,10 +36,11 @@ from signalbook.pipeline.job.session import SLOW, java_lock, open_session
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import Intake, explain_failure, settled
 from signalbook.pipeline.locks import Lock, lock_of
-from signalbook.pipeline.places import place_of
+from signalbook.pipeline.places import Place, place_of
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base, spool
 from signalbook.pipeline.sources.base import RecordSource
+from signalbook.pipeline.sources.receiver import SpoolingSource
 from signalbook.pipeline.tables.naming import escape
 from signalbook.values import fingerprint
 
@@ -47,6 +48,7 @@ _CHECKPOINT: Final = "checkpoint"
 _LOCK: Final = ".lock"
 _JAVA_LOCK: Final = ".lock.java"
 _LOOK: Final = 0.3
+_LOOK_REQUEST: Final = 5.0
 _DYING: Final = 300.0
 """Seconds that the Java process of a driver that was killed may take to end."""
 # Another program may be at work in the output folder for a while, to replay or compact.
@@ -188,13 +190,15 @@ def stream(
             behind = resume(home / _CHECKPOINT, journal, job) if alone else ""
             if behind:
                 notify(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
+            spools = isinstance(source, SpoolingSource)
+            watch = _SpoolWatch(journal, job.name, notify).look if spools else lambda: None
             # Spark's ten seconds for a new Python process are not to be set, and a busy machine exceeds them now and
             # then.
             for left in reversed(range(_TURNS if alone else 0)):
                 batches = MicroBatches(job, journal, definitions, stop, done, show)
-                query = _start(job, session, source, batches, home / _CHECKPOINT)
+                query = _start(job, session, source, batches, home / _CHECKPOINT, status.place(journal, job.name))
                 try:
-                    _follow(query, batches, stop, job, partial(_look, journal, job.name, notify))
+                    _follow(query, batches, stop, job, watch)
                 except _SlowError as failure:
                     if not left:
                         raise
@@ -286,9 +290,9 @@ class MicroBatches:
 
 
 def _start(
-    job: StreamJob, session: SparkSession, source: RecordSource, batches: MicroBatches, place: Path
+    job: StreamJob, session: SparkSession, source: RecordSource, batches: MicroBatches, place: Path, kept: Place
 ) -> StreamingQuery:
-    frame = source.load_stream(session, job.job.inputs, job.job.options, job.most, place.parent)
+    frame = source.load_stream(session, job.job.inputs, job.job.options, job.most, kept)
     writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(place)).foreachBatch(batches.take)
     pace: dict[str, Any] = {"processingTime": f"{round(job.interval * 1000)} milliseconds"}
     try:
@@ -300,13 +304,12 @@ def _start(
 
 
 def _follow(
-    query: StreamingQuery, batches: MicroBatches, stop: threading.Event, job: StreamJob, look: Callable[[bool], bool]
+    query: StreamingQuery, batches: MicroBatches, stop: threading.Event, job: StreamJob, look: Callable[[], None]
 ) -> None:
     """Wait for the end of the stream, or bring it about; ``look`` meanwhile."""
-    full = False
     try:
         while query.isActive and not stop.wait(_LOOK):
-            full = look(full)
+            look()
         failed: Exception | None = None if stop.is_set() else query.exception()
     except (PySparkException, Py4JError) as error:
         failed = error
@@ -324,14 +327,30 @@ def _follow(
         raise PipelineError(explain_failure(str(failed), job.job.output, f"the stream {job.name} ended")) from failed
 
 
-def _look(journal: Journal, name: str, notify: Callable[[str], None], before: bool) -> bool:
-    """Whether the stream's folder is full, and say so when it has come to be or is no longer."""
-    full = status.is_full(journal, name)
-    if full and not before:
-        notify(f"the stream {name} is behind: its folder is full, and what else comes waits at the broker")
-    if before and not full:
-        notify(f"the stream {name} receives again")
-    return full
+class _SpoolWatch:
+    """Says when the spool of a stream has come to be full, and when it is no longer."""
+
+    def __init__(self, journal: Journal, name: str, notify: Callable[[str], None]) -> None:
+        self._journal = journal
+        self._name = name
+        self._notify = notify
+        self._pause = _LOOK if journal.output.folder is not None else _LOOK_REQUEST
+        self._next = 0.0
+        self._full = False
+
+    def look(self) -> None:
+        """Say it now, unless it was looked for right before."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + self._pause
+        with suppress(OSError):  # of a store; the next time may do
+            before, self._full = self._full, status.is_full(self._journal, self._name)
+            if self._full and not before:
+                self._notify(
+                    f"the stream {self._name} is behind: its spool is full, and what else comes waits at the broker"
+                )
+            elif before and not self._full:
+                self._notify(f"the stream {self._name} receives again")
 
 
 def _end(query: StreamingQuery) -> None:
@@ -348,26 +367,29 @@ def _alone(journal: Journal, home: Path, name: str) -> Iterator[None]:
     with ExitStack() as taken:
         _take(lock_of(place_of(home / _LOCK)), name, taken)
         if journal.output.folder is None:
-            _take(lock_of(journal.output / status.STREAMS / escape(name) / _LOCK), name, taken)
+            _take(lock_of(status.place(journal, name) / _LOCK), name, taken)
         try:
             yield
         except BaseException:
-            if journal.is_fresh and not _has_begun(home):
+            if journal.is_fresh and not _has_begun(journal, home, name):
                 _forget(journal, home, name)
             raise
 
 
-def _has_begun(home: Path) -> bool:
+def _has_begun(journal: Journal, home: Path, name: str) -> bool:
     """Whether a stream knows where it began, or has messages or a session of a broker's."""
-    folders = [home / _CHECKPOINT / name for name in (_OFFSETS, _SOURCES, _COMMITS)] + [home / spool.RECEIVED]
-    return any(path.is_file() and path.stat().st_size for folder in folders for path in folder.rglob("*"))
+    places = [place_of(home / _CHECKPOINT / part) for part in (_OFFSETS, _SOURCES, _COMMITS)]
+    places.append(status.place(journal, name) / spool.RECEIVED)
+    with suppress(OSError):  # of a store: nobody knows
+        return any(found.size for place in places for found in place.files(deep=True))
+    return True
 
 
 def _forget(journal: Journal, home: Path, name: str) -> None:
     """Remove what a stream that never began has of its own, with folders that are empty then."""
     with suppress(OSError):
         if journal.output.folder is None:
-            (journal.output / status.STREAMS / escape(name) / _LOCK).delete()
+            (status.place(journal, name) / _LOCK).delete()
         shutil.rmtree(home)
         for folder in (home.parent, *([] if journal.output.folder else [home.parent.parent])):
             folder.rmdir()

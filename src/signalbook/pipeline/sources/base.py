@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import EntryPoint
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
@@ -30,7 +29,7 @@ from signalbook.messages import Message
 from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.arrays import HeaderNames
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places import Storage
+from signalbook.pipeline.places import Place, Storage
 from signalbook.values import MAX_VALUES
 
 GROUP: Final = "signalbook.sources"
@@ -278,12 +277,12 @@ class RecordSource(Source, Protocol):
         ...
 
     def load_stream(
-        self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
+        self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Place
     ) -> DataFrame:
         """The messages there are and those to come, as a streaming DataFrame of ``RECORD_COLUMNS``.
 
-        ``most`` messages go into one batch, where the source can count; ``home`` is a folder of the stream's own, which
-        lasts and all workers share. Raises ``PipelineError``.
+        ``most`` messages go into one batch, where the source can count; ``home`` is the stream's own place in the
+        output. Raises ``PipelineError``.
         """
         ...
 

@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 from signalbook.brokers.connection import BrokerRefused, BrokerSettings, BrokerUnavailable, UntrustedCertificate
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.session import SLOW
+from signalbook.pipeline.places import Place, Storage
 from signalbook.pipeline.sources import base
 
 SECRETS: Final = ("password", "token")
@@ -169,7 +170,7 @@ _LOAD_ATTEMPTS: Final = 5
 class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What Spark's workers are to read: ``most`` messages in a batch (0: no limit), dealt out to about ``tasks``.
 
-    ``source`` is the name of the source, ``home`` the folder of its spool, if it has one.
+    ``source`` is the name of the source, ``spool`` where its messages wait, if they do, reached by ``storage``.
     """
 
     inputs: tuple[str, ...]
@@ -177,7 +178,8 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     most: int = 0
     source: str = ""
-    home: str = ""
+    spool: str = ""
+    storage: Storage = Storage()
 
 
 class BrokerDataSource(DataSource):
@@ -214,11 +216,13 @@ def load_rows(
     *,
     most: int = 0,
     source: str = "",
-    home: str = "",
+    spool: Place | None = None,
 ) -> DataFrame:
     """The rows of a source, by one of Spark's readers; the rest as in ``ReadRequest``. Raises ``PipelineError``."""
     tasks = session.sparkContext.defaultParallelism
-    request = ReadRequest(inputs=tuple(inputs), options=dict(options), tasks=tasks, most=most, source=source, home=home)
+    request = ReadRequest(inputs=tuple(inputs), options=dict(options), tasks=tasks, most=most, source=source)
+    if spool is not None:
+        request = msgspec.structs.replace(request, spool=str(spool), storage=spool.storage)
     session.dataSource.register(kind)
     asked = reader.format(kind.name()).option(_REQUEST, msgspec.json.encode(request).decode())
     left = _LOAD_ATTEMPTS

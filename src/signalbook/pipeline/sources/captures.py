@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -21,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.messages import Message
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places import Storage
+from signalbook.pipeline.places import Place, Storage
 from signalbook.pipeline.sources import formats, salvage
 from signalbook.pipeline.sources.base import MessageBatch, MessageRecords
 from signalbook.pipeline.sources.kafka import message_records, record_message
@@ -65,7 +64,7 @@ class Captures:
         inputs: Sequence[str],
         options: Mapping[str, str],
         most: int,  # noqa: ARG002
-        home: Path,  # noqa: ARG002
+        home: Place,  # noqa: ARG002
     ) -> DataFrame:
         """The rows of files that are there and those to come, file by file. Raises ``PipelineError``."""
         columns = self._columns(options)

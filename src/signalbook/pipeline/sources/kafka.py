@@ -7,7 +7,6 @@ import re
 from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -21,6 +20,7 @@ from signalbook.messages.bindings.kafka import record
 from signalbook.messages.bindings.options import readable
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Place
 from signalbook.pipeline.sources.base import MessageBatch, MessageRecords
 
 _FORMAT: Final = "kafka"
@@ -81,7 +81,7 @@ class Kafka:
         inputs: Sequence[str],
         options: Mapping[str, str],
         most: int,
-        home: Path,  # noqa: ARG002 - the broker keeps the messages
+        home: Place,  # noqa: ARG002 - the broker keeps the messages
     ) -> DataFrame:
         """From the earliest offsets on, unless ``options`` say otherwise or a checkpoint knows better."""
         limit = {"maxOffsetsPerTrigger": str(most)} if most else {}

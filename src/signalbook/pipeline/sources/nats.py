@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from signalbook.messages import Message
 from signalbook.messages.bindings.nats import message
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Place
 from signalbook.pipeline.sources import brokers
 from signalbook.pipeline.sources.base import MessageBatch, split_range
 
@@ -207,7 +207,7 @@ class Nats:
         inputs: Sequence[str],
         options: Mapping[str, str],
         most: int,
-        home: Path,  # noqa: ARG002 - the broker keeps the messages
+        home: Place,  # noqa: ARG002 - the broker keeps the messages
     ) -> DataFrame:
         """From the first message on, unless ``options`` say otherwise or a checkpoint knows better."""
         NATSStreams.of(inputs, options)

@@ -1,4 +1,4 @@
-"""Brokers that give each message once: received into a spool in the stream's own folder, from which Spark reads.
+"""Brokers that give each message once: received into a spool in the output, from which Spark reads.
 
 Offsets are numbers in the spool; what Spark has committed is trimmed. The spool is written by the process in which
 Spark asks for offsets, on the driver's machine, and read by tasks.
@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,10 +21,11 @@ from pyspark.sql.types import StructType
 
 from signalbook.brokers.connection import BrokerUnavailable
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Place, place_of
 from signalbook.pipeline.sources import base, brokers, spool
 from signalbook.pipeline.sources.base import RecordSource, split_range
 from signalbook.pipeline.sources.brokers import BrokerInput
-from signalbook.pipeline.sources.spool import RECEIVED, MessageSpool, SpooledMessage
+from signalbook.pipeline.sources.spool import RECEIVED, MessageSpool, Segment, SpooledMessage
 
 SPOOL_LIMIT: Final = "maxSpoolBytes"
 """The option of how much may wait."""
@@ -39,6 +39,11 @@ _JOIN_SECONDS: Final = 10.0
 _QUIET: Final = 4
 # So many messages wait in memory for room in the spool: more than a broker gives that are to be confirmed.
 _HELD: Final = 1_000
+# Where each time that something is written is a request, what comes is gathered: for so many seconds, until nothing
+# comes for so long, as where a broker waits for confirmations, or until there are as many as brokers give without.
+_GATHERED: Final = 0.1
+_STILL: Final = 0.02
+_MOST: Final = 500
 # Which part of its time a look has to take: one may end early without anything, as for what is no message.
 _WHOLE: Final = 0.9
 
@@ -70,8 +75,8 @@ class ReceivingConnection(Protocol):
 class SpoolReceiver:
     """A thread that keeps a connection made by ``connect``, and makes another where the broker was unavailable.
 
-    Each message is on the disk before it is confirmed: what is lost in between comes again. Everybody else may ask for
-    ``end``, which raises ``PipelineError`` once nothing more will come: for any other error, or when the broker was
+    Each message lasts in the spool before it is confirmed: what is lost in between comes again. Everybody else may ask
+    for ``end``, which raises ``PipelineError`` once nothing more will come: for any other error, or when the broker was
     away for ``patience`` seconds.
     """
 
@@ -139,6 +144,8 @@ class SpoolReceiver:
             began = time.monotonic()
             received = connection.receive(_LOOK)
             held += received
+            if received and self._spool.costly:
+                held += self._gathered(connection, _MOST - len(received))
             written = held[: self._spool.append([each.message for each in held])]
             if written:
                 connection.confirm(written)
@@ -149,7 +156,18 @@ class SpoolReceiver:
             self._quiet = self._quiet + 1 if still else 0
         self._over.wait(_PAUSE)  # what comes and need not be confirmed may come as fast again
 
+    def _gathered(self, connection: ReceivingConnection, most: int) -> list[ReceivedMessage]:
+        """What comes right after what came."""
+        found, deadline = list[ReceivedMessage](), time.monotonic() + _GATHERED
+        while len(found) < most and (left := deadline - time.monotonic()) > 0:
+            more = connection.receive(min(left, _STILL))
+            if not more:
+                break
+            found += more
+        return found
 
+
+@runtime_checkable
 class SpoolingSource(RecordSource, Protocol):
     """A source whose messages are received once."""
 
@@ -163,13 +181,13 @@ class SpoolingSource(RecordSource, Protocol):
         )
 
     def load_stream(
-        self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
+        self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Place
     ) -> DataFrame:
         """The messages as they come, by way of a spool in ``home``. Raises ``PipelineError``."""
         spool_limit(self.broker(inputs, options).options)
-        place = str(home.absolute() / RECEIVED)
+        kind, there = _ReceivedDataSource, home / RECEIVED
         return brokers.load_rows(
-            session, session.readStream, _ReceivedDataSource, inputs, options, most=most, source=self.name, home=place
+            session, session.readStream, kind, inputs, options, most=most, source=self.name, spool=there
         )
 
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> BrokerInput:
@@ -191,11 +209,11 @@ def spool_limit(options: Mapping[str, str]) -> int:
 class _SpoolRange(InputPartition):
     """Messages of a spool for one task, from ``start`` to before ``end``; ``source`` is what they are said to be of."""
 
-    folder: str
     source: str
     protocol: str
     start: int
     end: int
+    segments: tuple[Segment, ...]
 
 
 class _ReceivedDataSource(brokers.BrokerDataSource):
@@ -217,6 +235,7 @@ class _Stream(brokers.BrokerStreamReader):
     _spool: MessageSpool | None = None
     _receiver: SpoolReceiver | None = None
     _end: int | None = None
+    _last = False
     _known = False
 
     def initialOffset(self) -> Offset:  # noqa: N802
@@ -225,14 +244,16 @@ class _Stream(brokers.BrokerStreamReader):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What the broker has for us now is the last."""
-        self._end = self._started().settled()
+        self._last = True
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """How far the next batch goes."""
-        end = self._started().end if self._end is None else self._end
         before = start["number"]
         if not self._known:
-            self._check(before)
+            self._check(before)  # first: what was received into another spool would be confirmed and found by nobody
+        if self._last and self._end is None:
+            self._end = self._started().settled()
+        end = self._started().end if self._end is None else self._end
         self._opened().trim(before)  # Spark says what it has committed not before there is something new
         return {"number": min(end, before + limit.max_rows) if isinstance(limit, ReadMaxRows) else end}
 
@@ -241,7 +262,7 @@ class _Stream(brokers.BrokerStreamReader):
         found = self._opened().found
         if found < before:
             raise PipelineError(
-                f"{self._request.home} ended with message {found}, and {before} were there before: put back what was "
+                f"{self._request.spool} ended with message {found}, and {before} were there before: put back what was "
                 "in it, or give the stream another name"
             )
         self._known = True
@@ -251,17 +272,24 @@ class _Stream(brokers.BrokerStreamReader):
         first, last, source = start["number"], end["number"], _source(self._request)
         # Below so many messages another task costs more than it saves.
         count = max(1, min(self._request.tasks, (last - first) // _LEAST))
-        session = self._opened().session()
+        opened = self._opened()
+        session = opened.session()
         name = f"{source.name}:{session.name if session else ''}"
         return [
-            _SpoolRange(folder=self._request.home, source=name, protocol=source.protocol, start=begin, end=stop)
+            _SpoolRange(
+                source=name,
+                protocol=source.protocol,
+                start=begin,
+                end=stop,
+                segments=opened.segments(begin, stop),
+            )
             for begin, stop in split_range(first, last, count)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of ``RECORD_COLUMNS``."""
         assert isinstance(partition, _SpoolRange)
-        waiting = spool.read_messages(Path(partition.folder), partition.start, partition.end)
+        waiting = spool.read_messages(self._place, partition.segments, partition.start, partition.end)
         while found := list(islice(waiting, _ROWS)):
             messages = [message for _, message in found]
             yield brokers.rows_batch(
@@ -292,8 +320,12 @@ class _Stream(brokers.BrokerStreamReader):
         if self._spool is None:
             asked = self._request
             options = _source(asked).broker(asked.inputs, asked.options).options  # those of addresses, too
-            self._spool = MessageSpool(Path(asked.home), limit=spool_limit(options))
+            self._spool = MessageSpool(self._place, limit=spool_limit(options))
         return self._spool
+
+    @property
+    def _place(self) -> Place:
+        return place_of(self._request.spool, self._request.storage)
 
     def _started(self) -> SpoolReceiver:
         if self._receiver is None:

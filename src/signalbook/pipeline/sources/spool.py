@@ -1,8 +1,9 @@
-"""A folder in which messages wait that a broker gives once: what is in it was written to disk before it was confirmed.
+"""Where messages wait that a broker gives once: what is in a spool lasts, since it was written before it was confirmed.
 
-Messages are numbered from 0, in the order they came, for as long as the folder lives. They lie in segments, files
-called by the number of their first message; a message is its length, a checksum and its parts. Whoever writes holds the
-folder's lock, which dies with its process; anybody may read.
+Messages are numbered from 0, in the order they came, for as long as the spool lives. They lie in segments, files or
+objects called by the number of their first message; a message is its length, a checksum and its parts. In a folder the
+last segment is written on to. In a store messages that come together are a segment, created where none is: so no number
+is given twice, even by two that both believe to be alone. Whoever writes holds the spool's lock; anybody may read.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from struct import Struct
@@ -20,8 +23,8 @@ from typing import Final, Self
 import msgspec
 
 from signalbook.pipeline.errors import PipelineError, disk_failure
-from signalbook.pipeline.locks import locked
-from signalbook.pipeline.places import LocalPlace
+from signalbook.pipeline.locks import lock_of
+from signalbook.pipeline.places import Place, in_parallel
 from signalbook.pipeline.places.local import sync_folder
 
 _SUFFIX: Final = ".messages"
@@ -29,11 +32,12 @@ _SESSION: Final = "memory.json"
 _FULL: Final = "full"
 _LOCK: Final = ".lock"
 _HEAD: Final = Struct("!II")
-# Each task of each batch reads the segment that is being written.
+# Each task that has a part of a segment reads all of it.
 _SEGMENT: Final = 8 * 1024 * 1024
-_LOCK_PAUSE: Final = 0.2
+# So many bytes of segments are asked for at once, or one segment that is larger.
+_TOGETHER: Final = 16 * 1024 * 1024
 RECEIVED: Final = "received"
-"""The folder of a stream's own folder that is its spool."""
+"""Below a stream's own place in the output: its spool."""
 
 
 class SpooledMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -57,33 +61,49 @@ class SpoolSession(msgspec.Struct, frozen=True, kw_only=True):
     lost: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Messages that lie together: the number of the first, and how many bytes they are."""
+
+    first: int
+    size: int
+
+
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(SpooledMessage)
 
 
 class MessageSpool:
-    """The writer's side. For one thread, but for ``end`` and ``trim``; ``found`` is what ``end`` was at first."""
+    """The writer's side. For one thread, but for ``end``, ``segments`` and ``trim``; ``found`` is what ``end`` was.
+
+    Methods raise ``PipelineError``.
+    """
 
     def __init__(
-        self, folder: Path, *, segment: int = _SEGMENT, limit: int | None = None, patience: float = 60.0
+        self, place: Place, *, segment: int = _SEGMENT, limit: int | None = None, patience: float = 60.0
     ) -> None:
-        """Open the folder, made if it is not there, which takes ``limit`` bytes at most.
+        """Open the one at ``place``, made if it is not there, which takes ``limit`` bytes at most.
 
         Raises ``PipelineError`` if another process keeps it.
         """
-        folder.mkdir(parents=True, exist_ok=True)
-        sync_folder(folder.parent)  # the entry of a new folder is on the disk, too, before anything is confirmed
-        self._folder = folder
+        self._place = place
         self._most = segment
         self._limit = limit
-        self._counting = threading.Lock()
-        self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-        self._file = -1
+        self._turn = threading.Lock()
+        self._tail: _Tail | None = None
+        self._full = True
+        self._bytes = 0
+        self._lock = lock_of(place / _LOCK)
         try:
-            self._take(patience)
-            self.end = self.found = self._repair()
-            self._bytes = sum(path.stat().st_size for _, path in _segments(folder))
-            self._start()
+            with self._errors():
+                place.make()
+                place.parent.settle()  # the entry of a new folder is on the disk, too, before anything is confirmed
+                self._take(patience)
+                self._sizes = {each.first: each.size for each in _listed(place)}
+                self.end = self.found = self._behind_all()
+                self._bytes = sum(self._sizes.values())
+                if place.folder is not None:
+                    self._start(place.folder)
             self._mark_full(full=False)
         except BaseException:
             self.close()
@@ -98,139 +118,277 @@ class MessageSpool:
     @property
     def begin(self) -> int:
         """The number of the first message there is, or will be."""
-        return _segments(self._folder)[0][0]
+        with self._turn:
+            return next(iter(self._sizes), self.end)
+
+    @property
+    def costly(self) -> bool:
+        """Whether each time that something is written is a request, so that messages are better written together."""
+        return self._tail is None
 
     def append(self, messages: Sequence[SpooledMessage]) -> int:
-        """Write as many of the first messages as there is room for; returns how many, once they are on the disk.
+        """Write as many of the first messages as there is room for; returns how many, once they last.
 
-        One that is larger than the limit has room when nothing else waits. Raises ``PipelineError``.
+        One that is larger than the limit has room when nothing else waits.
         """
-        if not messages:
-            return 0
-        if self._size >= self._most:
-            self._start()
-        content, count = self._fitting(messages)
-        try:
-            _write(self._file, content)
-            os.fsync(self._file)
-        except OSError as error:
-            # What was written of them is cut off by the next writer, since none of it is counted.
-            raise disk_failure(error, self._folder) from error
-        self._size += len(content)
-        self._count(len(content))
-        self.end += count
-        self._mark_full(full=count < len(messages))
-        if count < len(messages) and self._size:
-            self._start()  # so that all of what waits can be trimmed
-        return count
+        taken = 0
+        while taken < len(messages):
+            content, count = self._fitting(messages, taken)
+            if not count:
+                break
+            with self._errors():
+                self._write(content, count)
+            taken += count
+        if messages:
+            self._mark_full(full=taken < len(messages))
+        if self._tail is not None and taken < len(messages) and self._tail.size:
+            with self._errors():
+                self._start(self._tail.path.parent)  # so that all of what waits can be trimmed
+        return taken
+
+    def segments(self, start: int, end: int) -> tuple[Segment, ...]:
+        """Those that have messages from number ``start`` to before ``end``."""
+        with self._turn:
+            known = list(zip(pairwise((*self._sizes, self.end)), self._sizes.values(), strict=True))
+        return tuple(Segment(first, size) for (first, stop), size in known if first < end and start < stop)
 
     def trim(self, number: int) -> None:
         """Forget the messages before ``number``, by whole segments."""
-        found = _segments(self._folder)
         # By whole segments: to cut a file at its beginning would be to copy it.
-        for (_, path), (following, _) in pairwise(found):
-            if following <= number:  # never the last segment, which is written to
-                self._count(-path.stat().st_size)
-                path.unlink()
+        with self._turn:  # never the last one: it is written to, or tells the next what number comes
+            gone = [first for first, following in pairwise(self._sizes) if following <= number]
+        with self._errors():
+            for _ in in_parallel(self._place, lambda first: (self._place / _name(first)).delete(), gone):
+                pass
+        with self._turn:
+            for first in gone:
+                self._bytes -= self._sizes.pop(first)
+            if self._tail is None and number >= self.end and self._sizes:
+                # What nobody waits for takes no room: else one that is as large as the limit would stop all others.
+                last = next(reversed(self._sizes))
+                self._bytes -= self._sizes[last]
+                self._sizes[last] = 0
 
     def session(self) -> SpoolSession | None:
         """The session that was last remembered."""
-        path = self._folder / _SESSION
-        return msgspec.json.decode(path.read_bytes(), type=SpoolSession) if path.exists() else None
+        with self._errors():
+            try:
+                content = (self._place / _SESSION).read()
+            except FileNotFoundError:
+                return None
+        return msgspec.json.decode(content, type=SpoolSession)
 
     def remember(self, session: SpoolSession) -> SpoolSession:
         """Keep a session in the place of the one before."""
-        LocalPlace(self._folder / _SESSION).replace(msgspec.json.encode(session))
+        with self._errors():
+            (self._place / _SESSION).replace(msgspec.json.encode(session))
         return session
 
     def close(self) -> None:
         """Leave it to another writer."""
-        for handle in (self._file, self._lock):
-            if handle >= 0:
-                os.close(handle)
-        self._file = self._lock = -1
+        if self._tail is not None:
+            self._tail.close()
+        self._lock.release()
 
-    def _fitting(self, messages: Sequence[SpooledMessage]) -> tuple[bytes, int]:
-        """Those of the first messages that there is room for, as they are written, and how many those are."""
-        framed, waiting = list[bytes](), self._bytes
-        for message in messages:
-            content = _framed(message)
+    def _fitting(self, messages: Sequence[SpooledMessage], start: int) -> tuple[bytes, int]:
+        """Those from ``start`` on that there is room for in a segment, as they are written, and how many those are."""
+        framed, size = list[bytes](), 0
+        for place in range(start, len(messages)):
+            content = _framed(messages[place])
+            waiting = self._bytes + size
             if self._limit is not None and waiting and waiting + len(content) > self._limit:
                 break
+            if size and size + len(content) > self._most:
+                break
             framed.append(content)
-            waiting += len(content)
+            size += len(content)
         return b"".join(framed), len(framed)
 
-    def _count(self, more: int) -> None:
-        with self._counting:
-            self._bytes += more
+    def _write(self, content: bytes, count: int) -> None:
+        """Have messages at the end, lasting."""
+        if self._tail is not None:
+            if self._tail.size >= self._most:
+                self._start(self._tail.path.parent)
+            # What was written of them when this fails is cut off by the next writer, since none of it is counted.
+            self._tail.write(content)
+            self._add(self._tail.first, len(content), count)
+            return
+        while not (self._place / _name(self.end)).create(content):
+            self._adopt()
+        self._add(self.end, len(content), count)
+        if not self._lock.held():  # the next writer has what is there: it may be confirmed no more, and comes again
+            raise self._taken()
+
+    def _add(self, first: int, size: int, count: int) -> None:
+        with self._turn:
+            self._sizes[first] = self._sizes.get(first, 0) + size
+            self._bytes += size
+            self.end += count
+
+    def _adopt(self) -> None:
+        """Go on behind the segment that is next, though not by us.
+
+        It is of a process that was killed before it was told that it had written it, or that does not know yet that it
+        lost the lock.
+        """
+        content = (self._place / _name(self.end)).read()
+        count = self._count(self.end, content)
+        self._add(self.end, len(content), count)
+
+    def _behind_all(self) -> int:
+        """The next number."""
+        self.end = next(reversed(self._sizes), 0)
+        if self._sizes:
+            self.end += self._repaired(self.end)
+        if self._place.folder is None:
+            # A listing may be old, and what a killed process wrote come late.
+            while (self._place / _name(self.end)).exists():
+                self._adopt()
+        return self.end
+
+    def _repaired(self, first: int) -> int:
+        """How many messages the last segment has."""
+        place = self._place / _name(first)
+        content = place.read()
+        if place.folder is None:
+            return self._count(first, content)
+        # What was being written when its writer died, and so was never confirmed, is cut off. Only the last segment
+        # can be torn: a new one is begun when the one before is on the disk.
+        ends = list(_ends(content))
+        self._sizes[first] = ends[-1] if ends else 0
+        with place.folder.open("r+b") as file:
+            file.truncate(self._sizes[first])
+            os.fsync(file.fileno())
+        return len(ends)
+
+    def _count(self, first: int, content: bytes) -> int:
+        """How many messages an object has, which is there as a whole. Raises ``PipelineError``."""
+        ends = list(_ends(content))
+        if not ends or ends[-1] < len(content):
+            raise PipelineError(f"{self._place / _name(first)} is damaged: put back what was there")
+        return len(ends)
+
+    def _start(self, folder: Path) -> None:
+        """Begin a segment, or go on with one that has nothing in it."""
+        if self._tail is not None:
+            self._tail.close()
+        with self._turn:
+            self._tail = _Tail(folder, self.end)
+            self._sizes.setdefault(self.end, 0)
 
     def _mark_full(self, *, full: bool) -> None:
-        """Leave a file for those who look after the stream."""
-        place = self._folder / _FULL
-        if full and not place.exists():
-            place.touch()
-        elif not full:
-            place.unlink(missing_ok=True)
+        """Leave a mark for those who look after the stream."""
+        if full == self._full:
+            return
+        place = self._place / _FULL
+        with self._errors():
+            if full:
+                place.write(b"")
+            else:
+                place.delete()
+        self._full = full
 
     def _take(self, patience: float) -> None:
         deadline = time.monotonic() + patience
-        while not locked(self._lock):
+        while not self._lock.take():
             if time.monotonic() > deadline:
-                raise PipelineError(
-                    f"another process receives messages into {self._folder}: end it, or name this stream otherwise"
-                )
-            time.sleep(_LOCK_PAUSE)
+                raise self._taken()
+            time.sleep(self._lock.pause)
 
-    def _repair(self) -> int:
-        """Cut off what was being written when its writer died, and so was never confirmed. The next number."""
-        found = _segments(self._folder)
-        if not found:
-            return 0
-        first, path = found[-1]
-        ends = list(_ends(path.read_bytes()))
-        with path.open("r+b") as file:
-            # Only the last segment can be torn: a new one is begun when the one before is on the disk.
-            file.truncate(ends[-1] if ends else 0)
-            os.fsync(file.fileno())
-        return first + len(ends)
+    def _taken(self) -> PipelineError:
+        return PipelineError(
+            f"another process receives messages into {self._place}: end it, or name this stream otherwise"
+        )
 
-    def _start(self) -> None:
-        """Begin a segment, or go on with one that has nothing in it."""
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise ``PipelineError`` for what goes wrong with a disk or a store."""
+        try:
+            yield
+        except OSError as error:
+            raise disk_failure(error, self._place) from error
+
+
+class _Tail:
+    """The segment of a folder that is written on to. Methods raise ``OSError``."""
+
+    def __init__(self, folder: Path, first: int) -> None:
+        self.first = first
+        self.path = folder / _name(first)
+        self.size = 0
+        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        sync_folder(folder)
+
+    def write(self, content: bytes) -> None:
+        """Have it at the end of the file, on the disk."""
+        view = memoryview(content)
+        while view:
+            view = view[os.write(self._file, view) :]
+        os.fsync(self._file)
+        self.size += len(content)
+
+    def close(self) -> None:
+        """The file."""
         if self._file >= 0:
             os.close(self._file)
-        path = self._folder / f"{self.end:020d}{_SUFFIX}"
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        sync_folder(self._folder)
-        self._size = 0
+        self._file = -1
 
 
-def is_full(folder: Path) -> bool:
-    """Whether more messages wait at the broker than the folder takes."""
-    return (folder / _FULL).exists()
+def is_full(place: Place) -> bool:
+    """Whether more messages wait at the broker than the spool takes. Raises ``OSError``."""
+    return (place / _FULL).exists()
 
 
-def read_messages(folder: Path, start: int, end: int) -> Iterator[tuple[int, SpooledMessage]]:
+def read_messages(
+    place: Place, segments: Sequence[Segment], start: int, end: int
+) -> Iterator[tuple[int, SpooledMessage]]:
     """The messages from number ``start`` to before ``end``, with their numbers. Raises ``PipelineError`` for a gap."""
     number = start
-    found = _segments(folder)
-    for (first, path), following in zip(found, [*(first for first, _ in found[1:]), end], strict=True):
-        if following <= number or first > number or number >= end:
-            continue
-        content = path.read_bytes()
+    for first, content in _contents(place, segments):
+        if first > number:
+            break
         before = 0
         for number_here, stop in enumerate(_ends(content), first):
             if number_here >= end:
                 return
             if number_here >= number:
                 yield number_here, _decoder.decode(memoryview(content)[before + _HEAD.size : stop])
+                number = number_here + 1
             before = stop
-            number = max(number, number_here + 1)
     if number < end:
+        shared = "the folder has to be one that driver and workers share, and nobody else's"
         raise PipelineError(
-            f"the messages {number} to {end - 1} of {folder} are not there or damaged: the folder has to be one that "
-            "driver and workers share, and nobody else's"
+            f"the messages {number} to {end - 1} of {place} are not there or damaged: "
+            f"{shared if place.folder is not None else 'nobody else may change what is there'}"
         )
+
+
+def _contents(place: Place, segments: Sequence[Segment]) -> Iterator[tuple[int, bytes]]:
+    """The contents of segments, with their first numbers; empty if one is not there. Raises ``PipelineError``."""
+
+    def read(segment: Segment) -> bytes:
+        try:
+            return (place / _name(segment.first)).read()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise PipelineError(f"cannot read from {place}: {error.strerror or error}") from error
+
+    for group in _groups(segments):
+        for segment, content in zip(group, in_parallel(place, read, group), strict=True):
+            yield segment.first, content
+
+
+def _groups(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+    group, size = list[Segment](), 0
+    for each in segments:
+        if group and size + each.size > _TOGETHER:
+            yield group
+            group, size = [], 0
+        group.append(each)
+        size += each.size
+    if group:
+        yield group
 
 
 def _ends(content: bytes) -> Iterator[int]:
@@ -250,11 +408,12 @@ def _framed(message: SpooledMessage) -> bytes:
     return _HEAD.pack(len(content), zlib.crc32(content)) + content
 
 
-def _segments(folder: Path) -> list[tuple[int, Path]]:
-    return sorted((int(path.stem), path) for path in folder.glob(f"*{_SUFFIX}"))
+def _name(first: int) -> str:
+    return f"{first:020d}{_SUFFIX}"
 
 
-def _write(handle: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(handle, view) :]
+def _listed(place: Place) -> list[Segment]:
+    """In their order."""
+    found = ((each.path.removesuffix(_SUFFIX), each) for each in place.files() if each.path.endswith(_SUFFIX))
+    segments = (Segment(int(name), each.size) for name, each in found if name.isdecimal())
+    return sorted(segments, key=lambda segment: segment.first)

@@ -1,0 +1,272 @@
+"""Streams of MQTT and AMQP whose output is in a store: what was confirmed is there, and lands from there once."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from tests.brokers.program import Broker
+from tests.brokers.servers import BUCKET
+from tests.pipeline import storeway
+from tests.pipeline.commands.following import follow
+from tests.pipeline.commands.test_disturbed import FATES, Refusing
+from tests.pipeline.commands.test_stream_amqp import Queue
+from tests.pipeline.commands.test_stream_mqtt import PATIENT, Topic
+from tests.pipeline.lake import Lake
+from tests.pipeline.s3 import place, storage_of
+from tests.pipeline.storeway import Answer, Asked, Deliver, StoreWay, in_turn, now_and_then, store_way
+
+from signalbook.pipeline import Job, PipelineError, Place, place_of
+from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
+
+pytestmark = pytest.mark.usefixtures("spark_session")
+ROOT = Path(__file__).parents[3]
+ACCEPTED = TableName("parcels", "parcel.accepted")
+GIVES = ("mqtt", "amqp")
+
+
+class Sending(Protocol):
+    """A topic or a queue."""
+
+    url: str
+    sent: int
+
+    def send(self, number: int) -> None:
+        """So many events more."""
+
+
+@pytest.fixture
+def sending(protocol: str, request: pytest.FixtureRequest, parcels: Any) -> Sending:
+    """What is received from."""
+    return sender(protocol, request, parcels)
+
+
+def sender(protocol: str, request: pytest.FixtureRequest, parcels: Any) -> Sending:
+    """Something new to receive from."""
+    if protocol == "mqtt":
+        return Topic(request.getfixturevalue("mosquitto"), parcels)
+    return Queue(request.getfixturevalue("artemis"), parcels)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What this machine keeps of streams."""
+    monkeypatch.setenv("SIGNALBOOK_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def job_for(root: Place, definitions: Path, protocol: str, sending: Sending) -> Job:
+    """Lands what is received at ``root``."""
+    return Job(
+        registry=str(definitions),
+        inputs=(sending.url,),
+        input_format={"mqtt": "mqtt5", "amqp": "amqp"}[protocol],
+        output=str(root / "lake"),
+        storage=root.storage,
+        table_format="parquet",
+        partition="none",
+        options=PATIENT,
+        master="local[1]",
+    )
+
+
+def landed(job: Job) -> tuple[Counter[tuple[str, int]], Counter[str]]:
+    """How often each place in the spool, and each event, is in a table or among the dead letters."""
+    if not Journal(job.place).is_begun():
+        return Counter(), Counter()
+    lake = Lake(Path("unused"), "parquet", stored=job.place)
+    files = lake.journal.files()
+    rows = lake.rows(ACCEPTED) if ACCEPTED in files else []
+    letters = lake.rows(DEAD_LETTERS) if DEAD_LETTERS in files else []
+    places = [(row["_source"], row["_position"]) for row in rows]
+    places += [(letter["source"], letter["position"]) for letter in letters]
+    events = [row["ce_id"] for row in rows] + [found for letter in letters for found in set(ids(str(letter)))]
+    return Counter(places), Counter(events)
+
+
+def ids(text: str) -> list[str]:
+    return re.findall(r"\be-\d+\b", text)
+
+
+def until(job: Job, number: int) -> None:
+    """Follow until so many events are somewhere."""
+    deadline = time.monotonic() + 900
+    follow(job)
+    while len(landed(job)[1]) < number and time.monotonic() < deadline:
+        follow(job)
+
+
+def check(job: Job, number: int, *, twice: bool = False) -> None:
+    """Each message of the spool is in one place once, and so is each event, unless the broker gave it ``twice``."""
+    places, events = landed(job)
+    assert set(places.values()) == {1}
+    assert set(events) == {f"e-{each}" for each in range(number)}
+    assert twice or set(events.values()) == {1}
+
+
+@pytest.mark.parametrize(("protocol", "server"), [("mqtt", "s3proxy"), ("amqp", "s3mock")])
+def test_a_stream_goes_on_where_it_ended(
+    protocol: str,
+    server: str,
+    sending: Sending,
+    state: Path,
+    definitions: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Whatever is left of what this machine knew, in which no message ever is."""
+    job = job_for(place(server, tmp_path, request), definitions, protocol, sending)
+    follow(job)
+    sending.send(20)
+    until(job, 20)
+    shutil.rmtree(state)
+    sending.send(10)
+    until(job, 30)
+    check(job, 30)
+    assert not [*state.rglob("received")]
+
+
+@pytest.fixture
+def way(s3proxy: Broker) -> Iterator[StoreWay]:
+    """A way to a store."""
+    with store_way(s3proxy.ports["plain"]) as found:
+        yield found
+
+
+@pytest.fixture
+def disturbed(way: StoreWay, definitions: Path, protocol: str, sending: Sending) -> Job:
+    """A job that lands by that way."""
+    root = place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(way.own))
+    return job_for(root, definitions, protocol, sending)
+
+
+_FOLLOWS = """
+import pickle, sys, threading
+from signalbook.pipeline import StreamJob, stream
+
+stream(StreamJob(job=pickle.load(sys.stdin.buffer), interval=0, most=7), threading.Event())
+"""
+
+
+class KillingDriver:
+    """Kills a driver with all its processes with the ``at``-th request that is so, before or after the store has it."""
+
+    def __init__(self, driver: int, request: str, at: int, *, after: bool) -> None:
+        self.done = threading.Event()
+        self._driver = driver
+        self._wanted = re.compile(request, re.DOTALL)
+        self._left = at
+        self._after = after
+        self._turn = threading.Lock()
+
+    def __call__(self, asked: Asked, deliver: Deliver) -> Answer | None:
+        """What becomes of a request."""
+        with self._turn:
+            body = asked.body.decode("latin-1") if asked.method == "POST" else ""
+            self._left -= self._wanted.search(f"{asked.method} {asked.path} {body}") is not None
+            if self._left or self.done.is_set():
+                return deliver()
+            if self._after:
+                deliver()
+            kill(self._driver)
+            self.done.set()
+        return None
+
+
+def kill(session: int) -> None:
+    """All processes of a session, which Spark's workers stay in."""
+    while found := [int(path.name) for path in Path("/proc").iterdir() if _is_of(path, session)]:
+        for process in found:
+            os.kill(process, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def _is_of(process: Path, session: int) -> bool:
+    try:
+        state, _, _, found = (process / "stat").read_text().rpartition(")")[2].split()[:4]
+    except OSError:
+        return False
+    return int(found) == session and state not in "ZX"
+
+
+# The session at the broker, what is received before it is confirmed, and what is trimmed when it has landed.
+STAGES = [
+    (r"PUT .*/received/memory\.json", 1, False),
+    (r"PUT .*/received/memory\.json", 1, True),
+    (r"PUT .*/received/\d+\.messages", 1, False),
+    (r"PUT .*/received/\d+\.messages", 1, True),
+    (r"PUT .*/received/\d+\.messages", 3, True),
+    (r"POST .*delete.*/received/\d+\.messages", 1, False),
+    (r"POST .*delete.*/received/\d+\.messages", 2, True),
+]
+FAST = [("mqtt", *STAGES[4], True)]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "request_", "at", "after", "lost"),
+    [
+        pytest.param(*each, marks=[] if each in FAST else pytest.mark.slow)
+        for protocol in GIVES
+        for number, stage in enumerate(STAGES)
+        for each in [(protocol, *stage, number % 2 == 0)]
+    ],
+)
+def test_a_driver_that_is_killed(
+    way: StoreWay, disturbed: Job, sending: Sending, state: Path, request_: str, at: int, after: bool, lost: bool
+) -> None:
+    """With a request to the spool, and in half of the cases its machine is lost too."""
+    receives = "messages" in request_
+    if receives:
+        follow(disturbed)  # so that the broker has a session, and what is sent waits
+    command = [sys.executable, "-c", _FOLLOWS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT, start_new_session=True) as driver:
+        assert driver.stdin is not None
+        try:
+            way.fate = killing = KillingDriver(driver.pid, request_, at, after=after)
+            driver.stdin.write(pickle.dumps(disturbed))
+            driver.stdin.close()
+            deadline = time.monotonic() + 300
+            while not killing.done.wait(1) and time.monotonic() < deadline and driver.poll() is None:
+                sending.send(5 * receives)
+        finally:
+            kill(driver.pid)
+    assert killing.done.is_set()
+    way.fate = storeway.delivered
+    if lost:
+        shutil.rmtree(state)
+    follow(disturbed)
+    sending.send(5)
+    until(disturbed, sending.sent)
+    check(disturbed, sending.sent, twice=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", GIVES)
+def test_a_store_that_fails_meanwhile(way: StoreWay, disturbed: Job, sending: Sending) -> None:
+    """It goes on where requests go wrong now and then, and ends with the store's words where they always do."""
+    way.fate = now_and_then(in_turn(*FATES))
+    follow(disturbed)
+    sending.send(20)
+    until(disturbed, 20)
+    way.fate = Refusing(r"/received/\d+\.messages", 1)
+    sending.send(5)
+    with pytest.raises(PipelineError, match=r"cannot write to s3://.*/received: the store answers 403"):
+        until(disturbed, 25)
+    way.fate = now_and_then(in_turn(*FATES))
+    until(disturbed, 25)
+    way.fate = storeway.delivered
+    check(disturbed, 25, twice=True)

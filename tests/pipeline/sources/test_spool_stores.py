@@ -1,0 +1,166 @@
+"""Spools in a store: nothing that was confirmed is lost, whatever becomes of requests, and wherever the writer dies."""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from tests.brokers.servers import BUCKET
+from tests.pipeline import storeway
+from tests.pipeline.s3 import S3, storage_of
+from tests.pipeline.storeway import Answer, OldListings, StoreWay, in_turn, now_and_then, store_way
+from tests.pipeline.test_commit_stores import FATES, ROOT, Killing
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Place, place_of
+from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, SpoolSession, read_messages
+
+
+@pytest.fixture(params=S3)
+def way(request: pytest.FixtureRequest) -> Iterator[StoreWay]:
+    """A way to a server."""
+    with store_way(request.getfixturevalue(request.param).ports["plain"]) as found:
+        yield found
+
+
+@pytest.fixture
+def spot(way: StoreWay) -> Place:
+    """A spool that is reached by that way."""
+    return place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}/received", storage_of(way.own))
+
+
+def message(number: int) -> SpooledMessage:
+    return SpooledMessage(address=str(number), value=b"x" * 50, received_at=0)
+
+
+def messages(spot: Place, begin: int | None = None) -> list[tuple[int, int]]:
+    """The numbers of all that waits, or from ``begin`` on, and which message each is."""
+    with MessageSpool(spot) as spool:
+        begin, end = spool.begin if begin is None else begin, spool.end
+        segments = spool.segments(begin, end)
+    return [(number, int(found.address or "")) for number, found in read_messages(spot, segments, begin, end)]
+
+
+@pytest.mark.parametrize("fate", [now_and_then(each) for each in (in_turn(*FATES), storeway.cut)], ids=["all", "cut"])
+def test_requests_that_go_wrong_now_and_then(way: StoreWay, spot: Place, fate: storeway.Fate) -> None:
+    way.fate = fate
+    for first in (0, 9):
+        with MessageSpool(spot) as spool:
+            for number in range(first, first + 9, 3):
+                spool.remember(SpoolSession(name=str(number)))
+                assert spool.append([message(each) for each in range(number, number + 3)]) == 3
+            segments = spool.segments(first, spool.end)
+            found = read_messages(spot, segments, first, spool.end)
+            assert [number for number, _ in found] == list(range(first, first + 9))
+            spool.trim(first + 6)
+            assert spool.session() == SpoolSession(name=str(first + 6))
+    way.fate = storeway.delivered
+    assert messages(spot) == [(number, number) for number in range(15, 18)]
+
+
+def test_a_store_that_refuses(way: StoreWay, spot: Place) -> None:
+    """It is said what it answers, and nothing was confirmed; the next one goes on."""
+    with MessageSpool(spot) as spool:
+        spool.append([message(0)])
+        way.fate = lambda _, __: Answer(403, (("content-length", "0"),))
+        with pytest.raises(PipelineError, match=f"cannot write to {spot}: the store answers 403"):
+            spool.append([message(1)])
+        assert spool.end == 1
+        with pytest.raises(PipelineError, match=f"cannot read from {spot}: the store answers 403"):
+            list(read_messages(spot, spool.segments(0, 1), 0, 1))
+        way.fate = storeway.delivered
+    assert messages(spot) == [(0, 0)]
+
+
+def test_listings_that_are_old(way: StoreWay, spot: Place) -> None:
+    """What they do not show is looked for behind what they do."""
+    way.fate = old = OldListings()
+    with MessageSpool(spot) as spool:
+        for number in range(3):
+            spool.append([message(number)])
+    with MessageSpool(spot) as spool:
+        assert (spool.found, [each.first for each in spool.segments(0, 3)]) == (3, [0, 1, 2])
+        spool.append([message(3)])
+        spool.trim(4)
+    old.let_go()
+    assert messages(spot) == [(3, 3)]
+
+
+@dataclass(slots=True)
+class Landed:
+    """What a broker gives until it is confirmed, and where it came to; each process that writes gets what is left."""
+
+    way: StoreWay
+    spot: Place
+    confirmed: int = 0
+    places: dict[int, int] = field(default_factory=dict)
+
+    def land(self) -> None:
+        """As a batch does with all that waits; the next process trims it."""
+        found = messages(self.spot, len(self.places))
+        assert [number for number, _ in found] == list(range(len(self.places), len(self.places) + len(found)))
+        self.places.update(found)
+        assert set(self.places.values()) >= set(range(self.confirmed))
+
+    def killed(self, at: int, *, after: bool) -> bool:
+        """Whether a process was killed with its ``at``-th request; it was done before that otherwise."""
+        command = [sys.executable, "-c", _WRITES, pickle.dumps(self.spot).hex(), str(self.confirmed)]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT) as process:
+            assert process.stdout is not None
+            assert process.stdin is not None
+            assert process.stdout.readline() == b"begins\n"
+            self.way.fate = killing = Killing(process.pid, at, after=after)
+            process.stdin.write(b"\n")
+            process.stdin.close()
+            self.confirmed = int(([*process.stdout] or [self.confirmed])[-1])
+            process.wait()
+        self.way.fate = storeway.delivered
+        assert killing.done or process.returncode == 0
+        return killing.done
+
+
+_WRITES = """
+import pickle, sys
+from tests.pipeline.sources.test_spool_stores import write
+
+print("begins", flush=True)
+sys.stdin.readline()
+for confirmed in write(pickle.loads(bytes.fromhex(sys.argv[1])), int(sys.argv[2])):
+    print(confirmed, flush=True)
+"""
+
+
+def write(spot: Place, first: int) -> Iterator[int]:
+    """Receive from the message ``first`` on; up to where it is confirmed."""
+    with MessageSpool(spot, limit=2000) as spool:
+        before = spool.end
+        spool.remember(SpoolSession(name=str(first)))
+        for number in range(first, first + 9, 3):
+            wanted = [message(each) for each in range(number, number + 3)]
+            while wanted:
+                taken = spool.append(wanted)
+                del wanted[:taken]
+                if not taken:
+                    spool.trim(before)
+            yield number + 3
+        spool.trim(before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", S3[:1], indirect=True)
+def test_a_writer_that_is_killed(way: StoreWay, spot: Place) -> None:
+    """With each of its requests, before and after the store has it."""
+    landed, at, after = Landed(way, spot), 1, False
+    while landed.killed(at, after=after):
+        landed.land()
+        at, after = (at, True) if not after else (at + 1, False)
+    landed.land()
+    assert at > 15
+    # What comes twice was written and not confirmed: three at a time.
+    assert len(landed.places) - len(set(landed.places.values())) <= 3 * 2 * at
