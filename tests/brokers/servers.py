@@ -44,6 +44,7 @@ def mosquitto(folder: Path, certificates: Certificates) -> Broker:
         )
         lines = [
             "per_listener_settings true",
+            "max_queued_messages 0",  # any number: by itself it drops what is beyond a thousand
             *(["user root"] if os.geteuid() == 0 else []),  # else it gives up the right to read this folder
             f"listener {ports['plain']} 127.0.0.1",
             "allow_anonymous true",
