@@ -21,7 +21,7 @@ import pyarrow as pa
 from msgspec import UNSET, structs
 
 from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct, as_sent, is_lossy
-from signalbook.formats.base import JsonValues, finding_at, shorten
+from signalbook.formats.base import JsonValues, pointer, shorten
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, CompiledDefinition, Message, attribute_text
 from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
@@ -137,10 +137,13 @@ class RowBuilder:
         """What of a row does not fit its column, for which its table had this ``error``."""
         found = None if self._shape is None else arrays.misfit(self._shape, self._data(row))
         if found is None:
-            return finding_at((), "column", f"a conforming value does not fit its column: {error}")
+            return Finding(
+                path="", rule="column", message=shorten(f"a conforming value does not fit its column: {error}")
+            )
         path, shape, value = found
         shown, kind = shorten(dump_json(value).decode()), columns.arrow_type(shape)
-        return finding_at(path, "column", f"{shown} conforms, but does not fit its column, which is {kind}")
+        text = f"{shown} conforms, but does not fit its column, which is {kind}"
+        return Finding(path=pointer(path), rule="column", message=shorten(text))
 
     def presumed(self, rows: Sequence[AcceptedRow], arrays: list[pa.Array]) -> pa.RecordBatch:
         """Rows whose payloads are columns already, as ``decoding`` gives them. Raises one of ``arrays.MISFITS``."""
