@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
@@ -148,6 +150,31 @@ def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: MessageSpool
                 receiving.confirm(received_now)
         receiving.close()
         assert sorted(found) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_messages_that_come_without_a_pause_do_not_wait_for_all(artemis: Broker, spool: MessageSpool) -> None:
+    """One each two milliseconds, for as long as the first has not been given on; and then some."""
+    queue = f"steady-{os.getpid()}-{next(_numbers)}"
+    over, most, sent = threading.Event(), 400, list[int]()
+
+    def send() -> None:
+        with SocketStream(artemis.ports["plain"]) as stream:
+            connection = AMQPConnection(stream, host="127.0.0.1", container="tests")
+            sender = AMQPSender(connection, address=queue, name="s")
+            while not over.wait(0.002) and len(sent) < most:
+                list(sender.publish([to_bytes(AMQPMessage(body=b"a"))]))
+                sent.append(len(sent))
+            connection.close(drain=True)
+
+    receiving = SOURCE.connect([f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"], {}, spool)
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(send)
+        while not (first := receiving.receive(0.5)):
+            pass
+        over.set()
+        sending.result()
+    assert len(first) < most
+    receiving.close()
 
 
 @pytest.mark.parametrize(

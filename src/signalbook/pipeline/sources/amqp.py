@@ -32,7 +32,9 @@ _INPUTS: Final = brokers.BrokerInputFormat(
 )
 _MOST: Final = 500
 _HEARTBEAT: Final = 2.0
+# Of those that come one after the other: seconds of silence behind which they are given on, and of all together.
 _MORE: Final = 0.01
+_TOGETHER: Final = 0.1
 
 
 class Amqp(SpoolingSource):
@@ -77,12 +79,15 @@ class _Connection:
     def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
         """What comes, a few hundred messages at most."""
         found: list[AMQPDelivery] = []
+        end = time.monotonic() + seconds
         self._keep_alive()
         try:
             self._connection.limit(seconds)
-            while len(found) < _MOST and self._connection.has_frame():
+            while len(found) < _MOST and time.monotonic() < end and self._connection.has_frame():
                 self._connection.limit()
                 delivery = self._receiver.take()
+                if delivery and not found:  # where they come one by one without a pause, the first has waited enough
+                    end = time.monotonic() + _TOGETHER
                 found += [delivery] if delivery else []
                 self._connection.limit(_MORE if found else seconds)
         except BrokerTimeout:
