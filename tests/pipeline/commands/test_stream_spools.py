@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -182,8 +183,8 @@ class KillingDriver:
                 return deliver()
             if self._after:
                 deliver()
+            self.done.set()  # who waits for the driver's end may see that before all of its processes are gone
             kill(self._driver)
-            self.done.set()
         return None
 
 
@@ -191,7 +192,8 @@ def kill(session: int) -> None:
     """All processes of a session, which Spark's workers stay in."""
     while found := [int(path.name) for path in Path("/proc").iterdir() if _is_of(path, session)]:
         for process in found:
-            os.kill(process, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # two may kill at once
+                os.kill(process, signal.SIGKILL)
         time.sleep(0.05)
 
 
