@@ -3,6 +3,7 @@
 
 use pyo3::prelude::*;
 
+use crate::binary::Input;
 use crate::decoder::{same, Places};
 use crate::json::{Refused, Scanned};
 
@@ -20,26 +21,26 @@ const END: i64 = 253_402_300_800_000;
 /// spelling; or whose sections are odd.
 #[pyfunction]
 pub fn untold_types(py: Python<'_>, sections: Places<'_>) -> PyResult<Vec<usize>> {
-    sections.each(py, same, |raw| told(Reader { rest: raw }))
+    sections.each(py, same, |raw| told(Input::new(raw)))
 }
 
-fn told(mut sections: Reader<'_>) -> Scanned<()> {
-    while !sections.rest.is_empty() {
-        let section = sections.descriptor()?;
-        let value = sections.value()?;
+fn told(mut sections: Input<'_>) -> Scanned<()> {
+    while !sections.is_empty() {
+        let section = descriptor(&mut sections)?;
+        let found = value(&mut sections)?;
         match section {
-            PROPERTIES => properties(value)?,
-            APPLICATION_PROPERTIES => attributes(value)?,
+            PROPERTIES => properties(found)?,
+            APPLICATION_PROPERTIES => attributes(found)?,
             _ => {}
         }
     }
     Ok(())
 }
 
-fn properties(value: Value<'_>) -> Scanned<()> {
-    let (count, mut fields) = value.parts(0xc0, 0xd0)?;
+fn properties(list: Value<'_>) -> Scanned<()> {
+    let (count, mut fields) = list.parts(0xc0, 0xd0)?;
     for place in 0..count {
-        let field = fields.value()?;
+        let field = value(&mut fields)?;
         if MEDIA.contains(&place) && !(field.is_text() || field.is_null()) {
             return Err(Refused);
         }
@@ -47,11 +48,11 @@ fn properties(value: Value<'_>) -> Scanned<()> {
     Ok(())
 }
 
-fn attributes(value: Value<'_>) -> Scanned<()> {
-    let (count, mut entries) = value.parts(0xc1, 0xd1)?;
+fn attributes(map: Value<'_>) -> Scanned<()> {
+    let (count, mut entries) = map.parts(0xc1, 0xd1)?;
     for _ in 0..count / 2 {
-        let (name, value) = (entries.value()?, entries.value()?);
-        let shown = value.is_text() || value.is_null() || value.is_time();
+        let (name, found) = (value(&mut entries)?, value(&mut entries)?);
+        let shown = found.is_text() || found.is_null() || found.is_time();
         if !name.is_text() || (name.content.starts_with(ATTRIBUTES) && !shown) {
             return Err(Refused);
         }
@@ -80,61 +81,44 @@ impl<'a> Value<'a> {
     }
 
     /// The parts of a list or map, by its code with sizes of one byte and that with sizes of four.
-    fn parts(&self, short: u8, long: u8) -> Scanned<(usize, Reader<'a>)> {
-        let mut reader = Reader { rest: self.content };
+    fn parts(&self, short: u8, long: u8) -> Scanned<(usize, Input<'a>)> {
+        let mut reader = Input::new(self.content);
         let count = match self.code {
             0x45 => 0,
-            code if code == short => reader.size(1)?,
-            code if code == long => reader.size(4)?,
+            code if code == short => size(&mut reader, 1)?,
+            code if code == long => size(&mut reader, 4)?,
             _ => return Err(Refused),
         };
         Ok((count, reader))
     }
 }
 
-struct Reader<'a> {
-    rest: &'a [u8],
+fn descriptor(input: &mut Input<'_>) -> Scanned<u64> {
+    if input.byte()? != 0 {
+        return Err(Refused);
+    }
+    let found = value(input)?;
+    match found.code {
+        0x44 | 0x53 | 0x80 => Ok(found.content.iter().fold(0, |all, byte| all << 8 | u64::from(*byte))),
+        _ => Err(Refused),
+    }
 }
 
-impl<'a> Reader<'a> {
-    fn descriptor(&mut self) -> Scanned<u64> {
-        if self.take(1)? != [0] {
-            return Err(Refused);
-        }
-        let value = self.value()?;
-        match value.code {
-            0x44 | 0x53 | 0x80 => Ok(value.content.iter().fold(0, |all, byte| all << 8 | u64::from(*byte))),
-            _ => Err(Refused),
-        }
-    }
+/// Past a value that has no descriptor; how many bytes it has its code says.
+fn value<'a>(input: &mut Input<'a>) -> Scanned<Value<'a>> {
+    let code = input.byte()?;
+    let size = match code >> 4 {
+        0x4 => 0,
+        kind @ 0x5..=0x9 => 1 << (kind - 0x5),
+        0xa | 0xc | 0xe => size(input, 1)?,
+        0xb | 0xd | 0xf => size(input, 4)?,
+        _ => return Err(Refused),
+    };
+    let content = input.take(size)?;
+    Ok(Value { code, content })
+}
 
-    /// Past a value that has no descriptor; how many bytes it has its code says.
-    fn value(&mut self) -> Scanned<Value<'a>> {
-        let code = self.take(1)?[0];
-        let size = match code >> 4 {
-            0x4 => 0,
-            kind @ 0x5..=0x9 => 1 << (kind - 0x5),
-            0xa | 0xc | 0xe => self.size(1)?,
-            0xb | 0xd | 0xf => self.size(4)?,
-            _ => return Err(Refused),
-        };
-        let content = self.take(size)?;
-        Ok(Value { code, content })
-    }
-
-    fn size(&mut self, width: usize) -> Scanned<usize> {
-        Ok(self
-            .take(width)?
-            .iter()
-            .fold(0, |all, byte| all << 8 | usize::from(*byte)))
-    }
-
-    fn take(&mut self, size: usize) -> Scanned<&'a [u8]> {
-        if size > self.rest.len() {
-            return Err(Refused);
-        }
-        let (taken, rest) = self.rest.split_at(size);
-        self.rest = rest;
-        Ok(taken)
-    }
+fn size(input: &mut Input<'_>, width: usize) -> Scanned<usize> {
+    let bytes = input.take(width)?;
+    Ok(bytes.iter().fold(0, |all, byte| all << 8 | usize::from(*byte)))
 }
