@@ -220,6 +220,11 @@ class Contract:
         schemas = {xid: definition.schema_use.findings for xid, definition in self.definitions.items()}
         return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
 
+    def rejection(self, message: Message) -> Rejected | None:
+        """What rejects a message, if that is all that becomes of it."""
+        (outcome, *others) = self.process(message)
+        return outcome if isinstance(outcome, Rejected) and not others else None
+
     def process(self, message: Message) -> tuple[Outcome, ...]:
         """What becomes of a message, by all rules of this contract; one outcome for each event of a batch (K-47)."""
         binding = self._bindings.get(message.protocol)

@@ -280,8 +280,7 @@ class PrefixedPath:
             message = Message(protocol=PROTOCOL, body=payload, sections=sections)
             if len(candidates) == 1:
                 return rejected_payload(message, None, candidates[0])
-            (outcome, *others) = self._contract.process(message)
-            return outcome if isinstance(outcome, Rejected) and not others else None
+            return self._contract.rejection(message)
 
         return judge
 

@@ -240,10 +240,9 @@ class Processing:
     def _judge(self, batch: MessageBatch, index: int) -> Rejected | None:
         """What rejects one message of a batch, if that is all that becomes of it."""
         try:
-            (outcome, *others) = self._contract.process(_message(self._source, batch, index))
+            return self._contract.rejection(_message(self._source, batch, index))
         except UnreadableMessage:
             return None
-        return outcome if isinstance(outcome, Rejected) and not others else None
 
     def _take_outcomes(self, outcomes: Sequence[Outcome], original: bytes, location: MessageLocation) -> None:
         """Deal with what becomes of one message, or one event of a batched one."""
