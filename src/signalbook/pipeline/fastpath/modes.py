@@ -263,7 +263,6 @@ class BinaryMode:
 
     def __init__(self, protocol: str) -> None:
         self._manner = _MANNERS[protocol]
-        self._prefix = self._manner.prefix
         # headers of extension attributes met so far: anybody may make up any number of names
         self._extensions: dict[str, None] = {}
 
@@ -297,14 +296,13 @@ class BinaryMode:
             headers.refused |= _doubtful_text(records, values)
         if self._manner.native:
             headers.refused |= _untold(records)
-        self._prefix = _prefix(self._manner, headers)
-        prefix = self._prefix
-        arrays, versions = self._attributes(headers)
+        prefix = _prefix(self._manner, headers)
+        arrays, versions = self._attributes(headers, prefix)
         clear = self._decoded(headers, values)
         events = EventColumns(
             messages,
             arrays,
-            {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers).items()},
+            {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers, prefix).items()},
             PayloadSpans.of(clear) if spans is None or clear is not values else spans,
             np.arange(len(messages)),
             lambda index: self._order(records.column("headers")[index], prefix),
@@ -327,17 +325,17 @@ class BinaryMode:
         yield from (name[len(prefix) :] for name in found if name.startswith(prefix))
         yield "datacontenttype"
 
-    def _attributes(self, headers: Headers) -> tuple[list[pa.Array], pa.Array | None]:
+    def _attributes(self, headers: Headers, prefix: str) -> tuple[list[pa.Array], pa.Array | None]:
         """The attributes that have columns, and odd versions; a record that may be no event in this mode is refused.
 
         One that surely is none lacks an attribute that all events have.
         """
         # A second content type is a contradiction that has its own reason.
         headers.forbid([SCHEMA_HEADER])
-        stated = f"{self._prefix}datacontenttype"
+        stated = f"{prefix}datacontenttype"
         if not self._manner.typed:
             headers.forbid([stated])
-        found = {name: self._value(headers, self._prefix + name) for name in _ASKED}
+        found = {name: self._value(headers, prefix + name) for name in _ASKED}
         for name in REQUIRED if not self._manner.strict else ():
             headers.refused |= found[name].is_null().to_numpy(zero_copy_only=False)
         versions = _odd_versions(found["specversion"])
@@ -365,9 +363,9 @@ class BinaryMode:
             headers.refused |= odd.fill_null(False).to_numpy(zero_copy_only=False)
         return texts
 
-    def _extension_texts(self, headers: Headers) -> dict[str, pa.Array]:
-        start, known = len(self._prefix), self._extensions
-        names = [name for name in headers.names if name.startswith(self._prefix) and name[start:] not in CORE]
+    def _extension_texts(self, headers: Headers, prefix: str) -> dict[str, pa.Array]:
+        start, known = len(prefix), self._extensions
+        names = [name for name in headers.names if name.startswith(prefix) and name[start:] not in CORE]
         if self._manner.bare:
             names = [name for name in names if _ATTRIBUTE.fullmatch(name)]
         fresh = [name for name in names if name not in known]
