@@ -26,7 +26,6 @@ from signalbook.pipeline.sources import salvage
 from signalbook.pipeline.sources.base import MAX_MESSAGE, DamagedFile, Split
 from signalbook.pipeline.sources.reading import ENDLESS, PACKED, reading
 from signalbook.pipeline.sources.salvage import CaptureFile
-from signalbook.pipeline.tables.naming import quoted
 from signalbook.plugins import install
 
 _DELTA: Final = "delta"
@@ -79,11 +78,9 @@ def _parsed(session: SparkSession, path: str, kind: str, storage: Storage) -> Da
             frame = frame.withColumn(name, f.lit(value).cast("string"))
         frames.append(frame)
     rows = reduce(DataFrame.unionByName, frames)
-    escaped = path.replace("\\", "\\\\").replace("'", "\\'")
-    null = "CAST(NULL AS string)"
-    beside = {salvage.FILE: f"'{escaped}'", salvage.ROW: "monotonically_increasing_id()"}
-    beside |= {salvage.RULE: null, salvage.WHY: null}
-    return rows.selectExpr("*", *(f"{value} AS {quoted(name)}" for name, value in beside.items()))
+    nothing = f.lit(None).cast("string")
+    beside = {salvage.FILE: f.lit(path), salvage.ROW: f.monotonically_increasing_id()}
+    return rows.withColumns({**beside, salvage.RULE: nothing, salvage.WHY: nothing})
 
 
 def _parse(session: SparkSession, kind: str, lines: Any, schema: StructType | None = None) -> DataFrame:
