@@ -141,14 +141,28 @@ def _google_file(path: str) -> dict[str, Any]:
     return found
 
 
-def of_google(settings: Mapping[str, str]) -> tuple[dict[str, str], GoogleTokens | None]:
-    """What obstore and delta-rs ask Google's stores by, or what obstore is to ask for tokens.
+def of_google(settings: Mapping[str, str]) -> dict[str, str]:
+    """What obstore and delta-rs ask Google's stores by.
 
     Raises ``PipelineError`` if nothing says who asks, or something that cannot be used.
     """
+    found, asks = _asking_google(settings)
+    if asks is None:
+        _await_google()
+    return found
+
+
+def google_tokens(settings: Mapping[str, str]) -> GoogleTokens | None:
+    """What obstore is to ask for tokens, where it does not know their way. Raises ``PipelineError``."""
+    asks = _asking_google(settings)[1]
+    return asks if isinstance(asks, GoogleTokens) else None
+
+
+def _asking_google(settings: Mapping[str, str]) -> tuple[dict[str, str], GoogleTokens | str | None]:
+    """Settings with who asks Google's stores: a file's tokens, or what names it, or nobody but this machine."""
     found = dict(settings)
     if is_true(found.get("anonymous", "") or os.environ.get("GOOGLE_SKIP_SIGNATURE", "")):
-        return found, None
+        return found, "anonymous"
     key, file = found.get("service_account_key", "") or first(_GOOGLE_KEY), found.get("service_account", "")
     file = file or first(_GOOGLE_FILE)
     if key and file:
@@ -157,20 +171,19 @@ def of_google(settings: Mapping[str, str]) -> tuple[dict[str, str], GoogleTokens
             "GOOGLE_SERVICE_ACCOUNT and GOOGLE_SERVICE_ACCOUNT_KEY: leave one of them out"
         )
     if key:
-        return {**found, "service_account_key": key}, None
+        return {**found, "service_account_key": key}, "service_account_key"
     path = file or _default_file()
     if not path:
-        _await_google()
         return found, None
     content = _google_file(path)
     kind = content.get("type", "service_account")
     if file and kind == "service_account":  # which may name an endpoint, as one by the other name may not
-        return {**found, "service_account": file}, None
+        return {**found, "service_account": file}, file
     if file and first(_GOOGLE_FILE):
         raise PipelineError(f"GOOGLE_SERVICE_ACCOUNT names no service account's file: use {_DEFAULT} for {path}")
     found.pop("service_account", None)
     if kind in _NATIVE:
-        return {**found, "application_credentials": path}, None
+        return {**found, "application_credentials": path}, path
     if kind not in _FEDERATED:
         raise PipelineError(f"{path} is of the type {kind!r}; there are: {', '.join(_NATIVE + _FEDERATED)}")
     whose = content.get("source_credentials")

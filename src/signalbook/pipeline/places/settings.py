@@ -23,6 +23,7 @@ from signalbook.pipeline.places.identities import (
     SAS,
     connection_string,
     first,
+    google_tokens,
     is_true,
     lacks_key,
     of_azure,
@@ -146,7 +147,7 @@ class Storage:
         found = self.settings(kind)
         client = {"allow_http": is_true(found.pop("allow_http"))} if "allow_http" in found else None
         if kind == "gs":
-            found = of_google(found)[0]
+            found = of_google(found)
         if kind == "az":
             found = of_azure(found, root)
         config = {_NAMES.get(name, name): value for name, value in found.items()}
@@ -160,7 +161,7 @@ class Storage:
     def credential_provider(self, kind: str) -> Callable[[], dict[str, Any]] | None:
         """What obstore is to ask for keys or tokens that it cannot ask for itself. Raises ``PipelineError``."""
         if kind == "gs":
-            return of_google(self.settings(kind))[1]
+            return google_tokens(self.settings(kind))
         return keys_of_container() if kind == "s3" and not _have_keys(self.settings(kind)) else None
 
     def s3_endpoint(self, bucket: str) -> str:
