@@ -7,17 +7,17 @@ https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentit
 from __future__ import annotations
 
 import json
-import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from tests.brokers.certificates import Certificates
+from tests.brokers.program import with_and_without_tls
 from tests.brokers.servers import PASSWORD, USER
 
 PATH: Final = "/v1/credentials"
@@ -107,17 +107,5 @@ def keys_given(certificates: Certificates) -> Iterator[KeyServer]:
         def log_message(self, *arguments: object) -> None:
             pass
 
-    servers = [ThreadingHTTPServer(("127.0.0.1", 0), Handler) for _ in range(2)]
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates.chain, certificates.key)
-    servers[1].socket = context.wrap_socket(servers[1].socket, server_side=True)
-    found.port, found.secure_port = (server.server_port for server in servers)
-    threads = [threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True) for server in servers]
-    for thread in threads:
-        thread.start()
-    try:
+    with with_and_without_tls(Handler, certificates) as (found.port, found.secure_port):
         yield found
-    finally:
-        for server in servers:
-            server.shutdown()
-            server.server_close()

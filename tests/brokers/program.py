@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import ssl
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
+
+from tests.brokers.certificates import Certificates
 
 from signalbook.demo.program import Ports, Program
 
-__all__ = ["Broker", "Ports"]
+__all__ = ["Broker", "Ports", "with_and_without_tls"]
 
 # Beside those of the demonstration, below what systems give to outgoing connections.
 _FIRST: Final = 20_000 + 1500 * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8)
@@ -38,3 +45,23 @@ class Broker(Program):
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def with_and_without_tls(
+    handler: type[BaseHTTPRequestHandler], certificates: Certificates
+) -> Iterator[tuple[int, int]]:
+    """The ports of two servers of this process, the second one with TLS, until the end of the block."""
+    servers = [ThreadingHTTPServer(("127.0.0.1", 0), handler) for _ in range(2)]
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.chain, certificates.key)
+    servers[1].socket = context.wrap_socket(servers[1].socket, server_side=True, do_handshake_on_connect=False)
+    for server in servers:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield servers[0].server_port, servers[1].server_port
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()

@@ -16,18 +16,18 @@ import json
 import re
 import secrets
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.brokers.certificates import Certificates
+from tests.brokers.program import with_and_without_tls
 
 PROOF: Final = "proof-of-the-workload-5e20"
 """What a token file, a secret or a header has to say."""
@@ -262,17 +262,5 @@ def tokens_given(certificates: Certificates) -> Iterator[TokenServer]:
     """One that runs until the end of the block."""
     found = TokenServer(certificates=certificates)
     handler = type("Handler", (_Handler,), {"tokens": found})
-    servers = [ThreadingHTTPServer(("127.0.0.1", 0), handler) for _ in range(2)]
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates.chain, certificates.key)
-    servers[1].socket = context.wrap_socket(servers[1].socket, server_side=True, do_handshake_on_connect=False)
-    found.port, found.secure_port = (server.server_port for server in servers)
-    for server in servers:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    try:
+    with with_and_without_tls(handler, certificates) as (found.port, found.secure_port):
         yield found
-    finally:
-        for server in servers:
-            server.shutdown()
-            server.server_close()

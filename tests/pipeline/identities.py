@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pytest
 from tests.brokers.google import Google
 from tests.brokers.tokens import ACCOUNT, AUDIENCE, CLIENT, REFRESH, TENANT, TokenServer
 
@@ -20,6 +22,12 @@ AZ = """#!/bin/sh
 [ "$*" = "account get-access-token --output json --scope https://storage.azure.com/.default" ] || exit 1
 cat "$0.json"
 """
+
+
+def set_all(environ: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
+    """Set these variables."""
+    for name, value in variables.items():
+        environ.setenv(name, value)
 
 
 def google_role(way: str, tokens: TokenServer, google: Google, folder: Path) -> dict[str, str]:

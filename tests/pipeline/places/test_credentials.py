@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -17,6 +17,7 @@ from tests.brokers.certificates import Certificates
 from tests.brokers.keys import KeyServer
 from tests.brokers.program import Broker
 from tests.brokers.servers import BUCKET, PASSWORD
+from tests.pipeline.identities import set_all
 from tests.pipeline.s3 import storage_of
 
 from signalbook.pipeline.errors import PipelineError
@@ -61,11 +62,6 @@ def environ(s3proxy: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     stores.connect.cache_clear()
     yield monkeypatch
     stores.connect.cache_clear()
-
-
-def set_all(environ: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
-    for name, value in variables.items():
-        environ.setenv(name, value)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import socketserver
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -25,7 +25,17 @@ from tests.brokers.google import Google
 from tests.brokers.keys import KeyServer
 from tests.brokers.servers import ACCOUNT_KEY, AZURITE, BUCKET
 from tests.brokers.tokens import PROOF, TokenServer
-from tests.pipeline.identities import AZURE, DEFAULT, FEDERATED, GOOGLE, NAMES, azure_role, federated, google_role
+from tests.pipeline.identities import (
+    AZURE,
+    DEFAULT,
+    FEDERATED,
+    GOOGLE,
+    NAMES,
+    azure_role,
+    federated,
+    google_role,
+    set_all,
+)
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, Storage, place_of, roles, stores
@@ -46,11 +56,6 @@ def environ(
     stores.connect.cache_clear()
     yield monkeypatch
     stores.connect.cache_clear()
-
-
-def set_all(environ: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
-    for name, value in variables.items():
-        environ.setenv(name, value)
 
 
 @pytest.fixture
