@@ -20,11 +20,11 @@ const END: i64 = 253_402_300_800_000;
 /// The numbers of the messages whose attributes and content type may be other than texts, or times, which have one
 /// spelling; or whose sections are odd.
 #[pyfunction]
-pub fn untold_types(py: Python<'_>, sections: Places<'_>) -> PyResult<Vec<usize>> {
-    sections.each(py, same, |raw| told(Input::new(raw)))
+pub fn hidden_types(py: Python<'_>, sections: Places<'_>) -> PyResult<Vec<usize>> {
+    sections.each(py, same, |raw| shown(Input::new(raw)))
 }
 
-fn told(mut sections: Input<'_>) -> Scanned<()> {
+fn shown(mut sections: Input<'_>) -> Scanned<()> {
     while !sections.is_empty() {
         let section = descriptor(&mut sections)?;
         let found = value(&mut sections)?;

@@ -27,7 +27,7 @@ use pyo3::prelude::*;
 
 /// What this module takes and gives, by number: the next whenever plans, arguments or results become others.
 /// `signalbook.pipeline.fastpath.native` holds the number that it knows.
-const INTERFACE: u32 = 12;
+const INTERFACE: u32 = 13;
 
 #[pymodule]
 fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -39,6 +39,6 @@ fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<decoder::AvroDecoder>()?;
     module.add_class::<decoder::ProtobufDecoder>()?;
     module.add_function(wrap_pyfunction!(decoder::heads, module)?)?;
-    module.add_function(wrap_pyfunction!(amqp::untold_types, module)?)?;
+    module.add_function(wrap_pyfunction!(amqp::hidden_types, module)?)?;
     module.add_function(wrap_pyfunction!(lines::line_ends, module)?)
 }

@@ -157,8 +157,8 @@ class TokenServer:
                 form.get("client_assertion_type") == kind and form["client_assertion"]
             )
             if not wanted.items() <= form.items() or shown != self.proof:
-                told = f"AADSTS7000215: Invalid client secret provided: {shown}.\r\nTrace ID: 1"
-                return 401, {"error": "invalid_client", "error_description": told}
+                said = f"AADSTS7000215: Invalid client secret provided: {shown}.\r\nTrace ID: 1"
+                return 401, {"error": "invalid_client", "error_description": said}
             return 200, {"access_token": self.entra(), **until}
         if path in ("/o/oauth2/token", "/token"):
             right = {**REFRESH, "client_secret": self.proof, "grant_type": "refresh_token"}.items() <= form.items()

@@ -308,7 +308,7 @@ SECTIONS = split_body(
 def test_sections_of_amqp_may_be_any_bytes(some: bytes) -> None:
     """They are never misread: what Python reads otherwise is refused."""
     places = PayloadSpans.of_list([some, SECTIONS]).places
-    refused = native.module().untold_types(places)
+    refused = native.module().hidden_types(places)
     assert 1 not in refused
     if 0 not in refused:
         with contextlib.suppress(AMQPError):

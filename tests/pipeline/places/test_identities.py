@@ -92,6 +92,15 @@ def test_google(
         assert {each for each in token_server.asked if "CONNECT" in each} == {"CONNECT accounts.google.com:443"}
 
 
+def test_the_metadata_server_is_looked_for_once(
+    bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    set_all(environ, google_role("metadata server", token_server, google, tmp_path))
+    for name in ("a", "b"):
+        (bucket / name).write(b"x")
+    assert token_server.asked.count("GET /") == 1
+
+
 @pytest.mark.parametrize("way", FEDERATED)
 def test_federation(
     way: str, bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path

@@ -295,7 +295,7 @@ class BinaryMode:
         if self._manner.bare:
             headers.refused |= _doubtful_text(records, values)
         if self._manner.native:
-            headers.refused |= _untold(records)
+            headers.refused |= _hides_types(records)
         prefix = _prefix(self._manner, headers)
         arrays, versions = self._attributes(headers, prefix)
         clear = self._decoded(headers, values)
@@ -388,11 +388,11 @@ def _decode(values: list[bytes], encodings: pa.StringArray, refused: npt.NDArray
             refused[number] = True
 
 
-def _untold(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+def _hides_types(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     """Which messages of AMQP have attributes whose types headers do not show, or came without their sections."""
     sections = records.column("key").cast(pa.binary())
     found: npt.NDArray[np.bool_] = sections.is_null().to_numpy(zero_copy_only=False).copy()
-    found[native.module().untold_types(PayloadSpans.of(sections).places)] = True
+    found[native.module().hidden_types(PayloadSpans.of(sections).places)] = True
     return found
 
 
