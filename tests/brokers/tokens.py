@@ -191,12 +191,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._blob(self.tokens.blobs[url.path])
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self._told(lambda: self.tokens.get(url.path, dict(parse_qsl(url.query)), headers))
+        self._reply(lambda: self.tokens.get(url.path, dict(parse_qsl(url.query)), headers))
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         form = dict(parse_qsl(body.decode(errors="replace")))
-        self._told(lambda: self.tokens.post(self.path, form, body, self.headers.get("authorization", "")))
+        self._reply(lambda: self.tokens.post(self.path, form, body, self.headers.get("authorization", "")))
 
     def do_CONNECT(self) -> None:
         """As a proxy that takes it for every host: the way to one whose name nobody can choose."""
@@ -208,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
             _pump(self.connection, there)
         self.close_connection = True
 
-    def _told(self, answer: Callable[[], _Answer]) -> None:
+    def _reply(self, answer: Callable[[], _Answer]) -> None:
         self.tokens.asked.append(f"{self.command} {urlsplit(self.path).path}")
         if self.tokens.failing:
             self.tokens.failing -= 1
@@ -218,8 +218,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._say(*answer())
 
-    def _say(self, status: int, told: Mapping[str, Any], **headers: str) -> None:
-        content = json.dumps(told).encode()
+    def _say(self, status: int, fields: Mapping[str, Any], **headers: str) -> None:
+        content = json.dumps(fields).encode()
         self.send_response(status)
         flavour = {"metadata-flavor": "Google"} if self.headers.get("metadata-flavor") else {}
         for name, value in {"content-length": str(len(content)), **flavour, **headers}.items():

@@ -21,12 +21,12 @@ from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.arrays import (
     MISFITS,
     ValueForm,
-    misfit,
     opaque_arrays,
     payload_builder,
     text_map,
     text_maps,
     timestamps,
+    unfitting_value,
 )
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 5, UTC)
@@ -264,5 +264,5 @@ def test_what_maps_have_at_some_places(found: list[list[str] | None], data: st.D
 def test_where_a_value_does_not_fit_its_column(value: Any, path: Any) -> None:
     whole = Scalar(kind="int64")
     shape = struct(n=whole, list=ListOf(item=struct(n=whole)), map=MapOf(value=whole))
-    found = misfit(shape, value)
+    found = unfitting_value(shape, value)
     assert (found and found[0]) == path

@@ -60,7 +60,7 @@ def payload_builder(shape: Shape, form: ValueForm) -> Callable[[Values], list[pa
     return lambda values: [whole([missing if value is None else value for value in values], True)]
 
 
-def misfit(shape: Shape, value: JSON) -> tuple[Path, Shape, JSON] | None:
+def unfitting_value(shape: Shape, value: JSON) -> tuple[Path, Shape, JSON] | None:
     """The innermost of a decoded value's parts that does not fit its column, and where it is; ``None`` if all fit."""
     if _fits(shape, [value]):
         return None
@@ -69,18 +69,18 @@ def misfit(shape: Shape, value: JSON) -> tuple[Path, Shape, JSON] | None:
         case Struct(), dict():
             parts = [(each.name, each.shape, value[each.name]) for each in shape.fields if each.name in value]
         case ListOf(), list():
-            parts = _unfit_part(shape.item, list(enumerate(value)))
+            parts = _unfitting_part(shape.item, list(enumerate(value)))
         case MapOf(), dict():
-            parts = _unfit_part(shape.value, list(value.items()))
+            parts = _unfitting_part(shape.value, list(value.items()))
     for step, inner, part in parts:
-        found = misfit(inner, part)
+        found = unfitting_value(inner, part)
         if found is not None:
             path, *rest = found
             return (step, *path), *rest
     return (), shape, value
 
 
-def _unfit_part(shape: Shape, values: Sequence[tuple[str | int, JSON]]) -> Sequence[tuple[str | int, Shape, JSON]]:
+def _unfitting_part(shape: Shape, values: Sequence[tuple[str | int, JSON]]) -> Sequence[tuple[str | int, Shape, JSON]]:
     """The first of values of one shape that does not fit; halving finds it in about as long as all of them take."""
     while len(values) > 1:
         half = values[: len(values) // 2]

@@ -385,7 +385,7 @@ def _dead_letter(rejected: Rejected, original: bytes, location: MessageLocation,
 def _misfit(target: RowBuilder, row: AcceptedRow, error: Exception) -> DeadLetter:
     return DeadLetter(
         reason=Reason.MAPPING_ERROR,
-        violations=(target.misfit(row, error),),
+        violations=(target.column_violation(row, error),),
         candidates=(target.xid,),
         original=row.original,
         location=row.location,

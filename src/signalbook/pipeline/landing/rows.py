@@ -133,9 +133,9 @@ class RowBuilder:
             pa.array([[violation_row(found) for found in row.violations] or None for row in rows], _TAG),
         )
 
-    def misfit(self, row: AcceptedRow, error: Exception) -> Finding:
+    def column_violation(self, row: AcceptedRow, error: Exception) -> Finding:
         """What of a row does not fit its column, for which its table had this ``error``."""
-        found = None if self._shape is None else arrays.misfit(self._shape, self._data(row))
+        found = None if self._shape is None else arrays.unfitting_value(self._shape, self._data(row))
         if found is None:
             return Finding(
                 path="", rule="column", message=shorten(f"a conforming value does not fit its column: {error}")
