@@ -7,6 +7,8 @@ import os
 import pickle
 import secrets
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -352,6 +354,50 @@ def test_threads_share_a_client(stored: Place) -> None:
     for thread in threads:
         thread.join()
     assert found == [b"x"] * 4
+
+
+# One thread stops where obstore's classes are made and what these call is not, and goes on when another has ended.
+_IMPORTS = """
+import importlib.util, pickle, sys, threading
+
+stored = pickle.load(sys.stdin.buffer)
+package = importlib.util.find_spec("obstore").origin
+halfway, went_on = threading.Event(), threading.Event()
+
+def watch(frame, event, _):
+    if frame.f_code.co_filename != package:
+        return None
+    if "store" in frame.f_globals and not halfway.is_set():
+        halfway.set()
+        went_on.wait(1)
+    return watch
+
+def first():
+    sys.settrace(watch)
+    stored.exists()
+
+def second():
+    halfway.wait()
+    try:
+        stored.exists()
+        print("answered")
+    finally:
+        went_on.set()
+
+threads = [threading.Thread(target=each) for each in (first, second)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+assert halfway.is_set()
+"""
+
+
+def test_threads_that_ask_first(s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """One has the whole of obstore, though another is at importing it."""
+    stored = pickle.dumps(place("s3proxy", tmp_path, request))
+    asked = subprocess.run([sys.executable, "-c", _IMPORTS], input=stored, capture_output=True, timeout=60, check=False)
+    assert (asked.stderr, asked.stdout, asked.returncode) == (b"", b"answered\n", 0)
 
 
 @pytest.mark.parametrize(("url", "ahead"), [("lake", 0), ("s3://bucket/lake", TOGETHER)])

@@ -358,6 +358,8 @@ def in_few_words(text: str) -> str:
 def connect(root: str, storage: Storage) -> ObjectStore:
     """The client of a store, with its connections, kept by this process. Raises ``PipelineError``."""
     try:
+        # All of it first: its classes can be imported while another thread has not yet defined what they call.
+        import obstore  # noqa: F401
         from obstore.exceptions import BaseError
         from obstore.store import S3Store, from_url
     except ModuleNotFoundError as error:
