@@ -35,7 +35,8 @@ from signalbook.demo.traffic import TrafficLedger, TrafficTemplate
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import Job, run
 from signalbook.pipeline.fastpath.modes import StructuredMode
-from signalbook.pipeline.fastpath.routing import FastPath, LeftOver, Result
+from signalbook.pipeline.fastpath.routes import LeftOver, Result
+from signalbook.pipeline.fastpath.routing import FastPath
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder

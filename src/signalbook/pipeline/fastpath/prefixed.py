@@ -27,7 +27,8 @@ from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns, groups
 from signalbook.pipeline.fastpath.modes import Headers
 from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.fastpath.reasons import Judge, PayloadReasons, reasons_of
-from signalbook.pipeline.fastpath.routing import LEAST_BATCH, LeftOver, Result, Route, landed
+from signalbook.pipeline.fastpath.routes import LeftOver, Result, Route, landed
+from signalbook.pipeline.fastpath.routing import LEAST_BATCH
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, Offsets

@@ -11,33 +11,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CompiledDefinition, Contract, Outcome, Rejected
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.definitions.source import Outline
-from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.attributes import AttributeChecks, EnvelopeChecks, demands, lacking
-from signalbook.pipeline.fastpath.batch import IN_JSON, NO_DATA, SENT_AS, EventBatch, EventColumns, dense
+from signalbook.pipeline.fastpath.batch import IN_JSON, NO_DATA, SENT_AS, EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode, are_json, in_json, sent_as, without_schema
-from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
+from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.reasons import (
     PayloadReasons,
-    Reasons,
-    SameReason,
     broken_event,
     event_judge,
     judge_each,
-    known_reasons,
     lack_of_data,
     reasons,
+)
+from signalbook.pipeline.fastpath.routes import (
+    EventRoute,
+    HeldEvents,
+    Ignored,
+    LeftOver,
+    Result,
+    has_own_schema,
+    is_provable,
+    landed,
+    landed_by_one,
+    refuse_all,
+    undecoded,
 )
 from signalbook.pipeline.fastpath.verdicts import UNSAID, Rejections, RejectionVerdict, Verdicts
 from signalbook.pipeline.landing.rows import RowBuilder
@@ -58,56 +64,12 @@ _TRIED: Final = 64
 _MOST_SHARED: Final = 8
 # What events have in common whose payloads one decoder reads.
 _KIND: Final = ("type", SENT_AS)
-_ENVELOPE: Final = len(columns.ENVELOPE)
 # Properties that say where messages of a protocol were sent to, and so in records their address.
 _ADDRESSES: Final = {"KAFKA": "topic", "HTTP": "path", "NATS": "subject", "MQTT/5.0": "topic_name"}
 
 
-@dataclass(frozen=True, slots=True)
-class LandedRows:
-    """Rows of one table."""
-
-    target: RowBuilder
-    rows: pa.RecordBatch
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOver:
-    """Messages, by index, that go the slow path."""
-
-    messages: MessageBatch
-    indices: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """So many messages that no definition fits, and that nobody wants by policy."""
-
-    messages: int
-
-
-Result = LandedRows | LeftOver | Rejections | Ignored
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where messages of one kind go."""
-
-    definition: CompiledDefinition
-    target: RowBuilder
-    decode: Decode
-
-
-@dataclass(frozen=True, slots=True)
-class _EventRoute(Route):
-    """Where events go, what they have to pass, and what says why their payloads are refused."""
-
-    checks: EnvelopeChecks
-    reasons: PayloadReasons | SameReason | None
-
-
 # Events of a batch with their route, by number.
-_Routed = list[tuple[_EventRoute, Offsets]]
+_Routed = list[tuple[EventRoute, Offsets]]
 
 
 class FastPath:
@@ -135,7 +97,7 @@ class FastPath:
         self._unknown = contract.of_unknown_type(protocol)
         self._no_event = None if mode.all_events else contract.of_no_event(protocol)
         self._checks: dict[bytes, EnvelopeChecks] = {}
-        self._routes: dict[tuple[Any, ...], Sequence[_EventRoute]] = {}
+        self._routes: dict[tuple[Any, ...], Sequence[EventRoute]] = {}
         self._target = target
         self._judge = judge
         self._waiting: list[EventColumns] = []
@@ -174,8 +136,8 @@ class FastPath:
             yield from landed(batch, matched, contexts, left)
             refused += [(route, events[left[events]]) for route, events in matched]
         for routes, events in shared:
-            held = _Held.of(batch, routes, events)
-            yield from _landed_by_one(batch, held, left)
+            held = HeldEvents.of(batch, routes, events)
+            yield from landed_by_one(batch, held, left)
             self._judge_alike(batch, held, left, verdicts)
         ignored = 0
         for outcome, events in alike:
@@ -195,7 +157,9 @@ class FastPath:
         for messages, indices, _ in batch.messages(np.flatnonzero(left)):
             yield LeftOver(messages, indices)
 
-    def _judge_alike(self, batch: EventBatch, held: _Held, left: npt.NDArray[np.bool_], verdicts: Verdicts) -> None:
+    def _judge_alike(
+        self, batch: EventBatch, held: HeldEvents, left: npt.NDArray[np.bool_], verdicts: Verdicts
+    ) -> None:
         """Say of those events that are left what is said of the first one that breaks the same."""
         numbers, asked = held.alike(batch), np.zeros(len(batch), np.bool_)
         asked[self._readable(batch, held.events[left[held.events] & (numbers != UNSAID)])] = True
@@ -248,13 +212,13 @@ class FastPath:
 
     def _by_checks(
         self, batch: EventBatch, left: npt.NDArray[np.bool_]
-    ) -> tuple[dict[EnvelopeChecks, _Routed], list[tuple[Sequence[_EventRoute], Offsets]]]:
+    ) -> tuple[dict[EnvelopeChecks, _Routed], list[tuple[Sequence[EventRoute], Offsets]]]:
         """The events that have a route, by the checks that their definitions share, and those that have several.
 
         Those without are left.
         """
         found: dict[EnvelopeChecks, _Routed] = {}
-        shared: list[tuple[Sequence[_EventRoute], Offsets]] = []
+        shared: list[tuple[Sequence[EventRoute], Offsets]] = []
         for kind, events in batch.kinds(_KIND):
             routes = self._routes_of(kind)
             sound = events[~left[events]]
@@ -266,7 +230,7 @@ class FastPath:
                 shared.append((routes, sound))
         return found, shared
 
-    def _routes_of(self, kind: tuple[Any, ...]) -> Sequence[_EventRoute]:
+    def _routes_of(self, kind: tuple[Any, ...]) -> Sequence[EventRoute]:
         xids = self._types.get(kind[0], ())
         if xids and kind not in self._routes:
             # A route may hold a decoder. Beyond so many the slow path is the cheaper answer to made-up content types.
@@ -275,15 +239,15 @@ class FastPath:
             self._routes[kind] = self._all_planned([self._definitions[xid] for xid in xids], kind)
         return self._routes.get(kind, ())
 
-    def _all_planned(self, definitions: Sequence[CompiledDefinition], kind: tuple[Any, ...]) -> Sequence[_EventRoute]:
+    def _all_planned(self, definitions: Sequence[CompiledDefinition], kind: tuple[Any, ...]) -> Sequence[EventRoute]:
         """The routes of events of a kind to the definitions that they may be of, if there is one to each."""
         found = [self._planned(each, kind) for each in definitions]
         routes = [each for each in found if each is not None]
-        if len(routes) < len(definitions) or (len(routes) > 1 and not all(map(_is_provable, routes))):
+        if len(routes) < len(definitions) or (len(routes) > 1 and not all(map(is_provable, routes))):
             return ()
         return routes
 
-    def _planned(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> _EventRoute | None:
+    def _planned(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> EventRoute | None:
         """The definition's route for events of a kind, unless it asks for more.
 
         Where nothing decodes their payloads it is for those whose attributes break a rule.
@@ -304,13 +268,13 @@ class FastPath:
             decode = in_json(definition) if sent is None else sent_as(definition, sent)
         if decode is None and sent == NO_DATA:
             same = lack_of_data(definition) if kind[0] in self._alone else None
-            return _EventRoute(definition, target, _refused, checks, same)
+            return EventRoute(definition, target, refuse_all, checks, same)
         if decode is None:
-            return _EventRoute(definition, target, _undecoded, checks, None)
+            return EventRoute(definition, target, undecoded, checks, None)
         # Where there are several of a type, also by other protocols, payloads are decoded before they are judged.
         judge = event_judge(definition, sent) if kind[0] in self._alone and sent is not None else None
         said = PayloadReasons(definition, reasons(definition), judge)
-        return _EventRoute(definition, target, target.decoding(decode), checks, said)
+        return EventRoute(definition, target, target.decoding(decode), checks, said)
 
 
 def _refused_events(messages: MessageBatch, indices: list[int]) -> Iterator[Result]:
@@ -349,14 +313,6 @@ def _by_protocol(outlines: Sequence[Outline], protocol: str) -> tuple[str, ...]:
     return tuple(own or [each.xid for each in outlines])
 
 
-def _is_provable(route: _EventRoute) -> bool:
-    """Whether it can be proved of payloads that they do not conform, and that is all that decides."""
-    definition = route.definition
-    policy, schema = definition.policy, definition.schema_use.schema
-    proved = isinstance(schema, JsonSchema) and policy.wire_prefix == "none" and not policy.prefer_specific
-    return proved and route.decode is not _undecoded
-
-
 def _is_decided(definition: CompiledDefinition, protocol: str, mode: ContentMode) -> bool:
     """Whether envelope, payload and address are all that decides on an event, in a file or by this protocol."""
     if not mode.is_decided(definition) or definition.removal is not None:
@@ -364,16 +320,6 @@ def _is_decided(definition: CompiledDefinition, protocol: str, mode: ContentMode
     if definition.protocol and definition.protocol == protocol:
         return definition.options <= {_ADDRESSES.get(protocol)}
     return not (definition.protocol and (protocol or definition.policy.strict_delivery))
-
-
-def _refused(payloads: PayloadSpans) -> Decoded:
-    """Refuses all payloads."""
-    return [], list(range(len(payloads)))
-
-
-def _undecoded(payloads: PayloadSpans) -> Decoded:
-    """Refuses payloads that nothing decodes, which are not looked at."""
-    return _refused(payloads)
 
 
 def _matched(
@@ -393,135 +339,11 @@ def _matched(
         if len(others):
             breaches, places = np.unique(numbers[others], return_inverse=True)
             verdicts.say(others, places, [checks.verdict(number, route.definition) for number in breaches.tolist()])
-        if route.decode is not _undecoded:
-            matched.append((route, events[fit & _has_own_schema(batch, route.definition, events)]))
+        if route.decode is not undecoded:
+            matched.append((route, events[fit & has_own_schema(batch, route.definition, events)]))
     order = np.concatenate([np.arange(0), *(events for _, events in matched)])
     left[order] = False
     return matched, checks.maps(batch, order, numbers[order])
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """Events of a type held to each of its definitions, by definition and event.
-
-    ``numbers`` are those of ``EnvelopeChecks``, ``fits`` says where attributes fit, ``own`` whether events are written
-    with the definition's schema, and ``taken`` whether its decoder takes what fits.
-    """
-
-    routes: Sequence[_EventRoute]
-    events: Offsets
-    numbers: Offsets
-    fits: npt.NDArray[np.bool_]
-    own: npt.NDArray[np.bool_]
-    taken: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, batch: EventBatch, routes: Sequence[_EventRoute], events: Offsets) -> _Held:
-        """These."""
-        numbers = np.stack([route.checks.numbers(batch, events) for route in routes])
-        fits = numbers >= 0
-        own = np.stack([_has_own_schema(batch, route.definition, events) for route in routes])
-        taken = fits & np.stack([_are_taken(batch, route, events) for route in routes])
-        return cls(routes, events, numbers, fits, own, taken)
-
-    def reasons(self, place: int) -> Reasons:
-        """What says which rules payloads break of the schema of one of the definitions."""
-        schema = self.routes[place].definition.schema_use.schema
-        assert isinstance(schema, JsonSchema)
-        return known_reasons(schema)
-
-    def alike(self, batch: EventBatch) -> Offsets:
-        """For each event a number that it shares with those of which the same is to be said, ``UNSAID`` if unknown.
-
-        That are those which break the same in all definitions, be it of attributes or of payloads.
-        """
-        known = np.ones(len(self.events), np.bool_)
-        known[(self.fits & ~self.own).any(axis=0)] = False
-        if any(route.definition.policy.on_duplicate_names != "last" for route in self.routes):
-            known[self.fits.any(axis=0)] = False
-        found, count = np.zeros(len(self.events), np.int64), 1
-        for place, numbers in enumerate(self.numbers):
-            codes = np.where(self.fits[place], 0, -numbers)
-            first = int(codes.max(initial=0)) + 1
-            asked = np.flatnonzero(known & self.fits[place] & ~self.taken[place])
-            parts = [self.reasons(place).keys(batch.payloads(each)) for each in batch.portions(self.events[asked])]
-            keys = pa.concat_arrays([pa.nulls(0, pa.binary()), *parts]).dictionary_encode()
-            known[asked[keys.indices.is_null().to_numpy(zero_copy_only=False)]] = False
-            codes[asked] = first + keys.indices.fill_null(0).to_numpy()
-            bound = first + len(keys.dictionary) + 1
-            found, count = dense(found * bound + codes, count * bound)
-        return np.where(known, found, UNSAID)
-
-
-def _landed_by_one(batch: EventBatch, held: _Held, left: npt.NDArray[np.bool_]) -> Iterator[LandedRows]:
-    """Rows of events of several definitions' type that conform to one, and are sure to break rules of the others.
-
-    All are left at first.
-    """
-    events, fits, taken = held.events, held.fits, held.taken
-    decided = (~fits | held.own).all(axis=0) & (taken.sum(axis=0) == 1)
-    for place in range(len(held.routes)):
-        asked = np.flatnonzero(decided & fits[place] & ~taken[place])
-        broken = [held.reasons(place).broken(batch.payloads(part)) for part in batch.portions(events[asked])]
-        decided[asked] = np.concatenate([np.zeros(0, np.bool_), *broken])
-    for place, route in enumerate(held.routes):
-        mine = np.flatnonzero(decided & taken[place])
-        if len(mine):
-            left[events[mine]] = False
-            contexts = route.checks.maps(batch, events[mine], held.numbers[place][mine])
-            yield from landed(batch, [(route, events[mine])], contexts, left)
-
-
-def _are_taken(batch: EventBatch, route: Route, events: Offsets) -> npt.NDArray[np.bool_]:
-    """Which payloads of events a route decodes."""
-    taken, first = np.ones(len(events), np.bool_), 0
-    for part in batch.portions(events):
-        try:
-            refused = route.decode(batch.payloads(part))[1]
-        except MISFITS:
-            refused = list(range(len(part)))
-        taken[first + np.array(refused, np.int64)] = False
-        first += len(part)
-    return taken
-
-
-def _has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Offsets) -> npt.NDArray[np.bool_]:
-    """Whether events are written with the definition's own schema, as far as they say (domain.md K-39)."""
-    array = batch.attributes["dataschema"]
-    if array.null_count == len(array):
-        return np.ones(len(events), np.bool_)
-    codes, names = batch.codes("dataschema")
-    use, schema_for = definition.schema_use, definition.schema_for
-    mine, places = np.unique(codes[events], return_inverse=True)
-    asked = [names[code] for code in mine.tolist()]
-    # Identity, not equality: another Version that reads alike still has other columns, which the slow path resolves.
-    own = np.array([name is None or schema_for(name) is use for name in asked], np.bool_)
-    found: npt.NDArray[np.bool_] = own[places]
-    return found
-
-
-def landed(
-    batch: EventBatch, matched: Sequence[tuple[Route, Offsets]], contexts: pa.Array, left: npt.NDArray[np.bool_]
-) -> Iterator[LandedRows]:
-    """Rows of messages whose payloads conform, with their contexts in the same order; others are left."""
-    if not matched:
-        return
-    order = np.concatenate([events for _, events in matched])
-    try:
-        # All routes' at once, in order, so that each has a slice of them: Arrow takes its time for each array it makes.
-        envelope, transport = batch.envelope(order), batch.transport(order)
-    except MISFITS:
-        left[order] = True
-        return
-    first = 0
-    for route, events in matched:
-        for part in batch.portions(events):
-            arrays = [array.slice(first, len(part)) for array in (*envelope, contexts, *transport)]
-            first += len(part)
-            rows, refused = _rows(route, batch.payloads(part), arrays)
-            left[part[refused]] = True
-            if rows is not None:
-                yield LandedRows(route.target, rows)
 
 
 def _judge_payloads(batch: EventBatch, refused: _Routed, verdicts: Verdicts) -> None:
@@ -530,17 +352,3 @@ def _judge_payloads(batch: EventBatch, refused: _Routed, verdicts: Verdicts) -> 
         if route.reasons is not None:
             for part in batch.portions(events):
                 verdicts.say(part, *route.reasons.of(batch.payloads(part)))
-
-
-def _rows(route: Route, payloads: PayloadSpans, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:
-    """Rows of payloads and the arrays of their other columns, and the numbers of payloads that are refused."""
-    try:
-        decoded, refused = route.decode(payloads)
-    except MISFITS:
-        return None, list(range(len(payloads)))
-    if len(refused) == len(payloads):
-        return None, refused
-    if refused:
-        kept = pa.array(np.delete(np.arange(len(payloads)), refused))
-        arrays = [array.take(kept) for array in arrays]
-    return route.target.whole(arrays[:_ENVELOPE], decoded, arrays[_ENVELOPE:]), refused

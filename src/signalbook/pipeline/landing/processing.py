@@ -31,13 +31,8 @@ from signalbook.messages import (
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.modes import BinaryMode, ContentMode, StructuredMode
 from signalbook.pipeline.fastpath.prefixed import PROTOCOL, PrefixedPath
-from signalbook.pipeline.fastpath.routing import (
-    FastPath,
-    Ignored,
-    LandedRows,
-    LeftOver,
-    Result,
-)
+from signalbook.pipeline.fastpath.routes import Ignored, LandedRows, LeftOver, Result
+from signalbook.pipeline.fastpath.routing import FastPath
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows, rejected_rows
 from signalbook.pipeline.landing.presuming import Presumptions

@@ -1,0 +1,228 @@
+"""Where messages of one kind go: to which definition, by which decoder, into which table, and what lands there.
+
+Events whose type several definitions share are held to each of these: what one takes alone lands in its table, and
+events that break the same of all have the same to be said of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from signalbook.formats.jsonschema.format import JsonSchema
+from signalbook.messages import CompiledDefinition
+from signalbook.pipeline import columns
+from signalbook.pipeline.arrays import MISFITS
+from signalbook.pipeline.fastpath.attributes import EnvelopeChecks
+from signalbook.pipeline.fastpath.batch import EventBatch, dense
+from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
+from signalbook.pipeline.fastpath.reasons import PayloadReasons, Reasons, SameReason, known_reasons
+from signalbook.pipeline.fastpath.verdicts import UNSAID, Rejections
+from signalbook.pipeline.landing.rows import RowBuilder
+from signalbook.pipeline.sources.base import MessageBatch, Offsets
+
+_ENVELOPE: Final = len(columns.ENVELOPE)
+
+
+@dataclass(frozen=True, slots=True)
+class LandedRows:
+    """Rows of one table."""
+
+    target: RowBuilder
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """Messages, by index, that go the slow path."""
+
+    messages: MessageBatch
+    indices: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """So many messages that no definition fits, and that nobody wants by policy."""
+
+    messages: int
+
+
+Result = LandedRows | LeftOver | Rejections | Ignored
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where messages of one kind go."""
+
+    definition: CompiledDefinition
+    target: RowBuilder
+    decode: Decode
+
+
+@dataclass(frozen=True, slots=True)
+class EventRoute(Route):
+    """Where events go, what they have to pass, and what says why their payloads are refused."""
+
+    checks: EnvelopeChecks
+    reasons: PayloadReasons | SameReason | None
+
+
+def refuse_all(payloads: PayloadSpans) -> Decoded:
+    """Refuses all payloads."""
+    return [], list(range(len(payloads)))
+
+
+def undecoded(payloads: PayloadSpans) -> Decoded:
+    """Refuses payloads that nothing decodes, which are not looked at."""
+    return refuse_all(payloads)
+
+
+def has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Offsets) -> npt.NDArray[np.bool_]:
+    """Whether events are written with the definition's own schema, as far as they say (domain.md K-39)."""
+    array = batch.attributes["dataschema"]
+    if array.null_count == len(array):
+        return np.ones(len(events), np.bool_)
+    codes, names = batch.codes("dataschema")
+    use, schema_for = definition.schema_use, definition.schema_for
+    mine, places = np.unique(codes[events], return_inverse=True)
+    asked = [names[code] for code in mine.tolist()]
+    # Identity, not equality: another Version that reads alike still has other columns, which the slow path resolves.
+    own = np.array([name is None or schema_for(name) is use for name in asked], np.bool_)
+    found: npt.NDArray[np.bool_] = own[places]
+    return found
+
+
+def landed(
+    batch: EventBatch, matched: Sequence[tuple[Route, Offsets]], contexts: pa.Array, left: npt.NDArray[np.bool_]
+) -> Iterator[LandedRows]:
+    """Rows of messages whose payloads conform, with their contexts in the same order; others are left."""
+    if not matched:
+        return
+    order = np.concatenate([events for _, events in matched])
+    try:
+        # All routes' at once, in order, so that each has a slice of them: Arrow takes its time for each array it makes.
+        envelope, transport = batch.envelope(order), batch.transport(order)
+    except MISFITS:
+        left[order] = True
+        return
+    first = 0
+    for route, events in matched:
+        for part in batch.portions(events):
+            arrays = [array.slice(first, len(part)) for array in (*envelope, contexts, *transport)]
+            first += len(part)
+            rows, refused = _rows(route, batch.payloads(part), arrays)
+            left[part[refused]] = True
+            if rows is not None:
+                yield LandedRows(route.target, rows)
+
+
+def _rows(route: Route, payloads: PayloadSpans, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:
+    """Rows of payloads and the arrays of their other columns, and the numbers of payloads that are refused."""
+    try:
+        decoded, refused = route.decode(payloads)
+    except MISFITS:
+        return None, list(range(len(payloads)))
+    if len(refused) == len(payloads):
+        return None, refused
+    if refused:
+        kept = pa.array(np.delete(np.arange(len(payloads)), refused))
+        arrays = [array.take(kept) for array in arrays]
+    return route.target.whole(arrays[:_ENVELOPE], decoded, arrays[_ENVELOPE:]), refused
+
+
+def is_provable(route: EventRoute) -> bool:
+    """Whether it can be proved of payloads that they do not conform, and that is all that decides."""
+    definition = route.definition
+    policy, schema = definition.policy, definition.schema_use.schema
+    proved = isinstance(schema, JsonSchema) and policy.wire_prefix == "none" and not policy.prefer_specific
+    return proved and route.decode is not undecoded
+
+
+@dataclass(frozen=True, slots=True)
+class HeldEvents:
+    """Events of a type held to each of its definitions, by definition and event.
+
+    ``numbers`` are those of ``EnvelopeChecks``, ``fits`` says where attributes fit, ``own`` whether events are written
+    with the definition's schema, and ``taken`` whether its decoder takes what fits.
+    """
+
+    routes: Sequence[EventRoute]
+    events: Offsets
+    numbers: Offsets
+    fits: npt.NDArray[np.bool_]
+    own: npt.NDArray[np.bool_]
+    taken: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, batch: EventBatch, routes: Sequence[EventRoute], events: Offsets) -> HeldEvents:
+        """These."""
+        numbers = np.stack([route.checks.numbers(batch, events) for route in routes])
+        fits = numbers >= 0
+        own = np.stack([has_own_schema(batch, route.definition, events) for route in routes])
+        taken = fits & np.stack([_are_taken(batch, route, events) for route in routes])
+        return cls(routes, events, numbers, fits, own, taken)
+
+    def reasons(self, place: int) -> Reasons:
+        """What says which rules payloads break of the schema of one of the definitions."""
+        schema = self.routes[place].definition.schema_use.schema
+        assert isinstance(schema, JsonSchema)
+        return known_reasons(schema)
+
+    def alike(self, batch: EventBatch) -> Offsets:
+        """For each event a number that it shares with those of which the same is to be said, ``UNSAID`` if unknown.
+
+        That are those which break the same in all definitions, be it of attributes or of payloads.
+        """
+        known = np.ones(len(self.events), np.bool_)
+        known[(self.fits & ~self.own).any(axis=0)] = False
+        if any(route.definition.policy.on_duplicate_names != "last" for route in self.routes):
+            known[self.fits.any(axis=0)] = False
+        found, count = np.zeros(len(self.events), np.int64), 1
+        for place, numbers in enumerate(self.numbers):
+            codes = np.where(self.fits[place], 0, -numbers)
+            first = int(codes.max(initial=0)) + 1
+            asked = np.flatnonzero(known & self.fits[place] & ~self.taken[place])
+            parts = [self.reasons(place).keys(batch.payloads(each)) for each in batch.portions(self.events[asked])]
+            keys = pa.concat_arrays([pa.nulls(0, pa.binary()), *parts]).dictionary_encode()
+            known[asked[keys.indices.is_null().to_numpy(zero_copy_only=False)]] = False
+            codes[asked] = first + keys.indices.fill_null(0).to_numpy()
+            bound = first + len(keys.dictionary) + 1
+            found, count = dense(found * bound + codes, count * bound)
+        return np.where(known, found, UNSAID)
+
+
+def landed_by_one(batch: EventBatch, held: HeldEvents, left: npt.NDArray[np.bool_]) -> Iterator[LandedRows]:
+    """Rows of events of several definitions' type that conform to one, and are sure to break rules of the others.
+
+    All are left at first.
+    """
+    events, fits, taken = held.events, held.fits, held.taken
+    decided = (~fits | held.own).all(axis=0) & (taken.sum(axis=0) == 1)
+    for place in range(len(held.routes)):
+        asked = np.flatnonzero(decided & fits[place] & ~taken[place])
+        broken = [held.reasons(place).broken(batch.payloads(part)) for part in batch.portions(events[asked])]
+        decided[asked] = np.concatenate([np.zeros(0, np.bool_), *broken])
+    for place, route in enumerate(held.routes):
+        mine = np.flatnonzero(decided & taken[place])
+        if len(mine):
+            left[events[mine]] = False
+            contexts = route.checks.maps(batch, events[mine], held.numbers[place][mine])
+            yield from landed(batch, [(route, events[mine])], contexts, left)
+
+
+def _are_taken(batch: EventBatch, route: Route, events: Offsets) -> npt.NDArray[np.bool_]:
+    """Which payloads of events a route decodes."""
+    taken, first = np.ones(len(events), np.bool_), 0
+    for part in batch.portions(events):
+        try:
+            refused = route.decode(batch.payloads(part))[1]
+        except MISFITS:
+            refused = list(range(len(part)))
+        taken[first + np.array(refused, np.int64)] = False
+        first += len(part)
+    return taken
