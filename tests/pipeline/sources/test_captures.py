@@ -341,7 +341,7 @@ def test_damaged_captures_in_a_store(
         ("empty.parquet", {}, "the input .*/empty.parquet holds no files"),
         ("none.parquet", {}, r"cannot read .*/none.parquet: none of its files is Parquet"),
         ("x.parquet", {"key": "lost"}, "has no column 'lost' for the key"),
-        ("x.parquet", {"format": "avro"}, "cannot read .*/x.parquet: for avro Spark needs a connector .* by --jars"),
+        ("x.parquet", {"format": "xml"}, "cannot read .*/x.parquet: for xml Spark needs a connector .* by --jars"),
     ],
 )
 def test_captures_in_a_store_that_are_refused(

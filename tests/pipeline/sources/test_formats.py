@@ -158,7 +158,11 @@ def test_captures_of_lines_in_a_store_land(
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
     [
-        ("avro", "a.avro", r"for avro Spark needs a connector for the store, by --jars; without one .*: csv, delta, "),
+        (
+            "xml",
+            "a.xml",
+            r"for xml Spark needs a connector for the store, by --jars; without one .*: avro, csv, delta, ",
+        ),
         ("json", "a.json.zst", r"cannot read s3://.*/a\.json\.zst: of packed lines .* those of \.gz are read"),
         ("orc", "a.orc", r"cannot read s3://.*/a\.orc: "),
         ("json", "a.json.gz", r"cannot read s3://.*/a\.json\.gz: damaged gzip"),

@@ -166,9 +166,12 @@ def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession)
         assert isinstance(source, SalvagingSource)
         return dealt(source.salvage(session, job.inputs, job.options, job.storage))
 
-    if isinstance(source, SalvagingSource) and any(is_beyond(session, path, job.storage) for path in job.inputs):
+    salvaging = source if isinstance(source, SalvagingSource) else None
+    if salvaging is not None and (
+        salvaging.is_beyond_spark(job.options) or any(is_beyond(session, path, job.storage) for path in job.inputs)
+    ):
         return Intake(source=source.name, origin=origin, records=rest())
-    whole = isinstance(source, SalvagingSource) and source.salvages(job.options)
+    whole = salvaging is not None and salvaging.salvages(job.options)
     salvage = rest if whole and job.on_damaged_file == "land" else None
     try:
         records = dealt(source.load(session, job.inputs, job.options))

@@ -23,6 +23,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, Storage
 from signalbook.pipeline.sources import formats, salvage
 from signalbook.pipeline.sources.base import MessageBatch, MessageRecords
+from signalbook.pipeline.sources.containers import AVRO
 from signalbook.pipeline.sources.kafka import message_records, record_message
 from signalbook.pipeline.sources.mapping import MessageParts
 from signalbook.pipeline.sources.salvage import DamagedInput, is_damage, salvaged
@@ -78,7 +79,7 @@ class Captures:
     def salvage(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], storage: Storage
     ) -> DataFrame:
-        """What is whole of files, read without Spark's way to them, and of each damage in Parquet a row.
+        """What is whole of files, read without Spark's way to them, and of each damage in Parquet and Avro a row.
 
         Raises ``PipelineError``, of other formats for damage too.
         """
@@ -103,6 +104,10 @@ class Captures:
     def salvages(self, options: Mapping[str, str]) -> bool:
         """Of Parquet, whose row groups are read one by one."""
         return self._columns(options).format.lower() == _PARQUET
+
+    def is_beyond_spark(self, options: Mapping[str, str]) -> bool:
+        """Avro is: Spark reads it with a package that few sessions have."""
+        return self._columns(options).format.lower() == AVRO
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The row as a Kafka record, or a structured CloudEvent of a file."""

@@ -1,7 +1,8 @@
 """Captures in a store that Spark has no connector for, in formats other than Parquet.
 
 Lines of JSON, CSV and text go to Spark's own parsers, which make the same rows of them as of files in a folder. ORC is
-read by Arrow, stripe by stripe; of a Delta table the Parquet files are read that its log has.
+read by Arrow, stripe by stripe; of a Delta table the Parquet files are read that its log has. Avro is read in folders,
+too (``containers.py``).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from signalbook.pipeline.errors import PipelineError, own_words
 from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources import salvage
 from signalbook.pipeline.sources.base import MAX_MESSAGE, DamagedFile, Split
+from signalbook.pipeline.sources.containers import AVRO, rows_of_containers
 from signalbook.pipeline.sources.reading import ENDLESS, PACKED, reading
 from signalbook.pipeline.sources.salvage import CaptureFile
 from signalbook.plugins import install
@@ -31,7 +33,7 @@ from signalbook.plugins import install
 _DELTA: Final = "delta"
 _ORC: Final = "orc"
 _LINES: Final = ("csv", "json", "text")
-READABLE: Final = (*_LINES, _DELTA, _ORC)
+READABLE: Final = (*_LINES, _DELTA, _ORC, AVRO)
 """The formats that are read here, as Spark calls them; Parquet is ``salvage``'s."""
 # Endings of packed files that Spark unpacks and we do not.
 _UNKNOWN: Final = (".bz2", ".deflate", ".lz4", ".snappy", ".zst", ".xz")
@@ -42,8 +44,10 @@ _ROWS: Final = 1024
 def read_rows(session: SparkSession, path: str, kind: str, wanted: Collection[str], storage: Storage) -> DataFrame:
     """The rows of all files at ``path`` with the columns ``wanted``, and those that ``salvage`` has beside them.
 
-    What is damaged is an error, as where Spark reads. Raises ``PipelineError``.
+    What is damaged is an error, as where Spark reads, but for Avro. Raises ``PipelineError``.
     """
+    if kind == AVRO:
+        return rows_of_containers(session, path, wanted, storage)
     if kind in _LINES:
         return _parsed(session, path, kind, storage)
     if kind == _DELTA:

@@ -71,6 +71,10 @@ class SalvagingSource(RecordSource, Protocol):
         """Whether what is whole of damaged files can be had, or they are an error in any case."""
         ...
 
+    def is_beyond_spark(self, options: Mapping[str, str]) -> bool:
+        """Whether Spark has no reader of its own for such files, so that ``salvage`` reads them wherever they are."""
+        ...
+
     def salvage(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], storage: Storage
     ) -> DataFrame:
@@ -126,10 +130,15 @@ def salvaged(session: SparkSession, path: str, wanted: Collection[str], storage:
     Files are those that Spark finds, where it can look. Raises ``PipelineError`` where none of them has a footer, or
     they are where only Spark reads.
     """
-    beyond = is_beyond(session, path, storage)
-    files = found_files(path, storage) if beyond else _listed(session, path, storage)
-    wide = _schema(path, files, _columns if beyond else partial(_columns_by_spark, session))
+    files = all_files(session, path, storage)
+    by_spark = partial(_columns_by_spark, session)
+    wide = _schema(path, files, _columns if is_beyond(session, path, storage) else by_spark)
     return rows_of_files(session, files, wide, wanted, read_parquet)
+
+
+def all_files(session: SparkSession, path: str, storage: Storage) -> list[CaptureFile]:
+    """Those that Spark finds at ``path``, where it can look, or we do. Raises ``PipelineError``."""
+    return found_files(path, storage) if is_beyond(session, path, storage) else _listed(session, path, storage)
 
 
 def rows_of_files(
@@ -252,7 +261,7 @@ def read_parquet(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch
             )
         except (pa.ArrowException, OSError) as error:
             why = f"it is no Parquet file, or its end is lost: {_reason(place, error)}"
-            yield _damage(schema, own, 0, UNREADABLE, why)
+            yield damage(schema, own, 0, UNREADABLE, why)
             return
         first = 0
         for group in range(file.num_row_groups):
@@ -282,7 +291,7 @@ def _read_group(
             return
     said = why or f"there are {end - at} less than it says"
     why = f"rows {at} to {end - 1}, of row group {group}, cannot be read: {said}"
-    yield _damage(schema, own, at, DAMAGED, why)
+    yield damage(schema, own, at, DAMAGED, why)
 
 
 def _portions(file: pq.ParquetFile, group: int, size: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -315,7 +324,7 @@ def beside(rows: pa.RecordBatch, schema: pa.Schema, own: CaptureFile, first: int
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _damage(schema: pa.Schema, own: CaptureFile, row: int, rule: str, why: str) -> pa.RecordBatch:
+def damage(schema: pa.Schema, own: CaptureFile, row: int, rule: str, why: str) -> pa.RecordBatch:
     """One row that stands for what cannot be read."""
     return pa.RecordBatch.from_pylist([{FILE: own.shown, ROW: row, RULE: rule, WHY: why}], schema)
 

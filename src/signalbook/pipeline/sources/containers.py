@@ -1,0 +1,261 @@
+"""Captures in Avro object container files, wherever they lie: Spark has no reader for them of its own.
+
+Columns have the types that Spark gives them. Unions of several types are text: as it stands where a value is text or
+bytes, else JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from io import BytesIO
+from typing import Any, Final
+
+import fastavro
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from signalbook.formats import SchemaError
+from signalbook.formats.avro import BROKEN, FORMAT, AvroSchema
+from signalbook.formats.avro.document import Type, is_recursive
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Storage
+from signalbook.pipeline.sources import salvage
+from signalbook.pipeline.sources.avro import ContainerBlock, DamagedBlock, FileWindow, read_blocks, read_header, unpack
+from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile, Split
+from signalbook.pipeline.sources.reading import ENDLESS, reading
+from signalbook.pipeline.sources.salvage import CaptureFile
+from signalbook.values import JSONObject
+
+AVRO: Final = "avro"
+"""What Spark calls the format."""
+_ROWS: Final = 1024
+_BYTES: Final = 4 * 1024 * 1024
+_UTC: Final = "UTC"
+_PLAIN: Final = {
+    "null": pa.string(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "fixed": pa.binary(),
+    "string": pa.string(),
+    "enum": pa.string(),
+}
+# Microseconds that a unit is, and the zone.
+_TIMES: Final = {
+    "timestamp-millis": (1000, _UTC),
+    "timestamp-micros": (1, _UTC),
+    "local-timestamp-millis": (1000, None),
+    "local-timestamp-micros": (1, None),
+}
+# What the years 1 to 9999 are in microseconds and days; columns of Spark have no other ones.
+_MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_DAYS: Final = (-719_162, 2_932_896)
+# Types whose values are one in a union of both, as Spark has them.
+_WIDER: Final = ((frozenset({"int", "long"}), "long"), (frozenset({"float", "double"}), "double"))
+# What makes of a value as fastavro reads it one that a column takes; None where that is the same.
+_Convert = Callable[[Any], Any] | None
+
+
+def rows_of_containers(session: SparkSession, path: str, wanted: Collection[str], storage: Storage) -> DataFrame:
+    """The rows of all files at ``path``, as ``salvage.salvaged`` has those of Parquet. Raises ``PipelineError``.
+
+    Columns are those of the first file that says what it has.
+    """
+    files = salvage.all_files(session, path, storage)
+    return salvage.rows_of_files(session, files, salvage.spark_types(_columns(path, files)), wanted, _read)
+
+
+def _columns(path: str, files: Sequence[CaptureFile]) -> pa.Schema:
+    why = f"{path} holds no files"
+    for file in files:
+        try:
+            with reading(_whole(file)) as source:
+                window = FileWindow(source)
+                if window.at(0, 1):
+                    return _Records(file.shown, read_header(file.shown, window).schema).columns
+        except DamagedFile as damage:
+            why = str(damage)
+    raise PipelineError(why)
+
+
+def _whole(file: CaptureFile) -> Split:
+    return Split(path=str(file.place), start=0, end=ENDLESS, storage=file.place.storage)
+
+
+def _read(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, and its damage."""
+    number = 0
+    try:
+        with reading(_whole(own)) as source:
+            window = FileWindow(source)
+            if not window.at(0, 1):
+                return
+            header = read_header(own.shown, window)
+            records = _Records(own.shown, header.schema)
+            for first, block in read_blocks(window, header, 0, ENDLESS):
+                number = first
+                for rows in records.rows(header.codec, block, schema):
+                    yield salvage.beside(rows, schema, own, number)
+                    number += len(rows)
+                if records.damage:
+                    why = f"the block at byte {block.offset}: {records.damage}"
+                    yield salvage.damage(schema, own, number, DAMAGED, why)
+            if window.damage is not None:
+                raise window.damage
+    except DamagedFile as damage:
+        rule = UNREADABLE if damage.rule == UNREADABLE else DAMAGED
+        yield salvage.damage(schema, own, number, rule, damage.why)
+
+
+class _Records:
+    """What the records of a container have in them. ``damage`` is why the last block was not read to its end.
+
+    Raises ``DamagedFile`` for a schema that is of no records.
+    """
+
+    def __init__(self, path: str, document: bytes) -> None:
+        try:
+            found = FORMAT.parse(document, "Avro")
+        except SchemaError as error:
+            raise DamagedFile(path, f"the schema in the Avro container cannot be used: {error}", UNREADABLE) from None
+        assert isinstance(found, AvroSchema)
+        node = found.names.types.get(found.type, found.type) if isinstance(found.type, str) else found.type
+        if not isinstance(node, dict) or node["type"] != "record":
+            raise DamagedFile(path, "the Avro container holds no records", UNREADABLE)
+        self.damage = ""
+        self._schema = found
+        types = found.names.types
+        self._fields = {part["name"]: _column(part["type"], types) for part in node["fields"]}
+        self.columns = pa.schema([(name, kind) for name, (kind, _) in self._fields.items()])
+
+    @cached_property
+    def _parsed(self) -> Any:
+        # Without logical types: values out of range, such as a year 10000, would end the reading of their block.
+        return fastavro.parse_schema(_bare(self._schema.names.complete(self._schema.type)))
+
+    def rows(self, codec: str, block: ContainerBlock, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Those of a block, with the columns that ``schema`` has as well."""
+        self.damage = block.error
+        if block.error:
+            return
+        try:
+            content = unpack(codec, block.content)
+        except DamagedBlock as error:
+            self.damage = str(error)
+            return
+        names = salvage.own_names(list(self._fields), schema)
+        stream = BytesIO(content)
+        found, begin = list[Any](), 0
+        for _ in range(block.count):
+            start = stream.tell()
+            try:
+                found.append(self._schema.read_datum(stream, self._parsed, None))
+            except BROKEN as error:
+                self.damage = f"not a record of its schema: {str(error) or type(error).__name__}"
+                break
+            if stream.tell() == start:  # a hostile block may claim any number of these
+                self.damage = "its records take no bytes"
+                break
+            if len(found) >= _ROWS or stream.tell() - begin >= _BYTES:
+                yield self._batch(found, names)
+                found, begin = [], stream.tell()
+        if found:
+            yield self._batch(found, names)
+        if not self.damage and stream.tell() < len(content):
+            self.damage = f"{len(content) - stream.tell()} bytes follow the last record"
+
+    def _batch(self, records: Sequence[JSONObject], names: Sequence[str]) -> pa.RecordBatch:
+        arrays = []
+        for name in names:
+            kind, convert = self._fields[name]
+            arrays.append(pa.array([_made(record[name], convert) for record in records], kind))
+        return pa.RecordBatch.from_arrays(arrays, names) if names else _nothing(len(records))
+
+
+def _nothing(count: int) -> pa.RecordBatch:
+    """So many rows that have none of the columns."""
+    return pa.RecordBatch.from_arrays([pa.nulls(count)], ["_"])
+
+
+def _bare(node: Type) -> Any:
+    """A type without logical types."""
+    if isinstance(node, list):
+        return [_bare(branch) for branch in node]
+    if not isinstance(node, dict):
+        return node
+    found = {key: value for key, value in node.items() if key != "logicalType"}
+    found |= {key: _bare(node[key]) for key in ("items", "values", "type") if key in node}
+    if "fields" in node:
+        found["fields"] = [{**part, "type": _bare(part["type"])} for part in node["fields"]]
+    return found
+
+
+def _column(node: Type, types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:
+    """The type of a column, and what makes values for it."""
+    if is_recursive(node, types):
+        return pa.string(), _text
+    if isinstance(node, list):
+        return _alternatives(node, types)
+    node = types.get(node, {"type": node}) if isinstance(node, str) else node
+    kind = node["type"]
+    if isinstance(kind, (dict, list)):
+        return _column(kind, types)
+    if kind == "array":
+        item, convert = _column(node["items"], types)
+        return pa.list_(item), None if convert is None else lambda values: [_made(each, convert) for each in values]
+    if kind == "map":
+        item, convert = _column(node["values"], types)
+        return pa.map_(pa.string(), item), lambda pairs: [(name, _made(each, convert)) for name, each in pairs.items()]
+    if kind == "record":
+        return _struct(node, types)
+    return _scalar(kind, str(node.get("logicalType", "")))
+
+
+def _alternatives(node: Sequence[Type], types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:
+    others = [branch for branch in node if branch != "null"]
+    if len(others) == 1:
+        return _column(others[0], types)
+    for both, wider in _WIDER:
+        if all(isinstance(branch, str) and branch in both for branch in others):
+            return _PLAIN[wider], None
+    return pa.string(), _text
+
+
+def _struct(node: JSONObject, types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:
+    parts = {part["name"]: _column(part["type"], types) for part in node["fields"]}
+    kind = pa.struct([(name, found) for name, (found, _) in parts.items()])
+    converts = {name: convert for name, (_, convert) in parts.items() if convert is not None}
+    if not converts:
+        return kind, None
+    return kind, lambda record: record | {name: _made(record[name], convert) for name, convert in converts.items()}
+
+
+def _scalar(kind: str, logical: str) -> tuple[pa.DataType, _Convert]:
+    if kind == "long" and logical in _TIMES:
+        factor, zone = _TIMES[logical]
+        return pa.timestamp("us", zone), lambda value: _within(value * factor, _MICROSECONDS)
+    if (kind, logical) == ("int", "date"):
+        return pa.date32(), lambda value: _within(value, _DAYS)
+    return _PLAIN[kind], None
+
+
+def _made(value: Any, convert: _Convert) -> Any:
+    return value if value is None or convert is None else convert(value)
+
+
+def _within(value: int, bounds: tuple[int, int]) -> int | None:
+    """The value, or null for one that is none for columns: they ignore what does not fit."""
+    return value if bounds[0] <= value <= bounds[1] else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return msgspec.json.encode(value).decode()

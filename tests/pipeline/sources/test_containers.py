@@ -1,0 +1,234 @@
+"""Captures in Avro containers have the rows that Spark's own package for Avro makes of them, in folders and stores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.s3 import place
+from tests.pipeline.sources.test_captures import job_of
+from tests.pipeline.sources.test_formats import COLUMNS, same, uploaded, written
+
+from signalbook.pipeline import PipelineError, run
+from signalbook.pipeline.places import Storage
+from signalbook.pipeline.sources.captures import CLOUDEVENTS, KAFKA
+from signalbook.pipeline.sources.containers import rows_of_containers
+from signalbook.values import JSONObject
+
+# As Azure's Event Hubs captures messages.
+_ANY = ["long", "double", "string", "bytes"]
+EVENT_DATA: JSONObject = {
+    "type": "record",
+    "name": "EventData",
+    "namespace": "Microsoft.ServiceBus.Messaging",
+    "fields": [
+        {"name": "SequenceNumber", "type": "long"},
+        {"name": "Offset", "type": "string"},
+        {"name": "EnqueuedTimeUtc", "type": "string"},
+        {"name": "SystemProperties", "type": {"type": "map", "values": _ANY}},
+        {"name": "Properties", "type": {"type": "map", "values": [*_ANY, "null"]}},
+        {"name": "Body", "type": ["null", "bytes"]},
+    ],
+}
+
+
+def record(**fields: Any) -> JSONObject:
+    return {"type": "record", "name": "R", "fields": [{"name": name, "type": of} for name, of in fields.items()]}
+
+
+def container(path: Path, schema: JSONObject, rows: Sequence[JSONObject], **more: Any) -> Path:
+    """A file of such rows."""
+    path.parent.mkdir(exist_ok=True)
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, rows, **more)
+    return path
+
+
+def event_data(body: str, **properties: Any) -> JSONObject:
+    return {
+        "SequenceNumber": 7, "Offset": "4294967296", "EnqueuedTimeUtc": "11/28/2026 4:00:00 PM",
+        "SystemProperties": {"x-opt-enqueued-time": 1}, "Properties": properties, "Body": body.encode(),
+    }  # fmt: skip
+
+
+def test_rows_are_those_of_spark(spark_session: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Of what it writes, by snappy, in a folder and in a store."""
+    written(spark_session, "avro", tmp_path / "in", COLUMNS)
+    root = uploaded(tmp_path / "in", place("s3proxy", tmp_path, request))
+    for found in (root, place("local", tmp_path / "in", request)):
+        assert len(same(spark_session, tmp_path / "in", found, {"format": "avro"})) == 9
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+def test_types_are_those_of_spark(spark_session: SparkSession, tmp_path: Path, codec: str) -> None:
+    """Of what others write: in unions, of logical types, with nothing in them."""
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    pair = {"type": "record", "name": "Pair", "fields": [
+        {"name": "key", "type": "string"}, {"name": "value", "type": ["null", "bytes"]},
+    ]}  # fmt: skip
+    fields: JSONObject = {
+        "value": ["null", "string"],
+        "KEY": {"type": "fixed", "name": "F", "size": 2},
+        "headers": ["null", {"type": "array", "items": pair}],
+        "topic": {"type": "enum", "name": "E", "symbols": ["a", "b"]},
+        "partition": "int",
+        "offset": ["int", "long"],
+        "timestamp": ["null", millis],
+        "day": {"type": "int", "logicalType": "date"},
+        "map": {"type": "map", "values": ["double", "float", "null"]},
+    }
+    plain = {"day": 5, "map": {"x": 1.5, "y": None}, "KEY": b"ab", "topic": "a", "partition": 1}
+    rows: list[JSONObject] = [
+        plain | {"value": "x", "offset": 1, "timestamp": 1_700_000_000_123, "headers": [{"key": "h", "value": b"v"}]},
+        plain | {"value": None, "offset": 2**40, "timestamp": None, "headers": None, "topic": "b"},
+    ]
+    path = container(tmp_path / "in" / "a.avro", record(**fields), rows, codec=codec)
+    frame = rows_of_containers(spark_session, str(path), ["Value", *list(fields)[1:]], Storage())
+    ours = [row.asDict(recursive=True) for row in frame.collect()]
+    theirs = [row.asDict(recursive=True) for row in spark_session.read.format("avro").load(str(path)).collect()]
+    assert [{name: row[name] for name in fields} for row in ours] == theirs
+    assert [row["_signalbook_row"] for row in ours] == [0, 1]
+
+
+def test_unions_are_text(spark_session: SparkSession, tmp_path: Path) -> None:
+    """As it stands, else as JSON; so is what contains itself."""
+    tree = {"type": "record", "name": "Tree", "fields": [{"name": "below", "type": ["null", "Tree"]}]}
+    schema = record(value=_ANY, tree=tree, some={"type": "array", "items": ["boolean", "string"]})
+    values: list[Any] = ["a b", b"\xffc", 7, 2.5]
+    rows: list[JSONObject] = [
+        {"value": value, "tree": {"below": {"below": None}}, "some": [True, "x"]} for value in values
+    ]
+    path = container(tmp_path / "a.avro", schema, rows)
+    found = rows_of_containers(spark_session, str(path), ["value", "tree", "some"], Storage()).collect()
+    assert [row["value"] for row in found] == ["a b", "�c", "7", "2.5"]
+    assert {(row["tree"], tuple(row["some"])) for row in found} == {('{"below":{"below":null}}', ("true", "x"))}
+
+
+def test_times_that_columns_have_no_room_for(spark_session: SparkSession, tmp_path: Path) -> None:
+    schema = record(
+        value="string",
+        timestamp={"type": "long", "logicalType": "timestamp-millis"},
+        day={"type": "int", "logicalType": "date"},
+    )
+    path = container(
+        tmp_path / "a.avro",
+        schema,
+        [{"value": "a", "timestamp": 10**12, "day": 1}, {"value": "b", "timestamp": 10**15, "day": 2**31 - 1}],
+    )
+    frame = rows_of_containers(spark_session, str(path), ["timestamp", "day"], Storage())
+    first, last = frame.selectExpr("unix_millis(timestamp) AS at", "CAST(day AS string) AS day").collect()
+    assert (first["at"], first["day"]) == (10**12, "1970-01-02")
+    assert (last["at"], last["day"]) == (None, None)
+
+
+def test_what_event_hubs_captures_lands(
+    spark_session: SparkSession, definitions: Path, parcels: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """From a store, without a package of Spark's."""
+    bodies = [json.dumps(parcels.event(0)), "{", json.dumps(parcels.event(2))]
+    root = place("s3proxy", tmp_path, request)
+    path = container(tmp_path / "in" / "00.avro", EVENT_DATA, [event_data(body, n=1, s="x") for body in bodies])
+    (root / "hub" / "0" / "00.avro").write(path.read_bytes())
+    wanted = replace(job_of(tmp_path, definitions, tmp_path / "out"), inputs=(str(root),), storage=root.storage)
+    report = run(replace(wanted, input_format=CLOUDEVENTS.name, options={"format": "avro", "value": "Body"}))
+    assert (report.landed, report.tally.reasons) == (2, {"decode_error": 1})
+    (letter,) = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
+    assert (letter["source"], letter["position"]) == (f"{root}/hub/0/00.avro", 1)
+    properties = {"format": "avro", "value": "Body", "headers": "Properties"}
+    row = KAFKA.salvage(spark_session, [str(root)], properties, root.storage).collect()[0]
+    assert [(pair["name"], bytes(pair["value"])) for pair in row["headers"]] == [("n", b"1"), ("s", b"x")]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path, parcels: Any) -> Path:
+    """A folder of files: whole, with a damaged block in its midst, cut off, no container, nothing, no records."""
+    folder = tmp_path / "damaged"
+    schema = record(value="string")
+    for name, first in (("a", 0), ("b", 100), ("c", 200)):
+        events = [{"value": json.dumps(parcels.event(first + number))} for number in range(30)]
+        container(folder / f"{name}.avro", schema, events, sync_interval=1)
+    content = (folder / "b.avro").read_bytes()
+    spoiled = content.index(b'"P110"')
+    (folder / "b.avro").write_bytes(content[: spoiled - 300] + b"\xff" * 200 + content[spoiled - 100 :])
+    (folder / "c.avro").write_bytes((folder / "c.avro").read_bytes()[:-30])
+    (folder / "d.avro").write_bytes(b"x" * 100)
+    (folder / "e.avro").write_bytes(b"")
+    container(folder / "f.avro", {"type": "string"}, ["a"])  # type: ignore[list-item]
+    return folder
+
+
+@pytest.mark.parametrize("where", ["local", "s3proxy"])
+def test_what_is_whole_lands(
+    spark_session: SparkSession,
+    damaged: Path,
+    definitions: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    where: str,
+) -> None:
+    root = damaged if where == "local" else uploaded(damaged, place(where, tmp_path, request))
+    storage = Storage() if isinstance(root, Path) else root.storage
+    wanted = replace(
+        job_of(damaged, definitions, tmp_path / "out"), inputs=(str(root),), options={"format": "avro"}, storage=storage
+    )
+    with pytest.raises(PipelineError, match=r"^cannot read .*/[bcdf]\.avro: "):
+        run(replace(wanted, on_damaged_file="stop"))
+    report = run(wanted)
+    letters = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
+    found = {letter["source"].rpartition("/")[2]: letter for letter in letters}
+    rules = {name: letter["violations"][0]["rule"] for name, letter in found.items()}
+    assert rules == {
+        "b.avro": "damaged_file", "c.avro": "damaged_file", "d.avro": "unreadable_file", "f.avro": "unreadable_file",
+    }  # fmt: skip
+    assert found["c.avro"]["position"] == 29
+    ids = pq.read_table(tmp_path / "out" / "tables")["id"].to_pylist()
+    whole = {f"P{number}" for number in [*range(30), *range(100, 130), *range(200, 229)]}
+    assert len(ids) == len(set(ids)) == report.landed
+    assert set(ids) < whole
+    assert len(whole - set(ids)) in (1, 2)  # in the block of one, or of two, that the damage goes through
+    assert {f"P{number}" for number in (*range(100, 109), *range(112, 130))} < set(ids)
+
+
+def test_blocks_that_claim_more_than_they_are(spark_session: SparkSession, tmp_path: Path) -> None:
+    """Records without bytes may be any number, bytes may follow the last, and values may end early."""
+    head = container(tmp_path / "a.avro", record(value="null"), []).read_bytes()
+    sync = head[-16:]
+    (tmp_path / "a.avro").write_bytes(head + b"\xfe\xff\xff\xff\xff\xff\x7f" + b"\x00" + sync)
+    head = container(tmp_path / "b.avro", record(value="string"), []).read_bytes()
+    blocks = [b"\x02\x06\x02ax", b"\x02\x04\x7fa", b"\x04\x06\x02a\x02"]
+    (tmp_path / "b.avro").write_bytes(head + b"".join(block + head[-16:] for block in blocks))
+    found = rows_of_containers(spark_session, str(tmp_path), ["value"], Storage()).collect()
+    said = [(row["value"], row["_signalbook_row"], row["_signalbook_why"]) for row in found]
+    assert [each[:2] for each in said] == [
+        (None, 0), (None, 1), ("a", 0), (None, 1), (None, 1), ("a", 2), (None, 3)
+    ]  # fmt: skip
+    assert [each[2].partition(": ")[2].partition(":")[0] for each in said if each[2]] == [
+        "its records take no bytes", "1 bytes follow the last record", "not a record of its schema",
+        "not a record of its schema",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("d.avro", r"cannot read file:\S+/d\.avro: it is no Avro object container file"),
+        ("f.avro", r"cannot read file:\S+/f\.avro: the Avro container holds no records"),
+        ("e.avro", r"/e\.avro holds no files"),
+        ("none.avro", r"cannot list .*none\.avro"),
+    ],
+)
+def test_inputs_that_are_refused(
+    spark_session: SparkSession, damaged: Path, definitions: Path, tmp_path: Path, name: str, words: str
+) -> None:
+    """They leave no output."""
+    wanted = replace(job_of(damaged / name, definitions, tmp_path / "out"), options={"format": "avro"})
+    with pytest.raises(PipelineError, match=words):
+        run(wanted)
+    assert not (tmp_path / "out").exists()
