@@ -79,7 +79,8 @@ def test_a_login_that_began_is_sealed(issuer: FakeIssuer) -> None:
     sealed = attempt.sealed(KEY)
     assert LoginAttempt.opened(sealed, KEY) == attempt
     assert attempt.verifier not in sealed
-    changed = sealed[:-2] + ("A" if sealed[-2] != "A" else "B") + sealed[-1]
+    # Not at its end, where bits of base64 may stand for nothing.
+    changed = sealed[:20] + ("A" if sealed[20] != "A" else "B") + sealed[21:]
     for wrong in (changed, sealed[:20], "", "é", attempt.sealed(b"o" * 32)):
         assert LoginAttempt.opened(wrong, KEY) is None
     assert len(replace(attempt, back="b" * 1000).sealed(KEY)) < 2000, "a cookie takes 4096 bytes"
