@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+# Objects that were made, and not gone again.
+_MANY: Final = 100_000
 
 
 @contextmanager
@@ -20,8 +22,9 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if collects:
-            # What was made stays, most of it: as old objects it is not searched as soon as collecting goes on.
-            if not gc.get_freeze_count():
+            # What was made stays, most of it: as old objects it is not searched as soon as collecting goes on. Of few
+            # that is not worth a look whether the program has frozen some of its own, which walks through all of those.
+            if gc.get_count()[0] > _MANY and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
