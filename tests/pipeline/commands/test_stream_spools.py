@@ -215,17 +215,13 @@ STAGES = [
     (r"POST .*delete.*/received/\d+\.messages", 1, False),
     (r"POST .*delete.*/received/\d+\.messages", 2, True),
 ]
-FAST = [("mqtt", *STAGES[4], True)]
+# Each with one of both: what follows the broker is the same.
+KILLED = [(GIVES[number % 2], *stage, number // 2 % 2 == 0) for number, stage in enumerate(STAGES)]
 
 
 @pytest.mark.parametrize(
     ("protocol", "request_", "at", "after", "lost"),
-    [
-        pytest.param(*each, marks=[] if each in FAST else pytest.mark.slow)
-        for protocol in GIVES
-        for number, stage in enumerate(STAGES)
-        for each in [(protocol, *stage, number % 2 == 0)]
-    ],
+    [pytest.param(*each, marks=[] if each == KILLED[4] else pytest.mark.slow) for each in KILLED],
 )
 def test_a_driver_that_is_killed(
     way: StoreWay, disturbed: Job, sending: Sending, state: Path, request_: str, at: int, after: bool, lost: bool
