@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -18,6 +21,7 @@ from tests.pipeline.sources.test_formats import COLUMNS, same, uploaded, written
 
 from signalbook.pipeline import PipelineError, run
 from signalbook.pipeline.places import Storage
+from signalbook.pipeline.sources import containers, salvage
 from signalbook.pipeline.sources.captures import CLOUDEVENTS, KAFKA
 from signalbook.pipeline.sources.containers import rows_of_containers
 from signalbook.values import JSONObject
@@ -97,8 +101,8 @@ def test_types_are_those_of_spark(spark_session: SparkSession, tmp_path: Path, c
     assert [row["_signalbook_row"] for row in ours] == [0, 1]
 
 
-def test_unions_are_text(spark_session: SparkSession, tmp_path: Path) -> None:
-    """As it stands, else as JSON; so is what contains itself."""
+def test_unions_are_text_or_bytes(spark_session: SparkSession, tmp_path: Path) -> None:
+    """As they stand, else as JSON; so is what contains itself."""
     tree = {"type": "record", "name": "Tree", "fields": [{"name": "below", "type": ["null", "Tree"]}]}
     schema = record(value=_ANY, tree=tree, some={"type": "array", "items": ["boolean", "string"]})
     values: list[Any] = ["a b", b"\xffc", 7, 2.5]
@@ -107,8 +111,20 @@ def test_unions_are_text(spark_session: SparkSession, tmp_path: Path) -> None:
     ]
     path = container(tmp_path / "a.avro", schema, rows)
     found = rows_of_containers(spark_session, str(path), ["value", "tree", "some"], Storage()).collect()
-    assert [row["value"] for row in found] == ["a b", "�c", "7", "2.5"]
+    assert [bytes(row["value"]) for row in found] == [b"a b", b"\xffc", b"7", b"2.5"]
     assert {(row["tree"], tuple(row["some"])) for row in found} == {('{"below":{"below":null}}', ("true", "x"))}
+
+
+def test_numbers_that_columns_have_no_room_for(spark_session: SparkSession, tmp_path: Path) -> None:
+    """A varint of Avro may be any."""
+    head = container(tmp_path / "a.avro", record(value="string", partition="int"), []).read_bytes()
+    block = b"\x04\x14" + b"\x02a\x06" + b"\x02b\x80\x80\x80\x80\x80\x40"
+    block = b"\x04" + bytes([2 * (len(block) - 2)]) + block[2:]
+    (tmp_path / "a.avro").write_bytes(head + block + head[-16:])
+    found = rows_of_containers(spark_session, str(tmp_path / "a.avro"), ["value", "partition"], Storage()).collect()
+    assert [(row["value"], row["partition"], row["_signalbook_why"]) for row in found] == [
+        ("a", 3, None), ("b", None, None)
+    ]  # fmt: skip
 
 
 def test_times_that_columns_have_no_room_for(spark_session: SparkSession, tmp_path: Path) -> None:
@@ -164,6 +180,39 @@ def damaged(tmp_path: Path, parcels: Any) -> Path:
     return folder
 
 
+def test_a_packed_file_that_is_cut_off_is_one_damage(spark_session: SparkSession, tmp_path: Path) -> None:
+    rows = [{"value": Random(number).randbytes(5000).hex()} for number in range(100)]
+    path = container(tmp_path / "a.avro", record(value="string"), rows)
+    packed = gzip.compress(path.read_bytes())
+    (tmp_path / "a.avro.gz").write_bytes(packed[: len(packed) // 2])
+    found = rows_of_containers(spark_session, str(tmp_path / "a.avro.gz"), ["value"], Storage()).collect()
+    assert [row["_signalbook_rule"] for row in found if row["value"] is None] == ["damaged_file"]
+    assert "gzip" in found[-1]["_signalbook_why"]
+    assert 0 < len(found) - 1 < 100
+
+
+def test_of_wide_records_no_more_is_kept_than_is_wanted(
+    spark_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And records of several blocks are rows of one batch."""
+    wide = {f"n{number}": "null" for number in range(1000)}
+    rows = [dict.fromkeys(wide) | {"value": str(number)} for number in range(50)]
+    path = container(tmp_path / "a.avro", record(value="string", **wide), rows, sync_interval=1)
+    held = list[Any]()
+    batch = containers._Records._batch
+
+    def noting(records: Any, rows: list[Any], names: list[str]) -> pa.RecordBatch:
+        held.extend(rows)
+        return batch(records, rows, names)
+
+    monkeypatch.setattr(containers._Records, "_batch", noting)
+    (file,) = salvage.all_files(spark_session, str(path), Storage())
+    schema = pa.schema([("value", pa.string()), ("_signalbook_row", pa.int64())])
+    (found,) = containers._read(file, schema)
+    assert held == [[str(number)] for number in range(50)]
+    assert found.column("_signalbook_row").to_pylist() == list(range(50))
+
+
 @pytest.mark.parametrize("where", ["local", "s3proxy"])
 def test_what_is_whole_lands(
     spark_session: SparkSession,
@@ -207,7 +256,7 @@ def test_blocks_that_claim_more_than_they_are(spark_session: SparkSession, tmp_p
     found = rows_of_containers(spark_session, str(tmp_path), ["value"], Storage()).collect()
     said = [(row["value"], row["_signalbook_row"], row["_signalbook_why"]) for row in found]
     assert [each[:2] for each in said] == [
-        (None, 0), (None, 1), ("a", 0), (None, 1), (None, 1), ("a", 2), (None, 3)
+        (None, 0), ("a", 0), (None, 1), (None, 1), ("a", 2), (None, 3)
     ]  # fmt: skip
     assert [each[2].partition(": ")[2].partition(":")[0] for each in said if each[2]] == [
         "its records take no bytes", "1 bytes follow the last record", "not a record of its schema",

@@ -1,12 +1,12 @@
 """Captures in Avro object container files, wherever they lie: Spark has no reader for them of its own.
 
-Columns have the types that Spark gives them. Unions of several types are text: as it stands where a value is text or
-bytes, else JSON.
+Columns have the types that Spark gives them, but decimals, which are bytes. Unions of several types are text, or
+bytes where one is: as they stand, other values as JSON. A value that its column has no room for is null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from io import BytesIO
 from typing import Any, Final
@@ -23,7 +23,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Storage
 from signalbook.pipeline.sources import salvage
 from signalbook.pipeline.sources.avro import ContainerBlock, DamagedBlock, FileWindow, read_blocks, read_header, unpack
-from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile, Split
+from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile
 from signalbook.pipeline.sources.reading import ENDLESS, reading
 from signalbook.pipeline.sources.salvage import CaptureFile
 from signalbook.values import JSONObject
@@ -55,6 +55,8 @@ _TIMES: Final = {
 # What the years 1 to 9999 are in microseconds and days; columns of Spark have no other ones.
 _MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _DAYS: Final = (-719_162, 2_932_896)
+# What columns of integers have room for: what Avro writes may be longer.
+_INTEGERS: Final = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 # Types whose values are one in a union of both, as Spark has them.
 _WIDER: Final = ((frozenset({"int", "long"}), "long"), (frozenset({"float", "double"}), "double"))
 # What makes of a value as fastavro reads it one that a column takes; None where that is the same.
@@ -74,7 +76,7 @@ def _columns(path: str, files: Sequence[CaptureFile]) -> pa.Schema:
     why = f"{path} holds no files"
     for file in files:
         try:
-            with reading(_whole(file)) as source:
+            with reading(file.split) as source:
                 window = FileWindow(source)
                 if window.at(0, 1):
                     return _Records(file.shown, read_header(file.shown, window).schema).columns
@@ -83,40 +85,30 @@ def _columns(path: str, files: Sequence[CaptureFile]) -> pa.Schema:
     raise PipelineError(why)
 
 
-def _whole(file: CaptureFile) -> Split:
-    return Split(path=str(file.place), start=0, end=ENDLESS, storage=file.place.storage)
-
-
 def _read(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a file, and its damage."""
     number = 0
     try:
-        with reading(_whole(own)) as source:
+        with reading(own.split) as source:
             window = FileWindow(source)
             if not window.at(0, 1):
                 return
             header = read_header(own.shown, window)
             records = _Records(own.shown, header.schema)
-            for first, block in read_blocks(window, header, 0, ENDLESS):
-                number = first
-                for rows in records.rows(header.codec, block, schema):
-                    yield salvage.beside(rows, schema, own, number)
-                    number += len(rows)
-                if records.damage:
-                    why = f"the block at byte {block.offset}: {records.damage}"
-                    yield salvage.damage(schema, own, number, DAMAGED, why)
+            names = salvage.own_names(records.columns.names, schema)
+            for number, found in records.rows(header.codec, read_blocks(window, header, 0, ENDLESS), names):
+                if isinstance(found, pa.RecordBatch):
+                    yield salvage.beside(found, schema, own, number)
+                elif window.damage is None:  # else it is the file's, not the container's
+                    yield salvage.damage(schema, own, number, DAMAGED, found)
             if window.damage is not None:
                 raise window.damage
     except DamagedFile as damage:
-        rule = UNREADABLE if damage.rule == UNREADABLE else DAMAGED
-        yield salvage.damage(schema, own, number, rule, damage.why)
+        yield salvage.damage(schema, own, number, damage.rule, damage.why)
 
 
 class _Records:
-    """What the records of a container have in them. ``damage`` is why the last block was not read to its end.
-
-    Raises ``DamagedFile`` for a schema that is of no records.
-    """
+    """What the records of a container have in them. Raises ``DamagedFile`` for a schema that is of none."""
 
     def __init__(self, path: str, document: bytes) -> None:
         try:
@@ -127,7 +119,6 @@ class _Records:
         node = found.names.types.get(found.type, found.type) if isinstance(found.type, str) else found.type
         if not isinstance(node, dict) or node["type"] != "record":
             raise DamagedFile(path, "the Avro container holds no records", UNREADABLE)
-        self.damage = ""
         self._schema = found
         types = found.names.types
         self._fields = {part["name"]: _column(part["type"], types) for part in node["fields"]}
@@ -138,48 +129,62 @@ class _Records:
         # Without logical types: values out of range, such as a year 10000, would end the reading of their block.
         return fastavro.parse_schema(_bare(self._schema.names.complete(self._schema.type)))
 
-    def rows(self, codec: str, block: ContainerBlock, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Those of a block, with the columns that ``schema`` has as well."""
-        self.damage = block.error
-        if block.error:
-            return
-        try:
-            content = unpack(codec, block.content)
-        except DamagedBlock as error:
-            self.damage = str(error)
-            return
-        names = salvage.own_names(list(self._fields), schema)
-        stream = BytesIO(content)
-        found, begin = list[Any](), 0
-        for _ in range(block.count):
-            start = stream.tell()
+    def rows(
+        self, codec: str, blocks: Iterable[tuple[int, ContainerBlock]], names: Sequence[str]
+    ) -> Iterator[tuple[int, pa.RecordBatch | str]]:
+        """Rows of numbered blocks with the columns ``names``, or why there are none, by the number of the first."""
+        # Of each record no more than is wanted: a few bytes may be thousands of fields.
+        held, first, size = list[list[Any]](), 0, 0
+        for start, block in blocks:
+            number = start
+            if held and number != first + len(held):  # a block had fewer than it says
+                yield first, self._batch(held, names)
+                held = []
             try:
-                found.append(self._schema.read_datum(stream, self._parsed, None))
+                for record, taken in self._records(codec, block):
+                    if not held:
+                        first, size = number, 0
+                    held.append([record[name] for name in names])
+                    number, size = number + 1, size + taken
+                    if len(held) >= _ROWS or size >= _BYTES:
+                        yield first, self._batch(held, names)
+                        held = []
+            except DamagedBlock as damage:
+                if held:
+                    yield first, self._batch(held, names)
+                    held = []
+                yield number, f"the block at byte {block.offset}: {damage}"
+        if held:
+            yield first, self._batch(held, names)
+
+    def _records(self, codec: str, block: ContainerBlock) -> Iterator[tuple[JSONObject, int]]:
+        """Those of a block, and how many bytes each takes. Raises ``DamagedBlock``."""
+        if block.error:
+            raise DamagedBlock(block.error)
+        content = unpack(codec, block.content)
+        stream, before = BytesIO(content), 0
+        read, parsed = self._schema.read_datum, self._parsed
+        for _ in range(block.count):
+            try:
+                record = read(stream, parsed, None)
             except BROKEN as error:
-                self.damage = f"not a record of its schema: {str(error) or type(error).__name__}"
-                break
-            if stream.tell() == start:  # a hostile block may claim any number of these
-                self.damage = "its records take no bytes"
-                break
-            if len(found) >= _ROWS or stream.tell() - begin >= _BYTES:
-                yield self._batch(found, names)
-                found, begin = [], stream.tell()
-        if found:
-            yield self._batch(found, names)
-        if not self.damage and stream.tell() < len(content):
-            self.damage = f"{len(content) - stream.tell()} bytes follow the last record"
+                raise DamagedBlock(f"not a record of its schema: {str(error) or type(error).__name__}") from None
+            end = stream.tell()
+            if end == before:  # a hostile block may claim any number of these
+                raise DamagedBlock("its records take no bytes")
+            yield record, end - before
+            before = end
+        if before < len(content):
+            raise DamagedBlock(f"{len(content) - before} bytes follow the last record")
 
-    def _batch(self, records: Sequence[JSONObject], names: Sequence[str]) -> pa.RecordBatch:
+    def _batch(self, records: Sequence[Sequence[Any]], names: Sequence[str]) -> pa.RecordBatch:
+        if not names:
+            return salvage.bare_rows(len(records))
         arrays = []
-        for name in names:
+        for name, values in zip(names, zip(*records, strict=True), strict=True):
             kind, convert = self._fields[name]
-            arrays.append(pa.array([_made(record[name], convert) for record in records], kind))
-        return pa.RecordBatch.from_arrays(arrays, names) if names else _nothing(len(records))
-
-
-def _nothing(count: int) -> pa.RecordBatch:
-    """So many rows that have none of the columns."""
-    return pa.RecordBatch.from_arrays([pa.nulls(count)], ["_"])
+            arrays.append(pa.array([_made(value, convert) for value in values], kind))
+        return pa.RecordBatch.from_arrays(arrays, names)
 
 
 def _bare(node: Type) -> Any:
@@ -222,8 +227,8 @@ def _alternatives(node: Sequence[Type], types: Mapping[str, JSONObject]) -> tupl
         return _column(others[0], types)
     for both, wider in _WIDER:
         if all(isinstance(branch, str) and branch in both for branch in others):
-            return _PLAIN[wider], None
-    return pa.string(), _text
+            return _scalar(wider, "")
+    return (pa.binary(), _content) if "bytes" in others else (pa.string(), _text)
 
 
 def _struct(node: JSONObject, types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:
@@ -241,6 +246,8 @@ def _scalar(kind: str, logical: str) -> tuple[pa.DataType, _Convert]:
         return pa.timestamp("us", zone), lambda value: _within(value * factor, _MICROSECONDS)
     if (kind, logical) == ("int", "date"):
         return pa.date32(), lambda value: _within(value, _DAYS)
+    if kind in _INTEGERS:
+        return _PLAIN[kind], lambda value: _within(value, _INTEGERS[kind])
     return _PLAIN[kind], None
 
 
@@ -253,9 +260,11 @@ def _within(value: int, bounds: tuple[int, int]) -> int | None:
     return value if bounds[0] <= value <= bounds[1] else None
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
+def _content(value: Any) -> bytes:
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return msgspec.json.encode(value).decode()
+        return value
+    return value.encode() if isinstance(value, str) else msgspec.json.encode(value)
+
+
+def _text(value: Any) -> str:
+    return _content(value).decode("utf-8", "replace")  # of a fixed type, which may be any bytes

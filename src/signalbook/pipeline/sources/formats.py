@@ -24,9 +24,9 @@ from pyspark.sql.types import StructType
 from signalbook.pipeline.errors import PipelineError, own_words
 from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources import salvage
-from signalbook.pipeline.sources.base import MAX_MESSAGE, DamagedFile, Split
+from signalbook.pipeline.sources.base import MAX_MESSAGE, DamagedFile
 from signalbook.pipeline.sources.containers import AVRO, rows_of_containers
-from signalbook.pipeline.sources.reading import ENDLESS, PACKED, reading
+from signalbook.pipeline.sources.reading import PACKED, reading
 from signalbook.pipeline.sources.salvage import CaptureFile
 from signalbook.plugins import install
 
@@ -81,7 +81,7 @@ def _parsed(session: SparkSession, path: str, kind: str, storage: Storage) -> Da
         for name, value in folders:
             frame = frame.withColumn(name, f.lit(value).cast("string"))
         frames.append(frame)
-    rows = reduce(DataFrame.unionByName, frames)
+    rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
     nothing = f.lit(None).cast("string")
     beside = {salvage.FILE: f.lit(path), salvage.ROW: f.monotonically_increasing_id()}
     return rows.withColumns({**beside, salvage.RULE: nothing, salvage.WHY: nothing})
@@ -104,7 +104,7 @@ def _read_lines(files: Sequence[CaptureFile], number: int) -> Iterator[str]:
     place = files[number].place
     rest = b""
     try:
-        with reading(Split(path=str(place), start=0, end=ENDLESS, storage=place.storage)) as file:
+        with reading(files[number].split) as file:
             while block := file.read(_BLOCK):
                 # The last one may go on in the next block, and so may its end, of two bytes.
                 *lines, rest = (rest + block).splitlines(keepends=True)
@@ -140,7 +140,8 @@ def _read_orc(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         names = salvage.own_names(file.schema.names, schema)
         first = 0
         for stripe in range(file.nstripes):
-            rows = file.read_stripe(stripe, columns=names)
+            # Of no columns it reads no rows.
+            rows = file.read_stripe(stripe, columns=names or file.schema.names[:1])
             for at in range(0, len(rows), _ROWS):
                 yield salvage.beside(rows.slice(at, _ROWS), schema, own, first + at)
             first += len(rows)

@@ -27,8 +27,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.session import reaches
 from signalbook.pipeline.places import Place, Storage, place_of
-from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, RecordSource
+from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, RecordSource, Split
 from signalbook.pipeline.sources.inputs import find_files
+from signalbook.pipeline.sources.reading import ENDLESS
 from signalbook.pipeline.tables.naming import quoted
 
 FILE: Final = "_signalbook_file"
@@ -102,6 +103,11 @@ class CaptureFile:
     place: Place
     shown: str
     folders: Mapping[str, str | None]
+
+    @property
+    def split(self) -> Split:
+        """All of it."""
+        return Split(path=str(self.place), start=0, end=ENDLESS, storage=self.place.storage)
 
 
 ReadFile = Callable[[CaptureFile, pa.Schema], Iterator[pa.RecordBatch]]
@@ -210,11 +216,11 @@ def _columns(place: Place) -> StructType:
 
 def spark_types(columns: pa.Schema) -> StructType:
     """Those columns that Spark has types for."""
-    found = StructType()
+    found = []
     for each in columns:
         with suppress(PySparkException):
-            found.add(each.name, from_arrow_type(_plain(each.type)))
-    return found
+            found.append(StructField(each.name, from_arrow_type(_plain(each.type))))
+    return StructType(found)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -303,6 +309,11 @@ def own_names(there: Sequence[str], schema: pa.Schema) -> list[str]:
     """What a file with the columns ``there`` calls those of ``schema``."""
     known = {name.lower(): name for name in there}
     return [known[name.lower()] for name in schema.names if name.lower() in known]
+
+
+def bare_rows(count: int) -> pa.RecordBatch:
+    """So many rows of a file that has none of the columns that are wanted."""
+    return pa.RecordBatch.from_arrays([pa.nulls(count)], ["_"])
 
 
 def beside(rows: pa.RecordBatch, schema: pa.Schema, own: CaptureFile, first: int) -> pa.RecordBatch:
