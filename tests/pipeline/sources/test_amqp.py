@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
@@ -24,6 +27,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
 from signalbook.pipeline.sources.base import one_message
+from signalbook.pipeline.sources.receiver import ReceivedMessage
 from signalbook.pipeline.sources.spool import MessageSpool
 
 PATIENCE = 300
@@ -175,6 +179,43 @@ def test_messages_that_come_without_a_pause_do_not_wait_for_all(artemis: Broker,
         sending.result()
     assert len(first) < most
     receiving.close()
+
+
+def test_a_message_that_is_on_its_way_is_no_silence(artemis: Broker, spool: MessageSpool) -> None:
+    """By a way on which it takes two seconds, in frames that come all the time."""
+    queue = f"large-{os.getpid()}-{next(_numbers)}"
+    with SocketStream(artemis.ports["plain"]) as stream:
+        connection = AMQPConnection(stream, host="127.0.0.1", container="tests")
+        list(AMQPSender(connection, address=queue, name="s").publish([to_bytes(AMQPMessage(body=b"x" * 4_000_000))]))
+        connection.close(drain=True)
+
+    def pass_on(one: socket.socket, other: socket.socket, pause: float) -> None:
+        with suppress(OSError), one.makefile("rb") as file:
+            while head := file.read(4):
+                rest = file.read((8 if head == b"AMQP" else int.from_bytes(head)) - 4)
+                other.sendall(head + rest)
+                time.sleep(pause)
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        url = f"amqp://127.0.0.1:{door.getsockname()[1]}/{queue}?timeout={PATIENCE}"
+        with ThreadPoolExecutor(1) as pool:
+            opening = pool.submit(SOURCE.connect, [url], {}, spool)
+            client = door.accept()[0]
+            server = socket.create_connection(("127.0.0.1", artemis.ports["plain"]))
+            for each in ((client, server, 0.0), (server, client, 0.04)):
+                threading.Thread(target=pass_on, args=each, daemon=True).start()
+            receiving = opening.result()
+        looks, found = list[float](), list[ReceivedMessage]()
+        while not found:
+            began = time.monotonic()
+            found += receiving.receive(0.5)
+            looks.append(time.monotonic() - began)
+        assert [len(each.message.value) for each in found] == [4_000_000]
+        assert not [each for each in looks[1:-1] if each > 0.45]  # which is silence to those who look
+        receiving.confirm(found)
+        receiving.close()
+        client.close()
+        server.close()
 
 
 @pytest.mark.parametrize(

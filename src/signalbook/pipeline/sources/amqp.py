@@ -5,6 +5,7 @@ A message is accepted once it is written; what was not accepted when a connectio
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -79,7 +80,7 @@ class _Connection:
     def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
         """What comes, a few hundred messages at most."""
         found: list[AMQPDelivery] = []
-        end = time.monotonic() + seconds
+        end = math.inf  # before there is a message: a large one that is on its way is no silence
         self._keep_alive()
         try:
             self._connection.limit(seconds)
