@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.pipeline.s3 import place
@@ -216,6 +218,24 @@ def test_an_output_with_a_batch_is_not_taken_away(tmp_path: Path) -> None:
         raise ZeroDivisionError
     journal.discard()
     assert Journal.existing(tmp_path / "out").unfinished() == [batch()]
+
+
+def test_an_output_that_is_taken_away_while_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a run that fails, between two steps of one that waits for it."""
+    output, opened = tmp_path / "out", Path.open
+    journal, gone = Journal.open(output), list[Path]()
+
+    def take_away_and_open(path: Path, *given: Any, **named: Any) -> Any:
+        if not gone:
+            gone.append(path)
+            shutil.rmtree(output)
+        return opened(path, *given, **named)
+
+    monkeypatch.setattr(Path, "open", take_away_and_open)
+    with journal.alone(5.0):
+        journal.prepare(batch())
+    assert gone == [output / ".lock"]
+    assert Journal.existing(output).unfinished() == [batch()]
 
 
 def test_who_waits_for_a_run_that_leaves_nothing_goes_on(tmp_path: Path) -> None:

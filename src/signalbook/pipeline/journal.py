@@ -159,17 +159,18 @@ class Journal:
         with suppress(OSError, PipelineError):  # which are said by what comes next
             self.is_begun()
         self._beginning.waiting = True
-        self._make()
-
-    def _make(self) -> None:
         try:
-            for folder in (PREPARED, BATCHES, TABLES):
-                (self.output / folder).make()
-            # Made now, so that a folder that cannot be written to is refused before anything is read.
-            if self.output.folder is not None:
-                (self.output.folder / _LOCK).open("ab").close()
+            self._make()
         except OSError as error:
             raise disk_failure(error, self.output) from error
+
+    def _make(self) -> None:
+        """Raises ``OSError``."""
+        for folder in (PREPARED, BATCHES, TABLES):
+            (self.output / folder).make()
+        # Made now, so that a folder that cannot be written to is refused before anything is read.
+        if self.output.folder is not None:
+            (self.output.folder / _LOCK).open("ab").close()
 
     @contextmanager
     def alone(self, patience: float = 0.0, stop: threading.Event | None = None) -> Iterator[None]:
