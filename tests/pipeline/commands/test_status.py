@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from tests.pipeline.s3 import place
 
-from signalbook.pipeline import status
+from signalbook.pipeline import PipelineError, status
 from signalbook.pipeline.commands import stream
 from signalbook.pipeline.journal import Journal, JournalEntry
 from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.sources import spool
 from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage
 
 
@@ -31,11 +32,32 @@ def test_a_stream_whose_spool_is_full(
     message = SpooledMessage(address="a", value=b"", received_at=0)
     told: list[str] = []
     watch = stream._SpoolWatch(journal, "s", told.append)
-    with MessageSpool(output / "streams/s/received", limit=1) as spool:
+    with MessageSpool(output / "streams/s/received", limit=1) as opened:
         for full in (False, True, True, False):
-            spool.trim(spool.end)
-            spool.append([message] * (1 + full))
+            opened.trim(opened.end)
+            opened.append([message] * (1 + full))
             watch.look()
             (state,) = status(output).streams
             assert state.full is full is ("full" in state.to_json())
     assert [words.partition(": ")[0] for words in told] == ["the stream s is behind", "the stream s receives again"]
+
+
+def test_a_store_that_does_not_say_whether_a_spool_is_full(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is named, as always where an output cannot be read."""
+    output = place("s3proxy", tmp_path, request)
+    journal = Journal.open(output)
+    batch = JournalEntry(
+        id="s-1", fingerprint="f", origin="o", table_format="parquet", tally=Tally(), files=(), seconds=0.1, stream="s"
+    )
+    with journal.alone():
+        journal.prepare(batch)
+        journal.commit(batch)
+
+    def failing(_: object) -> bool:
+        raise OSError(5, "the store answers 503", "s3://b/out/full")
+
+    monkeypatch.setattr(spool, "is_full", failing)
+    with pytest.raises(PipelineError, match="the store answers 503"):
+        status(output)

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.journal import Journal, store_errors
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources import spool
@@ -71,7 +71,9 @@ def status(output: Where) -> Status:
 
 
 def _beginning(journal: Journal, name: str) -> StreamState:
-    return StreamState(name=name, batches=0, tally=Tally(), last="", finished=None, full=is_full(journal, name))
+    with store_errors(journal.output):
+        full = is_full(journal, name)
+    return StreamState(name=name, batches=0, tally=Tally(), last="", finished=None, full=full)
 
 
 def place(journal: Journal, name: str) -> Place:
@@ -99,5 +101,5 @@ def _state() -> Path:
 
 
 def is_full(journal: Journal, name: str) -> bool:
-    """Whether a stream's spool takes no more for now."""
+    """Whether a stream's spool takes no more for now. Raises ``OSError``."""
     return spool.is_full(place(journal, name) / spool.RECEIVED)
