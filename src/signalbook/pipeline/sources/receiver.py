@@ -262,8 +262,8 @@ class _Stream(brokers.BrokerStreamReader):
         found = self._opened().found
         if found < before:
             raise PipelineError(
-                f"{self._request.spool} ended with message {found}, and {before} were there before: put back what was "
-                "in it, or give the stream another name"
+                f"{self._request.spool} has had {found} messages, and the stream has read {before}: restore it, "
+                "or give the stream another name"
             )
         self._known = True
 

@@ -265,7 +265,7 @@ class MessageSpool:
         """How many messages an object has, which is there as a whole. Raises ``PipelineError``."""
         ends = list(_ends(content))
         if not ends or ends[-1] < len(content):
-            raise PipelineError(f"{self._place / _name(first)} is damaged: put back what was there")
+            raise PipelineError(f"{self._place / _name(first)} is damaged: restore it from a backup")
         return len(ends)
 
     def _start(self, folder: Path) -> None:
