@@ -1,5 +1,5 @@
-//! The sections around the body of a message of AMQP 1.0 (part 1 and 3 of the specification), as far as headers do not
-//! show what is in there.
+//! Messages of AMQP 1.0 whose attributes are of types that headers as text do not show, found by the sections around
+//! their bodies (parts 1 and 3 of the specification).
 
 use pyo3::prelude::*;
 

@@ -155,7 +155,7 @@ class Journal:
         return journal
 
     def make(self) -> None:
-        """Have it there. Raises as ``open`` does."""
+        """Make the folders of the output, unless they are there. Raises as ``open`` does."""
         with suppress(OSError, PipelineError):  # which are said by what comes next
             self.is_begun()
         self._beginning.waiting = True
@@ -229,7 +229,7 @@ class Journal:
                     self._lock.release()
 
     def _remove(self) -> None:
-        """The same, with the lock taken: what this journal made, unless there is anything else."""
+        """Take away what this journal made, unless there is anything else; the lock has to be taken."""
         if not self._beginning.fresh:
             return
         with suppress(OSError, PipelineError):  # what is left holds nobody up

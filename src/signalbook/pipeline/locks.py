@@ -207,7 +207,7 @@ class Lease(Lock):
                 )
 
     def held(self) -> bool:
-        """By when it was renewed; it is again where that was long ago."""
+        """Whether the lease is ours, by when it was renewed last: it is renewed first where that is half a term ago."""
         if self._mine is not None and time.monotonic() - self._renewed > TERM / 2:
             with self._turn:
                 self._renew(None)

@@ -187,7 +187,7 @@ def test_answers_that_are_none(there: Place, environ: pytest.MonkeyPatch, key_se
     environ.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.server_port}")
     try:
         for _ in bodies:
-            with pytest.raises(OSError, match="answers with what are no credentials") as failure:
+            with pytest.raises(OSError, match="returned no valid credentials") as failure:
                 there.read()
             assert "4711" not in str(failure.value)
         with pytest.raises(OSError, match="AWS_CONTAINER_CREDENTIALS_FULL_URI answers 302"):

@@ -385,7 +385,7 @@ def test_entra_is_asked_by_tls_alone(
         ('{"type": "gdch_service_account", "key": 4711}', "is of the type 'gdch_service_account'; there are"),
         (
             '{"type": "external_account", "credential_source": {"certificate": {"x": 4711}}}',
-            "tokens for a certificate are not known here",
+            "certificates as a source of tokens are not supported",
         ),
     ],
 )

@@ -404,7 +404,9 @@ def _discard(journal: Journal, kind: object, error: object, trace: object) -> No
 def _take(lock: Lock, name: str, taken: ExitStack) -> None:
     while not lock.take():
         if not lock.waits():
-            raise PipelineError(f"the stream {name!r} is being run by another process: give this one a name")
+            raise PipelineError(
+                f"the stream {name!r} is being run by another process: stop it, or give this one another name"
+            )
         time.sleep(lock.pause)
     taken.callback(lock.release)
 

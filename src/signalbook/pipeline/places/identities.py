@@ -85,7 +85,7 @@ class GoogleTokens:
         except PipelineError as error:  # the file is another one by now
             raise OSError(str(error)) from None
         except TransportError:
-            raise OSError(f"who gives tokens by {self.file} does not answer") from None
+            raise OSError(f"the token service named in {self.file} does not answer") from None
         except (GoogleAuthError, ValueError, KeyError, TypeError) as error:
             raise OSError(f"no token is given by {self.file}{_why(error)}") from None
         return {"token": asked.token, "expires_at": asked.expiry.replace(tzinfo=UTC)}
@@ -193,7 +193,7 @@ def _asking_google(settings: Mapping[str, str]) -> tuple[dict[str, str], GoogleT
                 raise PipelineError(f"{path}: {name} is not https: no credentials are asked for there")
     source = content.get("credential_source")
     if isinstance(source, dict) and "certificate" in source:
-        raise PipelineError(f"{path}: tokens for a certificate are not known here; a file, a URL, or a program may")
+        raise PipelineError(f"{path}: certificates as a source of tokens are not supported: use a file, URL or program")
     try:
         import google.auth  # noqa: F401
     except ModuleNotFoundError:

@@ -126,7 +126,7 @@ def _keys(answer: bytes) -> dict[str, Any]:
         keys = {name: str(found[theirs]) for name, theirs in names.items()}
         return {**keys, "expires_at": datetime.fromisoformat(found["Expiration"])}
     except (ValueError, KeyError, TypeError):
-        raise OSError(f"{_FULL} answers with what are no credentials") from None
+        raise OSError(f"{_FULL} returned no valid credentials") from None
 
 
 def keys_of_container() -> ContainerKeys | None:

@@ -74,9 +74,9 @@ _decoder: Final = msgspec.msgpack.Decoder(SpooledMessage)
 
 
 class MessageSpool:
-    """The writer's side. For one thread, but for ``end``, ``segments`` and ``trim``; ``found`` is what ``end`` was.
+    """The writer's side; ``found`` is what ``end`` was when it was opened. Methods raise ``PipelineError``.
 
-    Methods raise ``PipelineError``.
+    ``append`` is for one thread at a time; ``begin``, ``end``, ``segments``, ``session`` and ``trim`` are for any.
     """
 
     def __init__(
@@ -328,7 +328,7 @@ class _Tail:
         self.size += len(content)
 
     def close(self) -> None:
-        """The file."""
+        """Close the file, and again where it is closed."""
         if self._file >= 0:
             os.close(self._file)
         self._file = -1
@@ -413,7 +413,7 @@ def _name(first: int) -> str:
 
 
 def _listed(place: Place) -> list[Segment]:
-    """In their order."""
+    """The segments there are, in the order of their messages."""
     found = ((each.path.removesuffix(_SUFFIX), each) for each in place.files() if each.path.endswith(_SUFFIX))
     segments = (Segment(int(name), each.size) for name, each in found if name.isdecimal())
     return sorted(segments, key=lambda segment: segment.first)
