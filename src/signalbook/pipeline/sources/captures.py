@@ -22,8 +22,8 @@ from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, Storage
 from signalbook.pipeline.sources import formats, salvage
+from signalbook.pipeline.sources.avro_captures import AVRO
 from signalbook.pipeline.sources.base import MessageBatch, MessageRecords
-from signalbook.pipeline.sources.containers import AVRO
 from signalbook.pipeline.sources.kafka import message_records, record_message
 from signalbook.pipeline.sources.mapping import MessageParts
 from signalbook.pipeline.sources.salvage import DamagedInput, is_damage, salvaged

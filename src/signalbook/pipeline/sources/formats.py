@@ -2,7 +2,7 @@
 
 Lines of JSON, CSV and text go to Spark's own parsers, which make the same rows of them as of files in a folder. ORC is
 read by Arrow, stripe by stripe; of a Delta table the Parquet files are read that its log has. Avro is read in folders,
-too (``containers.py``).
+too (``avro_captures.py``).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from pyspark.sql.types import StructType
 from signalbook.pipeline.errors import PipelineError, own_words
 from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources import salvage
+from signalbook.pipeline.sources.avro_captures import AVRO, rows_of_containers
 from signalbook.pipeline.sources.base import MAX_MESSAGE, DamagedFile
-from signalbook.pipeline.sources.containers import AVRO, rows_of_containers
 from signalbook.pipeline.sources.reading import PACKED, reading
 from signalbook.pipeline.sources.salvage import CaptureFile
 from signalbook.plugins import install

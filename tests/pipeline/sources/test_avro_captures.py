@@ -21,9 +21,9 @@ from tests.pipeline.sources.test_formats import COLUMNS, same, uploaded, written
 
 from signalbook.pipeline import PipelineError, run
 from signalbook.pipeline.places import Storage
-from signalbook.pipeline.sources import containers, salvage
+from signalbook.pipeline.sources import avro_captures, salvage
+from signalbook.pipeline.sources.avro_captures import rows_of_containers
 from signalbook.pipeline.sources.captures import CLOUDEVENTS, KAFKA
-from signalbook.pipeline.sources.containers import rows_of_containers
 from signalbook.values import JSONObject
 
 # As Azure's Event Hubs captures messages.
@@ -199,16 +199,16 @@ def test_of_wide_records_no_more_is_kept_than_is_wanted(
     rows = [dict.fromkeys(wide) | {"value": str(number)} for number in range(50)]
     path = container(tmp_path / "a.avro", record(value="string", **wide), rows, sync_interval=1)
     held = list[Any]()
-    batch = containers._Records._batch
+    batch = avro_captures._Records._batch
 
     def noting(records: Any, rows: list[Any], names: list[str]) -> pa.RecordBatch:
         held.extend(rows)
         return batch(records, rows, names)
 
-    monkeypatch.setattr(containers._Records, "_batch", noting)
+    monkeypatch.setattr(avro_captures._Records, "_batch", noting)
     (file,) = salvage.all_files(spark_session, str(path), Storage())
     schema = pa.schema([("value", pa.string()), ("_signalbook_row", pa.int64())])
-    (found,) = containers._read(file, schema)
+    (found,) = avro_captures._read(file, schema)
     assert held == [[str(number)] for number in range(50)]
     assert found.column("_signalbook_row").to_pylist() == list(range(50))
 
