@@ -189,6 +189,7 @@ def test_a_packed_file_that_is_cut_off_is_one_damage(spark_session: SparkSession
     assert [row["_signalbook_rule"] for row in found if row["value"] is None] == ["damaged_file"]
     assert "gzip" in found[-1]["_signalbook_why"]
     assert 0 < len(found) - 1 < 100
+    assert [row["_signalbook_row"] for row in found] == list(range(len(found)))
 
 
 def test_of_wide_records_no_more_is_kept_than_is_wanted(

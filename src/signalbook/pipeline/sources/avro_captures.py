@@ -87,7 +87,7 @@ def _columns(path: str, files: Sequence[CaptureFile]) -> pa.Schema:
 
 def _read(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a file, and its damage."""
-    number = 0
+    behind = 0
     try:
         with reading(own.split) as source:
             window = FileWindow(source)
@@ -97,14 +97,16 @@ def _read(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             records = _Records(own.shown, header.schema)
             names = salvage.own_names(records.columns.names, schema)
             for number, found in records.rows(header.codec, read_blocks(window, header, 0, ENDLESS), names):
+                behind = number
                 if isinstance(found, pa.RecordBatch):
                     yield salvage.beside(found, schema, own, number)
+                    behind += len(found)
                 elif window.damage is None:  # else it is the file's, not the container's
                     yield salvage.damage(schema, own, number, DAMAGED, found)
             if window.damage is not None:
                 raise window.damage
     except DamagedFile as damage:
-        yield salvage.damage(schema, own, number, damage.rule, damage.why)
+        yield salvage.damage(schema, own, behind, damage.rule, damage.why)
 
 
 class _Records:
