@@ -17,6 +17,10 @@ from signalbook.pipeline import exact
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
+MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""The first and the last of the years 1 to 9999: Python and most readers of tables have no other times."""
+DAYS: Final = (-719_162, 2_932_896)
+"""The same in days."""
 
 
 def _column(name: str, type: pa.DataType, doc: str) -> pa.Field:

@@ -22,14 +22,11 @@ from signalbook.values import JSONObject
 
 # As native/src/avro.rs reads it.
 Plan = tuple[Any, ...]
-# What the years 1 to 9999 are in the units of columns; Python has no other dates, and so the slow path has none.
-_MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-_DAYS: Final = (-719_162, 2_932_896)
 _DAY: Final = 86_400_000_000
 # Bounds in the column's unit, and how many of those a unit of the payload is.
 _TIMES: Final = {
-    ("long", "timestamp-millis"): (_MICROSECONDS, 1000),
-    ("long", "timestamp-micros"): (_MICROSECONDS, 1),
+    ("long", "timestamp-millis"): (columns.MICROSECONDS, 1000),
+    ("long", "timestamp-micros"): (columns.MICROSECONDS, 1),
     ("int", "time-millis"): ((0, _DAY - 1), 1000),
     ("long", "time-micros"): ((0, _DAY - 1), 1),
 }
@@ -117,7 +114,7 @@ def _logical(name: str, logical: str, node: JSONObject) -> Plan | None:
             raise NoPlan
         return "decimal", digits, int(node["size"]) if name == "fixed" else None, int(node.get("scale", 0))
     if logical == "date":
-        return "date", *_DAYS
+        return "date", *columns.DAYS
     if (name, logical) not in _TIMES:
         return None
     (low, high), factor = _TIMES[name, logical]

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.formats import SchemaError
 from signalbook.formats.avro import BROKEN, FORMAT, AvroSchema
 from signalbook.formats.avro.document import Type, is_recursive
+from signalbook.pipeline import columns
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Storage
 from signalbook.pipeline.sources import salvage
@@ -52,9 +53,6 @@ _TIMES: Final = {
     "local-timestamp-millis": (1000, None),
     "local-timestamp-micros": (1, None),
 }
-# What the years 1 to 9999 are in microseconds and days; columns of Spark have no other ones.
-_MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-_DAYS: Final = (-719_162, 2_932_896)
 # What columns of integers have room for: what Avro writes may be longer.
 _INTEGERS: Final = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 # Types whose values are one in a union of both, as Spark has them.
@@ -245,9 +243,9 @@ def _struct(node: JSONObject, types: Mapping[str, JSONObject]) -> tuple[pa.DataT
 def _scalar(kind: str, logical: str) -> tuple[pa.DataType, _Convert]:
     if kind == "long" and logical in _TIMES:
         factor, zone = _TIMES[logical]
-        return pa.timestamp("us", zone), lambda value: _within(value * factor, _MICROSECONDS)
+        return pa.timestamp("us", zone), lambda value: _within(value * factor, columns.MICROSECONDS)
     if (kind, logical) == ("int", "date"):
-        return pa.date32(), lambda value: _within(value, _DAYS)
+        return pa.date32(), lambda value: _within(value, columns.DAYS)
     if kind in _INTEGERS:
         return _PLAIN[kind], lambda value: _within(value, _INTEGERS[kind])
     return _PLAIN[kind], None

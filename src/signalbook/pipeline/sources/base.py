@@ -78,9 +78,6 @@ ATTRIBUTE_PREFIX: Final = "ce_"
 NOWHERE: Final = -1
 """The position of a message of which nobody knows where it was."""
 _BATCH_BYTES: Final = 1 << 20
-# Microseconds from 1970 to the years 1 and 10000, beyond which Python and most readers of tables have no dates.
-_FIRST_TIME: Final = -62_135_596_800 * 10**6
-_END_TIME: Final = 253_402_300_800 * 10**6
 CASELESS: Final = frozenset({"HTTP", "NATS"})
 """Protocols whose names of headers have no case."""
 # Protocols in which a header says how a message is encoded; to others it is one like any other.
@@ -493,7 +490,8 @@ def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
     index = batch.schema.get_field_index("received_at")
     times = batch.column(index)
     moments = times.view(pa.int64())
-    sound = pc.and_(pc.greater_equal(moments, _FIRST_TIME), pc.less(moments, _END_TIME))
+    first, last = columns.MICROSECONDS
+    sound = pc.and_(pc.greater_equal(moments, first), pc.less_equal(moments, last))
     if pc.all(sound).as_py():
         return batch
     return batch.set_column(index, "received_at", pc.if_else(sound, times, None))
