@@ -55,9 +55,13 @@ class ContainerBlock:
     content: bytes
     error: str = ""
 
+    def __str__(self) -> str:
+        """Where it is."""
+        return f"the block at byte {self.offset}"
+
 
 class DamagedBlock(ValueError):
-    """A block that cannot be unpacked; the text says why."""
+    """A block that cannot be read, or not to its end; the text says why."""
 
 
 class FileWindow:
@@ -209,15 +213,36 @@ def _long(stream: BytesIO) -> int:
     return -1
 
 
-def unpack(codec: str, content: bytes) -> bytes:
+def unpack(codec: str, block: ContainerBlock) -> bytes:
     """The records of a block. Raises ``DamagedBlock``, also where there would be more than ``MAX_BLOCK`` bytes."""
+    if block.error:
+        raise DamagedBlock(block.error)
     try:
-        found = _CODECS[codec](content)
+        found = _CODECS[codec](block.content)
     except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError) as error:
         raise DamagedBlock(f"a block of the container cannot be unpacked by {codec}: {error}") from None
     if len(found) > MAX_BLOCK:
         raise DamagedBlock(f"a block of the container unpacks to more than {MAX_BLOCK} bytes")
     return found
+
+
+def read_records(content: bytes, count: int, read: Callable[[BytesIO], Any], what: str) -> Iterator[tuple[Any, int]]:
+    """So many records by ``read``, each with where it ends. Raises ``DamagedBlock`` for one that is not ``what``.
+
+    And for what follows the last.
+    """
+    stream, end = BytesIO(content), 0
+    for _ in range(count):
+        try:
+            record = read(stream)
+        except BROKEN as error:
+            raise DamagedBlock(f"not {what}: {str(error) or type(error).__name__}") from None
+        before, end = end, stream.tell()
+        if end == before:  # a hostile block may claim any number of these
+            raise DamagedBlock("its records take no bytes")
+        yield record, end
+    if end < len(content):
+        raise DamagedBlock(f"{len(content) - end} bytes follow the last record")
 
 
 def _whole(stream: Any, found: bytes) -> bytes:
@@ -319,39 +344,26 @@ CONTAINER: Final = AvroEvents()
 
 
 def _batches(path: str, codec: str, number: int, block: ContainerBlock) -> Iterator[MessageBatch]:
-    where = f"the block at byte {block.offset}"
-    if block.error:
-        yield DamagedFile(path, f"{where}: {block.error}").batch(number, block.content)
-        return
+    """The records of a block in batches of about ``BLOCK`` bytes, and what follows damage as one message."""
     try:
-        content = unpack(codec, block.content)
+        content = unpack(codec, block)
     except DamagedBlock as error:
-        yield DamagedFile(path, f"{where}: {error}").batch(number, block.content)
+        yield DamagedFile(path, f"{block}: {error}").batch(number, block.content)
         return
-    yield from _records(path, content, block.count, number, where)
-
-
-def _records(path: str, content: bytes, count: int, number: int, where: str) -> Iterator[MessageBatch]:
-    """The records of an unpacked block in batches of about ``BLOCK`` bytes, and what follows them as one message."""
-    stream = BytesIO(content)
     bounds, damage = [0], ""
-    for _ in range(count):
-        try:
-            read_datum(stream)
-        except BROKEN as error:
-            damage = f"not a CloudEvent in Avro: {str(error) or type(error).__name__}"
-            break
-        bounds.append(stream.tell())
-        if bounds[-1] - bounds[0] >= files.BLOCK:
-            yield _batch(path, content, bounds, number)
-            number += len(bounds) - 1
-            bounds = bounds[-1:]
+    try:
+        for _, end in read_records(content, block.count, read_datum, "a CloudEvent in Avro"):
+            bounds.append(end)
+            if bounds[-1] - bounds[0] >= files.BLOCK:
+                yield _batch(path, content, bounds, number)
+                number += len(bounds) - 1
+                bounds = bounds[-1:]
+    except DamagedBlock as error:
+        damage = str(error)
     if len(bounds) > 1:
         yield _batch(path, content, bounds, number)
-    rest = content[bounds[-1] :]
-    if damage or rest:
-        text = damage or f"{len(rest)} bytes follow the last record"
-        yield DamagedFile(path, f"{where}: {text}").batch(number + len(bounds) - 1, rest)
+    if damage:
+        yield DamagedFile(path, f"{block}: {damage}").batch(number + len(bounds) - 1, content[bounds[-1] :])
 
 
 def _batch(path: str, content: bytes, bounds: list[int], number: int) -> MessageBatch:

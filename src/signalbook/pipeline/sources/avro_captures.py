@@ -17,13 +17,21 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.formats import SchemaError
-from signalbook.formats.avro import BROKEN, FORMAT, AvroSchema
+from signalbook.formats.avro import FORMAT, AvroSchema
 from signalbook.formats.avro.document import Type, is_recursive
 from signalbook.pipeline import columns
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Storage
 from signalbook.pipeline.sources import salvage
-from signalbook.pipeline.sources.avro import ContainerBlock, DamagedBlock, FileWindow, read_blocks, read_header, unpack
+from signalbook.pipeline.sources.avro import (
+    ContainerBlock,
+    DamagedBlock,
+    FileWindow,
+    read_blocks,
+    read_header,
+    read_records,
+    unpack,
+)
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile
 from signalbook.pipeline.sources.reading import ENDLESS, reading
 from signalbook.pipeline.sources.salvage import CaptureFile
@@ -121,7 +129,10 @@ class _Records:
             raise DamagedFile(path, "the Avro container holds no records", UNREADABLE)
         self._schema = found
         types = found.names.types
-        self._fields = {part["name"]: _column(part["type"], types) for part in node["fields"]}
+        self._fields = {
+            part["name"]: (pa.string(), _text) if is_recursive(part["type"], types) else _column(part["type"], types)
+            for part in node["fields"]
+        }
         self.columns = pa.schema([(name, kind) for name, (kind, _) in self._fields.items()])
 
     @cached_property
@@ -135,17 +146,15 @@ class _Records:
         """Rows of numbered blocks with the columns ``names``, or why there are none, by the number of the first."""
         # Of each record no more than is wanted: a few bytes may be thousands of fields.
         held, first, size = list[list[Any]](), 0, 0
-        for start, block in blocks:
-            number = start
-            if held and number != first + len(held):  # a block had fewer than it says
-                yield first, self._batch(held, names)
-                held = []
+        for number, block in blocks:
+            begin, behind = 0, number
             try:
-                for record, taken in self._records(codec, block):
+                content = unpack(codec, block)
+                for record, end in read_records(content, block.count, self._read, "a record of its schema"):
                     if not held:
-                        first, size = number, 0
+                        first, size = behind, 0
                     held.append([record[name] for name in names])
-                    number, size = number + 1, size + taken
+                    size, begin, behind = size + end - begin, end, behind + 1
                     if len(held) >= _ROWS or size >= _BYTES:
                         yield first, self._batch(held, names)
                         held = []
@@ -153,29 +162,12 @@ class _Records:
                 if held:
                     yield first, self._batch(held, names)
                     held = []
-                yield number, f"the block at byte {block.offset}: {damage}"
+                yield behind, f"{block}: {damage}"
         if held:
             yield first, self._batch(held, names)
 
-    def _records(self, codec: str, block: ContainerBlock) -> Iterator[tuple[JSONObject, int]]:
-        """Those of a block, and how many bytes each takes. Raises ``DamagedBlock``."""
-        if block.error:
-            raise DamagedBlock(block.error)
-        content = unpack(codec, block.content)
-        stream, before = BytesIO(content), 0
-        read, parsed = self._schema.read_datum, self._parsed
-        for _ in range(block.count):
-            try:
-                record = read(stream, parsed, None)
-            except BROKEN as error:
-                raise DamagedBlock(f"not a record of its schema: {str(error) or type(error).__name__}") from None
-            end = stream.tell()
-            if end == before:  # a hostile block may claim any number of these
-                raise DamagedBlock("its records take no bytes")
-            yield record, end - before
-            before = end
-        if before < len(content):
-            raise DamagedBlock(f"{len(content) - before} bytes follow the last record")
+    def _read(self, stream: BytesIO) -> Any:
+        return self._schema.read_datum(stream, self._parsed, None)
 
     def _batch(self, records: Sequence[Sequence[Any]], names: Sequence[str]) -> pa.RecordBatch:
         if not names:
@@ -201,9 +193,7 @@ def _bare(node: Type) -> Any:
 
 
 def _column(node: Type, types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:
-    """The type of a column, and what makes values for it."""
-    if is_recursive(node, types):
-        return pa.string(), _text
+    """The type of a column, and what makes values for it, of a type that does not contain itself."""
     if isinstance(node, list):
         return _alternatives(node, types)
     node = types.get(node, {"type": node}) if isinstance(node, str) else node
