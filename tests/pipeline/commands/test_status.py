@@ -7,12 +7,24 @@ from pathlib import Path
 import pytest
 from tests.pipeline.s3 import place
 
-from signalbook.pipeline import PipelineError, status
+from signalbook.pipeline import PipelineError, Place, status
 from signalbook.pipeline.commands import stream
 from signalbook.pipeline.journal import Journal, JournalEntry
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.sources import spool
 from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage
+
+
+def streamed(output: Place) -> Journal:
+    """An output with a batch of the stream ``s``."""
+    journal = Journal.open(output)
+    batch = JournalEntry(
+        id="s-1", fingerprint="f", origin="o", table_format="parquet", tally=Tally(), files=(), seconds=0.1, stream="s"
+    )
+    with journal.alone():
+        journal.prepare(batch)
+        journal.commit(batch)
+    return journal
 
 
 @pytest.mark.parametrize("kind", ["local", "s3proxy"])
@@ -22,13 +34,7 @@ def test_a_stream_whose_spool_is_full(
     monkeypatch.setattr(stream, "_LOOK", 0.0)
     monkeypatch.setattr(stream, "_LOOK_REQUEST", 0.0)
     output = place(kind, tmp_path, request)
-    journal = Journal.open(output)
-    batch = JournalEntry(
-        id="s-1", fingerprint="f", origin="o", table_format="parquet", tally=Tally(), files=(), seconds=0.1, stream="s"
-    )
-    with journal.alone():
-        journal.prepare(batch)
-        journal.commit(batch)
+    journal = streamed(output)
     message = SpooledMessage(address="a", value=b"", received_at=0)
     told: list[str] = []
     watch = stream._SpoolWatch(journal, "s", told.append)
@@ -47,13 +53,7 @@ def test_a_store_that_does_not_say_whether_a_spool_is_full(
 ) -> None:
     """Is named, as always where an output cannot be read."""
     output = place("s3proxy", tmp_path, request)
-    journal = Journal.open(output)
-    batch = JournalEntry(
-        id="s-1", fingerprint="f", origin="o", table_format="parquet", tally=Tally(), files=(), seconds=0.1, stream="s"
-    )
-    with journal.alone():
-        journal.prepare(batch)
-        journal.commit(batch)
+    streamed(output)
 
     def failing(_: object) -> bool:
         raise OSError(5, "the store answers 503", "s3://b/out/full")

@@ -207,7 +207,7 @@ def test_of_wide_records_no_more_is_kept_than_is_wanted(
         return batch(records, rows, names)
 
     monkeypatch.setattr(avro_captures._Records, "_batch", noting)
-    (file,) = salvage.all_files(spark_session, str(path), Storage())
+    (file,) = salvage.listed_files(spark_session, str(path), Storage())
     schema = pa.schema([("value", pa.string()), ("_signalbook_row", pa.int64())])
     (found,) = avro_captures._read(file, schema)
     assert held == [[str(number)] for number in range(50)]

@@ -45,23 +45,26 @@ class Names:
         found = [name for name in self.types if name.rpartition(".")[2] == link]
         return found[0] if len(found) == 1 else None
 
-    def complete(self, start: Type) -> Type:
-        """``start`` as a schema on its own: each named type is defined where it is first met."""
-        return self._complete(start, set())
+    def complete(self, start: Type, *, logical: bool = True) -> Type:
+        """``start`` as a schema on its own: each named type is defined where it is first met.
 
-    def _complete(self, node: Type, met: set[str]) -> Type:
+        Without logical types if not ``logical``.
+        """
+        return self._complete(start, set(), _left_alone if logical else _bare)
+
+    def _complete(self, node: Type, met: set[str], kept: Callable[[JSONObject], JSONObject]) -> Type:
         if isinstance(node, str):
             if node in PRIMITIVES or node in met:
                 return node
-            return self._complete(self.types[node], met)
+            return self._complete(self.types[node], met, kept)
         if isinstance(node, list):
-            return [self._complete(item, met) for item in node]
+            return [self._complete(item, met, kept) for item in node]
         if "name" in node:
             met.add(node["name"])
-        inner = {key: self._complete(node[key], met) for key in ("items", "values") if key in node}
+        inner = {key: self._complete(node[key], met, kept) for key in ("items", "values") if key in node}
         if "fields" in node:
-            inner["fields"] = [{**part, "type": self._complete(part["type"], met)} for part in node["fields"]]
-        return {**_left_alone(node), **inner}
+            inner["fields"] = [{**part, "type": self._complete(part["type"], met, kept)} for part in node["fields"]]
+        return {**kept(node), **inner}
 
 
 def read(document: bytes, resolve: Resolve | None = None) -> Names:
@@ -253,8 +256,11 @@ def _logical(node: JSONObject) -> JSONObject:
 
 def _left_alone(node: JSONObject) -> JSONObject:
     """``node`` without a logical type that the library would turn into another value."""
-    if node.get("logicalType") not in _LEFT_ALONE:
-        return node
+    return _bare(node) if node.get("logicalType") in _LEFT_ALONE else node
+
+
+def _bare(node: JSONObject) -> JSONObject:
+    """``node`` without its logical type."""
     return {key: value for key, value in node.items() if key != "logicalType"}
 
 

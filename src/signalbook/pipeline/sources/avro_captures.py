@@ -74,7 +74,8 @@ def rows_of_containers(session: SparkSession, path: str, wanted: Collection[str]
 
     Columns are those of the first file that says what it has.
     """
-    files = salvage.all_files(session, path, storage)
+    beyond = salvage.is_beyond(session, path, storage)
+    files = salvage.found_files(path, storage) if beyond else salvage.listed_files(session, path, storage)
     return salvage.rows_of_files(session, files, salvage.spark_types(_columns(path, files)), wanted, _read)
 
 
@@ -138,7 +139,7 @@ class _Records:
     @cached_property
     def _parsed(self) -> Any:
         # Without logical types: values out of range, such as a year 10000, would end the reading of their block.
-        return fastavro.parse_schema(_bare(self._schema.names.complete(self._schema.type)))
+        return fastavro.parse_schema(self._schema.names.complete(self._schema.type, logical=False))
 
     def rows(
         self, codec: str, blocks: Iterable[tuple[int, ContainerBlock]], names: Sequence[str]
@@ -177,19 +178,6 @@ class _Records:
             kind, convert = self._fields[name]
             arrays.append(pa.array([_made(value, convert) for value in values], kind))
         return pa.RecordBatch.from_arrays(arrays, names)
-
-
-def _bare(node: Type) -> Any:
-    """A type without logical types."""
-    if isinstance(node, list):
-        return [_bare(branch) for branch in node]
-    if not isinstance(node, dict):
-        return node
-    found = {key: value for key, value in node.items() if key != "logicalType"}
-    found |= {key: _bare(node[key]) for key in ("items", "values", "type") if key in node}
-    if "fields" in node:
-        found["fields"] = [{**part, "type": _bare(part["type"])} for part in node["fields"]]
-    return found
 
 
 def _column(node: Type, types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:

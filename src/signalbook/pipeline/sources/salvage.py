@@ -136,15 +136,10 @@ def salvaged(session: SparkSession, path: str, wanted: Collection[str], storage:
     Files are those that Spark finds, where it can look. Raises ``PipelineError`` where none of them has a footer, or
     they are where only Spark reads.
     """
-    files = all_files(session, path, storage)
-    by_spark = partial(_columns_by_spark, session)
-    wide = _schema(path, files, _columns if is_beyond(session, path, storage) else by_spark)
+    beyond = is_beyond(session, path, storage)
+    files = found_files(path, storage) if beyond else listed_files(session, path, storage)
+    wide = _schema(path, files, _columns if beyond else partial(_columns_by_spark, session))
     return rows_of_files(session, files, wide, wanted, read_parquet)
-
-
-def all_files(session: SparkSession, path: str, storage: Storage) -> list[CaptureFile]:
-    """Those that Spark finds at ``path``, where it can look, or we do. Raises ``PipelineError``."""
-    return found_files(path, storage) if is_beyond(session, path, storage) else _listed(session, path, storage)
 
 
 def rows_of_files(
@@ -161,7 +156,7 @@ def rows_of_files(
     return numbers.mapInArrow(partial(_read, read, files, _arrow(rows)), rows)
 
 
-def _listed(session: SparkSession, path: str, storage: Storage) -> list[CaptureFile]:
+def listed_files(session: SparkSession, path: str, storage: Storage) -> list[CaptureFile]:
     """Of binary files Spark looks at what it lists, by its own rules, and no further."""
     try:
         frame = session.read.format("binaryFile").load(path)
