@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.s3 import place
+from tests.pipeline.sources.test_capture_formats import COLUMNS, same, uploaded, written
 from tests.pipeline.sources.test_captures import job_of
-from tests.pipeline.sources.test_formats import COLUMNS, same, uploaded, written
 
 from signalbook.pipeline import PipelineError, run
 from signalbook.pipeline.places import Storage

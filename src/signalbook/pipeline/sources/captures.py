@@ -21,7 +21,7 @@ from signalbook.messages import Message
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, Storage
-from signalbook.pipeline.sources import formats, salvage
+from signalbook.pipeline.sources import capture_formats, salvage
 from signalbook.pipeline.sources.avro_captures import AVRO
 from signalbook.pipeline.sources.base import MessageBatch, MessageRecords
 from signalbook.pipeline.sources.kafka import message_records, record_message
@@ -85,17 +85,17 @@ class Captures:
         """
         columns = self._columns(options)
         kind, wanted = columns.format.lower(), columns.names.values()
-        if kind not in (_PARQUET, *formats.READABLE):
+        if kind not in (_PARQUET, *capture_formats.READABLE):
             raise PipelineError(
                 f"cannot read {', '.join(inputs)}: for {columns.format} Spark needs a connector for the store, by "
-                f"--jars; without one these are read: {', '.join(sorted((_PARQUET, *formats.READABLE)))}"
+                f"--jars; without one these are read: {', '.join(sorted((_PARQUET, *capture_formats.READABLE)))}"
             )
         parts = [
             columns.salvaged(
                 path,
                 salvaged(session, path, wanted, storage)
                 if kind == _PARQUET
-                else formats.read_rows(session, path, kind, wanted, storage),
+                else capture_formats.read_rows(session, path, kind, wanted, storage),
             )
             for path in inputs
         ]

@@ -2,7 +2,7 @@
 
 Spark ends a job at the first page or footer that is damaged. Then the files are read again, all of them: rows before
 the damage of a row group are whole, and so are other row groups. So are files in a store that Spark has no connector
-for, which it does not read at all; ``formats.py`` has those of other formats.
+for, which it does not read at all; ``capture_formats.py`` has those of other formats.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tests.pipeline.s3 import place
 from tests.pipeline.sources.test_captures import AT, TYPE, job_of
 
 from signalbook.pipeline import PipelineError, Place, run
-from signalbook.pipeline.sources import formats
+from signalbook.pipeline.sources import capture_formats
 from signalbook.pipeline.sources.captures import CLOUDEVENTS, KAFKA
 from signalbook.pipeline.sources.salvage import found_files
 
@@ -137,11 +137,11 @@ def test_a_line_may_go_on_in_the_next_block(
     (root / "a.txt").write(content)
     (file,) = found_files(str(root), root.storage)
     for size in range(1, len(content) + 1):
-        monkeypatch.setattr(formats, "_BLOCK", size)
-        assert list(formats._read_lines([file], 0)) == ["one", "", "two", "three", "", "four"]
-    monkeypatch.setattr(formats, "MAX_MESSAGE", 3)
+        monkeypatch.setattr(capture_formats, "_BLOCK", size)
+        assert list(capture_formats._read_lines([file], 0)) == ["one", "", "two", "three", "", "four"]
+    monkeypatch.setattr(capture_formats, "MAX_MESSAGE", 3)
     with pytest.raises(PipelineError, match=r"a\.txt: a line has more than 3 bytes"):
-        list(formats._read_lines([file], 0))
+        list(capture_formats._read_lines([file], 0))
 
 
 def test_of_a_delta_table_those_files_are_read_that_it_has(
