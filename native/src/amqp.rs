@@ -4,7 +4,7 @@
 use pyo3::prelude::*;
 
 use crate::binary::Input;
-use crate::decoder::{same, Places};
+use crate::decoder::Places;
 use crate::json::{Refused, Scanned};
 
 const PROPERTIES: u64 = 0x73;
@@ -21,7 +21,7 @@ const END: i64 = 253_402_300_800_000;
 /// spelling; or whose sections are odd.
 #[pyfunction]
 pub fn hidden_types(py: Python<'_>, sections: Places<'_>) -> PyResult<Vec<usize>> {
-    sections.each(py, same, |raw| shown(Input::new(raw)))
+    sections.each(py, |raw| shown(Input::new(raw)))
 }
 
 fn shown(mut sections: Input<'_>) -> Scanned<()> {

@@ -18,7 +18,7 @@ use crate::{avro, binary, faults, payloads, program, protobuf, protojson};
 type Read<'py> = (Bound<'py, PyBytes>, Vec<usize>);
 
 /// Payloads of one schema lie far apart, and each begins in memory that is in no cache. So many bytes of small ones are
-/// looked through before the first is decoded, so that the processor waits for all of them at once.
+/// touched before anything else is done with the first, so that the processor waits for all of them at once.
 const AHEAD: usize = 8 * 1024;
 /// What a payload takes of a cache at least, so that of empty ones there are not any number.
 const LINE: usize = 64;
@@ -50,7 +50,7 @@ impl JsonDecoder {
         column.truncate(0);
         rest.column.truncate(0);
         column.reserve(payloads.len());
-        let refused = payloads.each(py, text, |text| payloads::read(column, rest, text?))?;
+        let refused = payloads.each(py, |raw| payloads::read(column, rest, text(raw)?))?;
         let (rows, mut batch) = (column.len(), Batch::default());
         arrays::add(column, &mut batch);
         arrays::add(&mut rest.column, &mut batch);
@@ -76,8 +76,8 @@ impl JsonFaults {
     /// known.
     fn keys<'py>(&self, py: Python<'py>, payloads: Places<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let (mut keys, mut valid, mut batch) = (Texts::default(), Bits::default(), Batch::default());
-        payloads.each(py, text, |text| {
-            let found = text.and_then(|text| faults::find(&self.column, text, &mut keys.bytes));
+        payloads.each(py, |raw| {
+            let found = text(raw).and_then(|text| faults::find(&self.column, text, &mut keys.bytes));
             valid.push(found.is_ok());
             keys.close()
         })?;
@@ -107,7 +107,7 @@ impl AvroDecoder {
         let (node, column) = (&self.node, &mut self.column);
         column.truncate(0);
         column.reserve(payloads.len());
-        let refused = payloads.each(py, same, |raw| avro::read(node, column, raw))?;
+        let refused = payloads.each(py, |raw| avro::read(node, column, raw))?;
         finished(column, refused, py)
     }
 }
@@ -131,7 +131,7 @@ impl ProtobufDecoder {
         let (message, column) = (&self.message, &mut self.column);
         column.truncate(0);
         column.reserve(payloads.len());
-        let refused = payloads.each(py, same, |raw| protobuf::read(message, column, raw))?;
+        let refused = payloads.each(py, |raw| protobuf::read(message, column, raw))?;
         finished(column, refused, py)
     }
 
@@ -140,7 +140,7 @@ impl ProtobufDecoder {
         let (message, column) = (&self.message, &mut self.column);
         column.truncate(0);
         column.reserve(payloads.len());
-        let refused = payloads.each(py, text, |text| protojson::read(message, column, text?))?;
+        let refused = payloads.each(py, |raw| protojson::read(message, column, text(raw)?))?;
         finished(column, refused, py)
     }
 }
@@ -151,13 +151,8 @@ impl Places<'_> {
         self.2.item_count()
     }
 
-    /// Read payload after payload as what `look` has of its bytes; the numbers of those that are refused.
-    pub fn each<'a, T>(
-        &'a self,
-        py: Python<'a>,
-        look: impl Fn(&'a [u8]) -> T,
-        mut read: impl FnMut(T) -> Scanned<()>,
-    ) -> PyResult<Vec<usize>> {
+    /// Read payload after payload; the numbers of those that are refused.
+    pub fn each<'a>(&'a self, py: Python<'a>, mut read: impl FnMut(&'a [u8]) -> Scanned<()>) -> PyResult<Vec<usize>> {
         let Places(blocks, counts, starts, ends) = self;
         let odd = || PyValueError::new_err("places are no arrays");
         let counts = counts.as_slice(py).ok_or_else(odd)?;
@@ -168,16 +163,16 @@ impl Places<'_> {
         }
         let mut refused = Vec::new();
         let (mut ahead, mut bytes) = (Vec::new(), 0);
-        let mut clear = |ahead: &mut Vec<(usize, T)>| {
+        let mut clear = |ahead: &mut Vec<(usize, &'a [u8])>| {
             let all = ahead.drain(..);
-            refused.extend(all.filter_map(|(number, found)| read(found).err().map(|_| number)));
+            refused.extend(all.filter_map(|(number, raw)| read(raw).err().map(|_| number)));
         };
         let all = || {
             for (block, count) in blocks.iter().zip(counts) {
                 let block = block.as_bytes();
                 for (number, (start, end)) in places.by_ref().take(count.get() as usize) {
                     let raw = block.get(start.get() as usize..end.get() as usize).ok_or_else(beyond)?;
-                    ahead.push((number, look(raw)));
+                    ahead.push((number, raw));
                     // One byte of each line is looked at, and cannot be left out, since it counts.
                     let touched = raw.iter().step_by(LINE).fold(0, |all, byte| all ^ byte);
                     bytes += raw.len().max(LINE) + usize::from(touched & 1);
@@ -201,7 +196,7 @@ impl Places<'_> {
 #[pyfunction]
 pub fn heads<'py>(py: Python<'py>, payloads: Places<'py>, width: usize) -> PyResult<Bound<'py, PyBytes>> {
     let mut found = Vec::with_capacity(payloads.len().saturating_mul(width));
-    payloads.each(py, same, |raw| {
+    payloads.each(py, |raw| {
         let kept = raw.len().min(width);
         found.extend_from_slice(&raw[..kept]);
         found.resize(found.len() + width - kept, 0);
@@ -214,10 +209,6 @@ fn finished<'py>(column: &mut binary::Column, refused: Vec<usize>, py: Python<'p
     let (rows, mut batch) = (column.len(), Batch::default());
     column.add(&mut batch);
     Ok((batch.finish(rows, py)?, refused))
-}
-
-pub fn same(raw: &[u8]) -> &[u8] {
-    raw
 }
 
 pub fn text(raw: &[u8]) -> Scanned<&str> {

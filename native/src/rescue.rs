@@ -263,10 +263,10 @@ impl RescuedPaths {
     /// How many texts have something at each path; those beyond the first `most` are one, the empty path.
     fn count(&self, py: Python<'_>, texts: Places<'_>, most: usize) -> PyResult<HashMap<String, usize>> {
         let mut counts = HashMap::new();
-        texts.each(py, text, |text| {
+        texts.each(py, |raw| {
             let mut found = Vec::new();
             self.held
-                .paths(&mut Scanner::new(text?), &mut String::new(), &mut found)?;
+                .paths(&mut Scanner::new(text(raw)?), &mut String::new(), &mut found)?;
             found.sort_unstable();
             found.dedup();
             for path in found {
