@@ -56,6 +56,10 @@ class Timed:
         self.groups.append(len(messages))
         self.ages.extend(now - sent_at(each.message.value) for each in messages)
 
+    def keep_alive(self) -> None:
+        """The same."""
+        self.inner.keep_alive()
+
     def close(self) -> None:
         """The same."""
         self.inner.close()

@@ -30,6 +30,8 @@ _STEP: Final = 0.5
 # So many messages are on their way at once, in either direction.
 _PUBLISH_WINDOW: Final = 100
 _RECEIVE_MAXIMUM: Final = 500
+# Seconds in which more is received that comes right behind: of large messages that is much.
+_TOGETHER: Final = 0.1
 # What is sent with quality of service 2 is received with 1, too: the library confirms it before anybody can write it.
 _QOS: Final = 1
 _SESSION_TAKEN_OVER: Final = 0x8E
@@ -129,8 +131,8 @@ class MQTTClient:
         messages = self._responses.messages
         # Some may have come while something else was waited for: those are not to wait for more.
         self._work(0.0 if messages else seconds)
-        count = 0
-        while count < len(messages) < _RECEIVE_MAXIMUM:
+        count, end = 0, time.monotonic() + _TOGETHER
+        while count < len(messages) < _RECEIVE_MAXIMUM and time.monotonic() < end:
             count = len(messages)
             self._work(0.0)
         found, messages[:] = list(messages), []
@@ -141,6 +143,10 @@ class MQTTClient:
         for message in messages:
             if message.qos:
                 self._check(self._client.ack(message.mid, message.qos))
+
+    def keep_alive(self) -> None:
+        """Ask the broker for an answer if it is time for that, without receiving anything."""
+        self._check(self._client.loop_misc())
 
     def close(self) -> None:
         """Say good-bye if somebody listens, and hang up, whatever state it is in; a session stays. Raises nothing."""

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from paho.mqtt import publish
+from tests.brokers.amqp.receiver import SocketStream
+from tests.brokers.program import Broker
 from tests.pipeline.s3 import KINDS, place
 
+from signalbook.brokers import mqtt as mqtt_client
+from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
+from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.brokers.connection import BrokerUnavailable
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, place_of
+from signalbook.pipeline.sources import amqp, mqtt, receiver
 from signalbook.pipeline.sources.receiver import ReceivedMessage, SpoolReceiver
-from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, read_messages
+from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, is_full, read_messages
 
 PATIENCE = 300.0
 
@@ -55,6 +64,9 @@ class Source:
         assert [each.token for each in messages] == self.left[: len(messages)]
         del self.left[: len(messages)]
         self.given -= len(messages)
+
+    def keep_alive(self) -> None:
+        pass
 
     def close(self) -> None:
         pass
@@ -115,3 +127,111 @@ def test_connections_that_end_at_once_are_no_presence(spot: Place) -> None:
     with pytest.raises(PipelineError, match="the broker is away: shown the door"):
         source.run(patience=1.0)
     assert source.breaks
+
+
+LARGE = 500_000
+
+
+class Flood:
+    """A connection that gives a large message whenever it is asked, up to ``count``."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.given = 0
+        self.kept_alive = 0
+
+    def receive(self, seconds: float) -> list[ReceivedMessage]:
+        if self.given == self.count:
+            time.sleep(seconds)
+            return []
+        self.given += 1
+        message = SpooledMessage(address=str(self.given - 1), value=bytes(LARGE), received_at=0)
+        return [ReceivedMessage(message=message, token=self.given)]
+
+    def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
+        pass
+
+    def keep_alive(self) -> None:
+        self.kept_alive += 1
+
+    def close(self) -> None:
+        pass
+
+
+def emptied(spool: MessageSpool, spot: Place, count: int) -> list[SpooledMessage]:
+    """So many messages of a spool, forgotten as they are read."""
+    found, deadline = list[SpooledMessage](), time.monotonic() + PATIENCE
+    while len(found) < count and time.monotonic() < deadline:
+        first, end = len(found), spool.end
+        found += [message for _, message in read_messages(spot, spool.segments(first, end), first, end)]
+        spool.trim(end)
+        time.sleep(0.01)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_messages_are_not_all_taken_into_memory(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of those that wait for room in the spool no more than so many bytes, for as long as there is none."""
+    monkeypatch.setattr(receiver, "_HELD_BYTES", 3 * LARGE)
+    monkeypatch.setattr(receiver, "_LOOK", 0.01)
+    monkeypatch.setattr(receiver, "_MOST", 1)
+    spot, flood = place(kind, tmp_path, request), Flood(12)
+    with MessageSpool(spot, limit=LARGE + 1000) as spool:
+        receiving = SpoolReceiver(spool, lambda: flood, PATIENCE)
+        while flood.kept_alive < 5:
+            time.sleep(0.01)
+        assert (spool.end, flood.given) == (1, 4)
+        found = emptied(spool, spot, flood.count)
+        receiving.stop()
+    assert [message.address for message in found] == [str(number) for number in range(flood.count)]
+
+
+def _send_mqtt(port: int, name: str, payloads: Sequence[bytes]) -> None:
+    publish.multiple([{"topic": name, "payload": each, "qos": 1} for each in payloads], "127.0.0.1", port)
+
+
+def _send_amqp(port: int, name: str, payloads: Sequence[bytes]) -> None:
+    with SocketStream(port) as stream:
+        connection = AMQPConnection(stream, host="127.0.0.1", container="tests")
+        messages = [to_bytes(AMQPMessage(body=each)) for each in payloads]
+        list(AMQPSender(connection, address=name, name="s").publish(messages))
+        connection.close(drain=True)
+
+
+@pytest.mark.parametrize(
+    ("program", "source", "send"),
+    [
+        ("mosquitto", mqtt.MQTT3, _send_mqtt),
+        ("mosquitto", mqtt.MQTT5, _send_mqtt),
+        ("artemis", amqp.SOURCE, _send_amqp),
+    ],
+)
+def test_large_messages_wait_at_a_broker(
+    program: str,
+    source: receiver.SpoolingSource,
+    send: Callable[[int, str, Sequence[bytes]], None],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For longer than the broker keeps a connection on which nothing is said; then all of them come, once."""
+    monkeypatch.setattr(receiver, "_HELD_BYTES", 2 * LARGE)
+    monkeypatch.setattr(mqtt_client, "_KEEPALIVE", 2)
+    broker: Broker = request.getfixturevalue(program)
+    name, port = f"large-{os.getpid()}-{source.name}", broker.ports["plain"]
+    url = f"{source.name[:4]}://127.0.0.1:{port}/{name}?timeout={PATIENCE}"
+    payloads = [bytes([number]) * LARGE for number in range(15)]
+    spot = place_of(tmp_path / "spool")
+    with MessageSpool(spot, limit=4 * LARGE + 4000) as spool:
+        source.connect([url], {}, spool).close()  # MQTT keeps what is sent for whoever was there before
+        send(port, name, payloads)
+        receiving = SpoolReceiver(spool, lambda: source.connect([url], {}, spool), PATIENCE)
+        while not is_full(spot):
+            time.sleep(0.01)
+        time.sleep(4)  # more than one and a half times as long as an MQTT client may be silent
+        assert spool.end == 4
+        found = emptied(spool, spot, len(payloads))
+        receiving.stop()
+    assert [message.value for message in found] == payloads

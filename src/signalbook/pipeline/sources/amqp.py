@@ -81,7 +81,7 @@ class _Connection:
         """What comes, a few hundred messages at most."""
         found: list[AMQPDelivery] = []
         end = math.inf  # before there is a message: a large one that is on its way is no silence
-        self._keep_alive()
+        self.keep_alive()
         try:
             self._connection.limit(seconds)
             while len(found) < _MOST and time.monotonic() < end and self._connection.has_frame():
@@ -100,16 +100,16 @@ class _Connection:
         self._connection.limit()
         self._receiver.accept([message.token for message in messages])
 
-    def close(self) -> None:
-        """Say good-bye, and hang up once the broker knows of all that was accepted."""
-        self._connection.close(drain=True)
-
-    def _keep_alive(self) -> None:
-        """Brokers end connections on which nothing was said for long."""
+    def keep_alive(self) -> None:
+        """Say something: brokers end connections on which nothing was said for long."""
         if time.monotonic() - self._heartbeat > _HEARTBEAT:
             self._connection.limit()
             self._connection.send_heartbeat()
             self._heartbeat = time.monotonic()
+
+    def close(self) -> None:
+        """Say good-bye, and hang up once the broker knows of all that was accepted."""
+        self._connection.close(drain=True)
 
 
 def _read_input(inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:

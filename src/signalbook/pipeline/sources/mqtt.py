@@ -126,6 +126,14 @@ class _Connection:
         with self._broker.refusals():
             self._client.acknowledge(message.token for message in messages)
 
+    def keep_alive(self) -> None:
+        """Ask for an answer when nothing was heard for long.
+
+        It lies behind what is not taken, so that the connection may end: the session does not.
+        """
+        with self._broker.refusals():
+            self._client.keep_alive()
+
     def close(self) -> None:
         """Say good-bye if somebody listens, and hang up; the session stays."""
         self._client.close()

@@ -37,8 +37,10 @@ _PAUSE: Final = 0.5
 _JOIN_SECONDS: Final = 10.0
 # What a broker has for us comes at once; so many looks without anything are the end of what there is now.
 _QUIET: Final = 4
-# So many messages wait in memory for room in the spool: more than a broker gives that are to be confirmed.
+# So many messages wait in memory for room in the spool: more than a broker gives that are to be confirmed. With so many
+# bytes of them no more are taken.
 _HELD: Final = 1_000
+_HELD_BYTES: Final = 64 * 1024 * 1024
 # Where each time that something is written is a request, what comes is gathered: for so many seconds, until nothing
 # comes for so long, as where a broker waits for confirmations, or until there are as many as brokers give without.
 _GATHERED: Final = 0.1
@@ -67,6 +69,9 @@ class ReceivingConnection(Protocol):
 
     def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
         """Have the broker forget these."""
+
+    def keep_alive(self) -> None:
+        """Show the broker now and then that this side still is, while nothing is taken from it."""
 
     def close(self) -> None:
         """Hang up, whatever state it is in; raises nothing."""
@@ -142,10 +147,8 @@ class SpoolReceiver:
         held = list[ReceivedMessage]()
         while not self._over.is_set() and len(held) <= _HELD:
             began = time.monotonic()
-            received = connection.receive(_LOOK)
+            received = self._received(connection, held)
             held += received
-            if received and self._spool.costly:
-                held += self._gathered(connection, _MOST - len(received))
             written = held[: self._spool.append([each.message for each in held])]
             if written:
                 connection.confirm(written)
@@ -155,6 +158,17 @@ class SpoolReceiver:
             still = not received and time.monotonic() - began > _WHOLE * _LOOK
             self._quiet = self._quiet + 1 if still else 0
         self._over.wait(_PAUSE)  # what comes and need not be confirmed may come as fast again
+
+    def _received(self, connection: ReceivingConnection, held: Sequence[ReceivedMessage]) -> Sequence[ReceivedMessage]:
+        """What comes, unless too much is ``held``: then it waits where it is, at the broker or on its way."""
+        if sum(len(each.message.value) for each in held) >= _HELD_BYTES:
+            self._over.wait(_LOOK)
+            connection.keep_alive()
+            return []
+        received = connection.receive(_LOOK)
+        if not received or not self._spool.costly:
+            return received
+        return [*received, *self._gathered(connection, _MOST - len(received))]
 
     def _gathered(self, connection: ReceivingConnection, most: int) -> list[ReceivedMessage]:
         """What comes right after what came."""
