@@ -6,15 +6,16 @@ import os
 import subprocess
 import sys
 import threading
+from functools import reduce
 from pathlib import Path
 
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.conftest import CONNECTORS
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.session import numbered, open_session
 
 PROGRAM = """
 import sys
@@ -43,6 +44,17 @@ def test_the_session_of_another_thread_is_taken_and_left(spark_session: SparkSes
     thread.join()
     assert found == [spark_session.sparkContext.master]
     assert spark_session.range(3).count() == 3
+
+
+def test_numbers_keep_their_parts_when_they_are_joined(spark_session: SparkSession) -> None:
+    """Else a single task would read the files that each of them stands for."""
+    parts = [numbered(spark_session, 1).selectExpr("*", f"{number}") for number in range(3)]
+    joined = reduce(DataFrame.unionAll, parts)
+    assert joined.rdd.getNumPartitions() == 3
+    assert [tuple(row) for row in joined.collect()] == [(0, 0), (0, 1), (0, 2)]
+    many = numbered(spark_session, 100)
+    assert many.rdd.getNumPartitions() == spark_session.sparkContext.defaultParallelism
+    assert [row[0] for row in many.collect()] == list(range(100))
 
 
 @pytest.mark.usefixtures("spark_session")

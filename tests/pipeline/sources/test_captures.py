@@ -314,6 +314,8 @@ def test_columns_of_captures_in_a_store(
         found = KAFKA.salvage(spark_session, [text], {}, root.storage).collect()
         assert [row.asDict() | {"source": ""} for row in found] == [row.asDict() | {"source": ""} for row in whole]
         assert {row["source"] for row in found} == {"kafka:t/3", f"{root}/x.parquet"}
+    several = KAFKA.salvage(spark_session, [f"{root}/x.parquet"] * 3, {}, root.storage)
+    assert several.rdd.getNumPartitions() == 3
 
 
 def test_damaged_captures_in_a_store(

@@ -204,6 +204,7 @@ def test_files_of_other_days_are_not_asked_of_a_store(
         counted.files.clear()
         assert {row["id"] for row in frame.where(condition).select("id").collect()} == ids, condition
         assert counted.files == files, condition
+    assert frame.rdd.getNumPartitions() == 4
     counted.bytes = 0
     (row,) = read(spark_session, place, XID, columns=["total", "landed_on"]).where("total = '3'").collect()
     assert row.asDict() == {"total": "3", "landed_on": date(2026, 1, 5)}

@@ -19,7 +19,7 @@ import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import HdfsPlace, Place
@@ -126,6 +126,14 @@ def reaches(session: SparkSession, place: Place) -> bool:
     except Py4JError:
         return False
     return True
+
+
+def numbered(session: SparkSession, count: int) -> DataFrame:
+    """The numbers below ``count``, in no more parts than Spark has cores.
+
+    They are values, for of ranges that have one part each Spark 4.1 and later make a single part when they are joined.
+    """
+    return session.sql(f"VALUES {', '.join(f'({number})' for number in range(count))}")
 
 
 def _libraries(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.session import reaches
+from signalbook.pipeline.job.session import numbered, reaches
 from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, RecordSource, Split
 from signalbook.pipeline.sources.inputs import find_files
@@ -150,7 +150,8 @@ def rows_of_files(
     folders = {name.lower(): name for file in files for name in file.folders}
     fields = [each for each in there if each.name.lower() in names - folders.keys()]
     fields += [StructField(name, StringType()) for key, name in sorted(folders.items()) if key in names]
-    numbers = session.range(0, len(files), 1, min(len(files), TASKS))
+    one = len(files) == 1
+    numbers = numbered(session, 1) if one else session.range(0, len(files), 1, min(len(files), TASKS))
     # Not to be read twice: numbers are all that Spark knows of the files.
     rows = StructType([*fields, *_BESIDE])
     return numbers.mapInArrow(partial(_read, read, files, _arrow(rows)), rows)

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.session import reaches
+from signalbook.pipeline.job.session import numbered, reaches
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat, store_errors
 from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.places import Place, Where, in_parallel, place_of
@@ -252,8 +252,8 @@ class LandedTables:
         frames = []
         for some in _dealt(days):
             places = [place for day in some for place in days[day]]
-            numbers = session.range(0, len(places), 1, len(places))
-            rows = numbers.mapInArrow(partial(read_files, places, columns), ddl(columns))
+            # To begin a task takes Spark longer than it takes one to open many files.
+            rows = numbered(session, len(places)).mapInArrow(partial(read_files, places, columns), ddl(columns))
             frames.append(rows.selectExpr("*", f"{_day_among(some)} AS {quoted(DAY)}"))
         return _union(frames)
 
