@@ -6,16 +6,15 @@ import os
 import subprocess
 import sys
 import threading
-from functools import reduce
 from pathlib import Path
 
 import pyspark
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from tests.pipeline.conftest import CONNECTORS
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.session import numbered, open_session
+from signalbook.pipeline.job.session import numbered, open_session, union
 
 PROGRAM = """
 import sys
@@ -49,7 +48,7 @@ def test_the_session_of_another_thread_is_taken_and_left(spark_session: SparkSes
 def test_numbers_keep_their_parts_when_they_are_joined(spark_session: SparkSession) -> None:
     """Else a single task would read the files that each of them stands for."""
     parts = [numbered(spark_session, 1).selectExpr("*", f"{number}") for number in range(3)]
-    joined = reduce(DataFrame.unionAll, parts)
+    joined = union(parts)
     assert joined.rdd.getNumPartitions() == 3
     assert [tuple(row) for row in joined.collect()] == [(0, 0), (0, 1), (0, 2)]
     many = numbered(spark_session, 100)

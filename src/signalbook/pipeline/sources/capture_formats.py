@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial, reduce
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from signalbook.pipeline.errors import PipelineError, own_words
+from signalbook.pipeline.job.session import union
 from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources import salvage
 from signalbook.pipeline.sources.avro_captures import AVRO, rows_of_containers
@@ -75,13 +76,13 @@ def _parsed(session: SparkSession, path: str, kind: str, storage: Storage) -> Da
     except (PySparkException, Py4JError) as error:
         said = own_words(str(error)) or f"cannot read {path} as {kind}: {str(error).strip().partition(chr(10))[0]}"
         raise PipelineError(said) from error
+    names = sorted({name for folders in lines for name, _ in folders})
     frames = []
     for folders, texts in lines.items():
-        frame = _parse(session, kind, texts, schema)
-        for name, value in folders:
-            frame = frame.withColumn(name, f.lit(value).cast("string"))
-        frames.append(frame)
-    rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+        values = dict(folders)
+        own = {name: f.lit(values.get(name)).cast("string") for name in names}
+        frames.append(_parse(session, kind, texts, schema).withColumns(own))
+    rows = union(frames)
     nothing = f.lit(None).cast("string")
     beside = {salvage.FILE: f.lit(path), salvage.ROW: f.monotonically_increasing_id()}
     return rows.withColumns({**beside, salvage.RULE: nothing, salvage.WHY: nothing})

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -20,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.messages import Message
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.session import union
 from signalbook.pipeline.places import Place, Storage
 from signalbook.pipeline.sources import capture_formats, salvage
 from signalbook.pipeline.sources.avro_captures import AVRO
@@ -99,7 +99,7 @@ class Captures:
             )
             for path in inputs
         ]
-        return reduce(DataFrame.unionAll, parts)
+        return union(parts)
 
     def salvages(self, options: Mapping[str, str]) -> bool:
         """Of Parquet, whose row groups are read one by one."""
@@ -138,7 +138,7 @@ class Captures:
                 reason += ": give it the jars of a connector by --jars"
             said = f"Spark cannot read {', '.join(inputs)} as {columns.format}: {reason}"
             raise (DamagedInput if is_damage(error) else PipelineError)(said) from error
-        return reduce(DataFrame.unionAll, parts)
+        return union(parts)
 
 
 KAFKA: Final = Captures(name="kafka-captures", protocol="KAFKA", roles=_KAFKA)

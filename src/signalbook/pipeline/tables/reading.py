@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.session import numbered, reaches
+from signalbook.pipeline.job.session import numbered, reaches, union
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat, store_errors
 from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.places import Place, Where, in_parallel, place_of
@@ -221,7 +221,7 @@ class LandedTables:
                 frames.append(rows.selectExpr(*selection(own, wanted), quoted(DAY)).select(*map(quoted, asked)))
             except PySparkException as error:
                 raise PipelineError(f"table {version} cannot be read: {error}") from error
-        return _union(frames)
+        return union(frames)
 
     def _rows(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
         """The rows of one table and their ``DAY``, read by Spark, or by its workers' Python where it has no way there.
@@ -255,7 +255,7 @@ class LandedTables:
             # To begin a task takes Spark longer than it takes one to open many files.
             rows = numbered(session, len(places)).mapInArrow(partial(read_files, places, columns), ddl(columns))
             frames.append(rows.selectExpr("*", f"{_day_among(some)} AS {quoted(DAY)}"))
-        return _union(frames)
+        return union(frames)
 
     def view(self, table: TableName, catalog: str) -> str:
         """A statement of Spark's SQL that makes a view of the same rows."""
@@ -289,13 +289,6 @@ def _asked(names: Sequence[str] | None, there: Sequence[str], table: TableName) 
         if name.lower() not in known:
             raise PipelineError(f"table {table} has no column {name!r}; there are: {', '.join(there)}")
     return [known[name.lower()] for name in dict.fromkeys(names)]
-
-
-def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    """All rows. Joined two by two, since Spark looks at all of what it joins once more: of days there are hundreds."""
-    while len(frames) > 1:
-        frames = [reduce(DataFrame.unionAll, frames[at : at + 2]) for at in range(0, len(frames), 2)]
-    return frames[0]
 
 
 def _dealt(days: Iterable[date | None]) -> list[Sequence[date | None]]:
