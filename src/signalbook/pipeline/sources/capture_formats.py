@@ -76,11 +76,11 @@ def _parsed(session: SparkSession, path: str, kind: str, storage: Storage) -> Da
     except (PySparkException, Py4JError) as error:
         said = own_words(str(error)) or f"cannot read {path} as {kind}: {str(error).strip().partition(chr(10))[0]}"
         raise PipelineError(said) from error
-    names = sorted({name for folders in lines for name, _ in folders})
+    names = {name.lower(): name for folders in lines for name, _ in folders}
     frames = []
     for folders, texts in lines.items():
-        values = dict(folders)
-        own = {name: f.lit(values.get(name)).cast("string") for name in names}
+        values = {name.lower(): value for name, value in folders}
+        own = {name: f.lit(values.get(key)).cast("string") for key, name in sorted(names.items())}
         frames.append(_parse(session, kind, texts, schema).withColumns(own))
     rows = union(frames)
     nothing = f.lit(None).cast("string")
