@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.sources import receiver
 from signalbook.pipeline.sources.brokers import ReadRequest
 from signalbook.pipeline.sources.receiver import _Stream, spool_limit
 from signalbook.pipeline.sources.spool import SpooledMessage
@@ -38,6 +39,22 @@ def test_a_folder_that_has_filled_again_is_no_other(tmp_path: Path) -> None:
         assert stream.latestOffset({"number": 9}, ReadAllAvailable()) == {"number": 9}
     finally:
         stream.stop()
+
+
+def test_large_messages_are_rows_of_batches_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a task would have a thousand of them in memory."""
+    monkeypatch.setattr(receiver, "_ROWS", 3)
+    monkeypatch.setattr(receiver, "_ROWS_BYTES", 100)
+    request = ReadRequest(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", spool=str(tmp_path))
+    stream = _Stream(request, StructType([StructField("value", BinaryType())]))
+    sizes = [60, 60, 1, 1, 1, 1, 200, 1]
+    try:
+        stream._opened().append([SpooledMessage(address="a", value=bytes(size), received_at=0) for size in sizes])
+        (part,) = stream.partitions({"number": 0}, {"number": len(sizes)})
+        found = [[len(value) for value in batch.column(0).to_pylist()] for batch in stream.read(part)]
+    finally:
+        stream.stop()
+    assert found == [[60, 60], [1, 1, 1], [1, 200], [1]]
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "4GiB"])

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -31,7 +30,9 @@ SPOOL_LIMIT: Final = "maxSpoolBytes"
 """The option of how much may wait."""
 _LIMIT: Final = 4 * 1024**3
 _LEAST: Final = 10_000
+# Messages that a task has in hand at a time, and of large ones so many bytes.
 _ROWS: Final = 1_000
+_ROWS_BYTES: Final = 32 * 1024 * 1024
 _LOOK: Final = 0.5
 _PAUSE: Final = 0.5
 _JOIN_SECONDS: Final = 10.0
@@ -304,7 +305,7 @@ class _Stream(brokers.BrokerStreamReader):
         """Rows of ``RECORD_COLUMNS``."""
         assert isinstance(partition, _SpoolRange)
         waiting = spool.read_messages(self._place, partition.segments, partition.start, partition.end)
-        while found := list(islice(waiting, _ROWS)):
+        for found in _portions(waiting):
             messages = [message for _, message in found]
             yield brokers.rows_batch(
                 self._schema,
@@ -349,6 +350,18 @@ class _Stream(brokers.BrokerStreamReader):
                 opened, lambda: source.connect(asked.inputs, asked.options, opened), patience
             )
         return self._receiver
+
+
+def _portions(waiting: Iterable[tuple[int, SpooledMessage]]) -> Iterator[list[tuple[int, SpooledMessage]]]:
+    found, size = list[tuple[int, SpooledMessage]](), 0
+    for number, message in waiting:
+        found.append((number, message))
+        size += len(message.value)
+        if len(found) >= _ROWS or size >= _ROWS_BYTES:
+            yield found
+            found, size = [], 0
+    if found:
+        yield found
 
 
 def _source(request: brokers.ReadRequest) -> SpoolingSource:
