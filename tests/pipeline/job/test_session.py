@@ -47,13 +47,13 @@ def test_the_session_of_another_thread_is_taken_and_left(spark_session: SparkSes
 
 def test_numbers_keep_their_parts_when_they_are_joined(spark_session: SparkSession) -> None:
     """Else a single task would read the files that each of them stands for."""
-    parts = [numbered(spark_session, 1).selectExpr("*", f"{number}") for number in range(3)]
+    parts = [numbered(spark_session, 1, 7).selectExpr("*", f"{number}") for number in range(3)]
     joined = union(parts)
     assert joined.rdd.getNumPartitions() == 3
     assert [tuple(row) for row in joined.collect()] == [(0, 0), (0, 1), (0, 2)]
-    many = numbered(spark_session, 100)
-    assert many.rdd.getNumPartitions() == spark_session.sparkContext.defaultParallelism
-    assert [row[0] for row in many.collect()] == list(range(100))
+    many = [numbered(spark_session, count, 2) for count in (2, 5)]
+    assert union(many).rdd.getNumPartitions() == 4
+    assert [row[0] for row in union(many).collect()] == [0, 1, 0, 1, 2, 3, 4]
 
 
 @pytest.mark.usefixtures("spark_session")

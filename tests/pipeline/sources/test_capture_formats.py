@@ -118,14 +118,14 @@ def test_files_of_which_each_says_something_else(
 ) -> None:
     """Folders that others do not have, or have in another case, and columns that others do not have."""
     root = place("s3proxy", tmp_path, request)
-    (root / "json" / "a.json").write(b'{"value": "a"}\n')
+    (root / "json" / "a.json").write(b'{"value": "a"}\n{"value": "d", "topic": "own"}\n')
     (root / "json" / "topic=t" / "b.json").write(b'{"value": "b"}\n')
     (root / "json" / "Topic=u" / "c.json").write(b'{"value": "c"}\n')
     for name, columns in (("a", {"value": ["a"]}), ("b", {"payload": ["x", "y"]})):
         orc.write_table(pa.table(columns), tmp_path / "x.orc")
         (root / "orc" / f"{name}.orc").write((tmp_path / "x.orc").read_bytes())
     for kind, wanted in (
-        ("json", [(b"a", None), (b"b", "t"), (b"c", "u")]),
+        ("json", [(b"a", None), (b"b", "t"), (b"c", "u"), (b"d", "own")]),
         ("orc", [(b"a", None), (None, None), (None, None)]),
     ):
         rows = KAFKA.salvage(spark_session, [str(root / kind)], {"format": kind}, root.storage).collect()

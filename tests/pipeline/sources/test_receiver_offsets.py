@@ -47,14 +47,16 @@ def test_large_messages_are_rows_of_batches_of_their_own(tmp_path: Path, monkeyp
     monkeypatch.setattr(receiver, "_ROWS_BYTES", 100)
     request = ReadRequest(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", spool=str(tmp_path))
     stream = _Stream(request, StructType([StructField("value", BinaryType())]))
-    sizes = [60, 60, 1, 1, 1, 1, 200, 1]
+    sizes = [(60, 0), (60, 0), (1, 0), (1, 0), (1, 0), (1, 0), (0, 200), (1, 0)]
     try:
-        stream._opened().append([SpooledMessage(address="a", value=bytes(size), received_at=0) for size in sizes])
+        stream._opened().append(
+            [SpooledMessage(address="a", value=bytes(size), key=bytes(key), received_at=0) for size, key in sizes]
+        )
         (part,) = stream.partitions({"number": 0}, {"number": len(sizes)})
         found = [[len(value) for value in batch.column(0).to_pylist()] for batch in stream.read(part)]
     finally:
         stream.stop()
-    assert found == [[60, 60], [1, 1, 1], [1, 200], [1]]
+    assert found == [[60, 60], [1, 1, 1], [1, 0], [1]]
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "4GiB"])

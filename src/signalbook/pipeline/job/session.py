@@ -129,12 +129,12 @@ def reaches(session: SparkSession, place: Place) -> bool:
     return True
 
 
-def numbered(session: SparkSession, count: int) -> DataFrame:
-    """The numbers below ``count``, in no more parts than Spark has cores.
+def numbered(session: SparkSession, count: int, parts: int) -> DataFrame:
+    """The numbers below ``count``, in so many parts, or as many as there are numbers.
 
-    They are values, for of ranges that have one part each Spark 4.1 and later make a single part when they are joined.
+    A single one is a value, for of ranges of one part each Spark 4.1 and later make a single part when they are joined.
     """
-    return session.sql(f"VALUES {', '.join(f'({number})' for number in range(count))}")
+    return session.range(0, count, 1, min(count, parts)) if count > 1 else session.sql("VALUES (0)")
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:

@@ -9,6 +9,7 @@ import math
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -93,7 +94,8 @@ class _Connection:
                 self._connection.limit(_MORE if found else seconds)
         except BrokerTimeout:
             pass  # nothing is lost: a frame that came in part is kept
-        return [ReceivedMessage(message=_spooled(delivery.content), token=delivery) for delivery in found]
+        # without its content, which would be in memory twice where messages wait
+        return [ReceivedMessage(message=_spooled(each.content), token=replace(each, content=b"")) for each in found]
 
     def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
         """Accept."""

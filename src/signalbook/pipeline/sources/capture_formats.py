@@ -29,6 +29,7 @@ from signalbook.pipeline.sources.avro_captures import AVRO, rows_of_containers
 from signalbook.pipeline.sources.base import MAX_MESSAGE, DamagedFile
 from signalbook.pipeline.sources.reading import PACKED, reading
 from signalbook.pipeline.sources.salvage import CaptureFile
+from signalbook.pipeline.tables.naming import quoted
 from signalbook.plugins import install
 
 _DELTA: Final = "delta"
@@ -79,9 +80,13 @@ def _parsed(session: SparkSession, path: str, kind: str, storage: Storage) -> Da
     names = {name.lower(): name for folders in lines for name, _ in folders}
     frames = []
     for folders, texts in lines.items():
-        values = {name.lower(): value for name, value in folders}
-        own = {name: f.lit(values.get(key)).cast("string") for key, name in sorted(names.items())}
-        frames.append(_parse(session, kind, texts, schema).withColumns(own))
+        frame = _parse(session, kind, texts, schema)
+        there = {name.lower() for name in frame.columns}
+        values = {name.lower(): f.lit(value) for name, value in folders}
+        # What a folder does not say its lines may.
+        values |= {key: f.col(quoted(names[key])) for key in names.keys() & there - values.keys()}
+        own = {name: values.get(key, f.lit(None)).cast("string") for key, name in sorted(names.items())}
+        frames.append(frame.withColumns(own))
     rows = union(frames)
     nothing = f.lit(None).cast("string")
     beside = {salvage.FILE: f.lit(path), salvage.ROW: f.monotonically_increasing_id()}

@@ -162,7 +162,7 @@ class SpoolReceiver:
 
     def _received(self, connection: ReceivingConnection, held: Sequence[ReceivedMessage]) -> Sequence[ReceivedMessage]:
         """What comes, unless too much is ``held``: then it waits where it is, at the broker or on its way."""
-        if sum(len(each.message.value) for each in held) >= _HELD_BYTES:
+        if sum(each.message.weight for each in held) >= _HELD_BYTES:
             self._over.wait(_LOOK)
             connection.keep_alive()
             return []
@@ -356,7 +356,7 @@ def _portions(waiting: Iterable[tuple[int, SpooledMessage]]) -> Iterator[list[tu
     found, size = list[tuple[int, SpooledMessage]](), 0
     for number, message in waiting:
         found.append((number, message))
-        size += len(message.value)
+        size += message.weight
         if len(found) >= _ROWS or size >= _ROWS_BYTES:
             yield found
             found, size = [], 0

@@ -150,8 +150,7 @@ def rows_of_files(
     folders = {name.lower(): name for file in files for name in file.folders}
     fields = [each for each in there if each.name.lower() in names - folders.keys()]
     fields += [StructField(name, StringType()) for key, name in sorted(folders.items()) if key in names]
-    one = len(files) == 1
-    numbers = numbered(session, 1) if one else session.range(0, len(files), 1, min(len(files), TASKS))
+    numbers = numbered(session, len(files), TASKS)
     # Not to be read twice: numbers are all that Spark knows of the files.
     rows = StructType([*fields, *_BESIDE])
     return numbers.mapInArrow(partial(_read, read, files, _arrow(rows)), rows)

@@ -49,6 +49,11 @@ class SpooledMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
     key: bytes | None = None
     received_at: int
 
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes."""
+        return len(self.value) + len(self.key or b"")
+
 
 class SpoolSession(msgspec.Struct, frozen=True, kw_only=True):
     """The session at a broker that fills a spool: the ``name`` it goes by, and what it receives.

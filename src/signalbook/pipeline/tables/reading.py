@@ -69,8 +69,10 @@ def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> l
 
 
 _SUFFIX: Final = ".parquet"
-# Into which the days of a table are dealt where Spark has to be shown each.
+# Into which the days of a table are dealt where Spark has to be shown each. About as many tasks read all of its rows,
+# or more of so many files each: to begin a task takes Spark longer than it takes one to open some.
 _FRAMES: Final = 64
+_FILES: Final = 8
 _TYPES: Final = {
     pa.bool_(): "BOOLEAN",
     pa.int32(): "INT",
@@ -249,11 +251,11 @@ class LandedTables:
         by_day = self.tables.by_day(table)
         for path in sorted(self.tables.live(table)):
             days[_day_of(path) if by_day else None].append(place_of(path, self.output.storage))
-        frames = []
-        for some in _dealt(days):
+        dealt, frames = _dealt(days), []
+        for some in dealt:
             places = [place for day in some for place in days[day]]
-            # To begin a task takes Spark longer than it takes one to open many files.
-            rows = numbered(session, len(places)).mapInArrow(partial(read_files, places, columns), ddl(columns))
+            tasks = max(2, _FRAMES // len(dealt), len(places) // _FILES)
+            rows = numbered(session, len(places), tasks).mapInArrow(partial(read_files, places, columns), ddl(columns))
             frames.append(rows.selectExpr("*", f"{_day_among(some)} AS {quoted(DAY)}"))
         return union(frames)
 
