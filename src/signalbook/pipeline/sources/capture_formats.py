@@ -81,10 +81,9 @@ def _parsed(session: SparkSession, path: str, kind: str, storage: Storage) -> Da
     frames = []
     for folders, texts in lines.items():
         frame = _parse(session, kind, texts, schema)
-        there = {name.lower() for name in frame.columns}
-        values = {name.lower(): f.lit(value) for name, value in folders}
         # What a folder does not say its lines may.
-        values |= {key: f.col(quoted(names[key])) for key in names.keys() & there - values.keys()}
+        values = {name.lower(): f.col(quoted(name)) for name in frame.columns if name.lower() in names}
+        values |= {name.lower(): f.lit(value) for name, value in folders}
         own = {name: values.get(key, f.lit(None)).cast("string") for key, name in sorted(names.items())}
         frames.append(frame.withColumns(own))
     rows = union(frames)
