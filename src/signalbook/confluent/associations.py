@@ -92,7 +92,7 @@ class Association:
 
 
 def scope(*words: str) -> str:
-    """Words that are told apart whatever is in them; those of one beginning follow one another."""
+    """Words that are distinguished whatever is in them; those of one beginning follow one another."""
     return "".join(f"{quote(word, safe='')}/" for word in words)
 
 

@@ -81,7 +81,7 @@ class Kernel:
 
     ``generation`` is there if the store is ``direct``: single entities may be read on the event loop. It is right for
     one that answers from this process's own memory and disk in microseconds, wrong for one across a network. Requests
-    with large bodies go to ``large_requests``. What is written is ``held`` to what one API was told for all.
+    with large bodies go to ``large_requests``. What is written is ``held`` to what one API was given for all.
     ``small_work`` and ``large_work`` are for what writes leave for later: threads of their own, so that what is large
     keeps nobody else waiting, and few of them, since each slows down all that runs. ``trials`` are for changes that are
     only tried, which takes as long: one at a time, since whoever may read may ask for many. ``issuers`` are for logins:

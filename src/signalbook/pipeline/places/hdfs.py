@@ -381,7 +381,7 @@ def connect(root: str, storage: Storage) -> Client:
 
 def answered(request: Callable[[], _Found]) -> _Found:
     """What comes of a request, in a thread that is given up after ``_PATIENCE``. Raises ``TimeoutError``."""
-    # hdfs-native waits for an answer as long as the connection lasts. Its asynchronous client could be told to stop,
+    # hdfs-native waits for an answer as long as the connection lasts. Its asynchronous client could be asked to stop,
     # but panics where it would wait for another NameNode.
     found: Future[_Found] = Future()
 

@@ -233,7 +233,7 @@ class MessageSpool:
     def _adopt(self) -> None:
         """Go on behind the segment that is next, though not by us.
 
-        It is of a process that was killed before it was told that it had written it, or that does not know yet that it
+        It is of a process that was killed before it knew that it had written it, or that does not know yet that it
         lost the lock.
         """
         content = (self._place / _name(self.end)).read()
