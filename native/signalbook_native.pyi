@@ -13,6 +13,31 @@ INTERFACE: int
 def line_ends(block: bytes) -> bytes:
     """The places of all line feeds in a block, as 64-bit integers."""
 
+def heads(payloads: _Places, width: int) -> bytes:
+    """So many first bytes of each payload, one behind the other; what is shorter has zeros behind it."""
+
+def attribute_types(sections: _Places) -> tuple[dict[str, tuple[list[int], bytes]], list[int]]:
+    """Of the sections around the bodies of messages of AMQP the attributes that are truths (1), numbers (2) or bytes
+    (3): by the name of the property the numbers of the messages that have such a one, and its type in each. And the
+    numbers of the messages with others that are no texts, or times, which have one spelling; or whose sections are odd.
+    """
+
+def section_texts(sections: _Places) -> tuple[_Batch, list[int]]:
+    """Of the same columns of the sections as an object in JSON, as ``messages.to_record`` has it, of the content type
+    and of the encoding; null where there is none. And the numbers of the messages of which that is not known.
+    """
+
+def header_texts(names: Sequence[str], codes: Buffer, ends: Buffer, values: _Places, readable: bool) -> _Batch:
+    """The column of the headers of each message in JSON: lists of pairs of name and value.
+
+    ``names`` are in JSON, ``codes``, 32-bit integers, say which each header has, and ``ends``, 64-bit integers, behind
+    how many of them those of each message end. Values are bytes; if ``readable`` they are texts, with what is no UTF-8
+    as ``\\xff``. Raises ``ValueError`` where all that does not belong together.
+    """
+
+def byte_texts(values: _Places) -> _Batch:
+    """The column of bytes in JSON, marked as such."""
+
 class JsonDecoder:
     """Decodes JSON payloads of one schema into columns."""
 

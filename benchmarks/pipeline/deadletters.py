@@ -12,12 +12,13 @@ import argparse
 import gzip
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from benchmarks.pipeline.records import (
     AT,
@@ -41,14 +42,17 @@ from signalbook.pipeline.arrays import encoded_headers, message_headers
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.amqp import SOURCE as AMQP
-from signalbook.pipeline.sources.base import MessageBatch, Source, Split
-from signalbook.pipeline.sources.files import JSONL
+from signalbook.pipeline.sources.base import FileSource, MessageBatch, Source, Split
+from signalbook.pipeline.sources.files import HTTP_JSONL, JSONL
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
+from signalbook.pipeline.sources.mqtt import MQTT5
+from signalbook.pipeline.sources.nats import SOURCE as NATS
 
 Event = dict[str, Any]
 Record = dict[str, Any]
 _ENCODE = encoders()
-_LINES = ("bare", "lines", "twins")
+_BROKERS: dict[str, Source] = {"amqp": AMQP, "mqtt": MQTT5, "nats": NATS}
+_FILES: dict[str, FileSource] = {"bare": JSONL, "lines": JSONL, "twins": JSONL, "requests": HTTP_JSONL}
 # Members of events that are no attributes in headers.
 _BODY = {"data", "datacontenttype"}
 # What those that land are beside, if it is no structured event.
@@ -156,6 +160,13 @@ CASES: dict[str, Case] = {
     "AMQP, JSON, a rule of the schema": Case(kind="amqp", spoil=_data(status="lost"), reasons=("schema_violation",)),
     "AMQP, JSON, no subject": Case(kind="amqp", spoil=_with(subject=None), reasons=("metadata_violation",)),
     "AMQP, JSON, time is none": Case(kind="amqp", spoil=_with(time="yesterday"), reasons=("invalid_cloudevent",)),
+    "AMQP, JSON, cut off": Case(kind="amqp", damage=_value(lambda value: value[:-20]), reasons=("decode_error",)),
+    "NATS, JSON, a rule of the schema": Case(kind="nats", spoil=_data(status="lost"), reasons=("schema_violation",)),
+    "NATS, JSON, no subject": Case(kind="nats", spoil=_with(subject=None), reasons=("metadata_violation",)),
+    "MQTT, JSON, a rule of the schema": Case(kind="mqtt", spoil=_data(status="lost"), reasons=("schema_violation",)),
+    "MQTT, JSON, no subject": Case(kind="mqtt", spoil=_with(subject=None), reasons=("metadata_violation",)),
+    "requests, a rule of the schema": Case(kind="requests", spoil=_data(status="lost"), reasons=("schema_violation",)),
+    "requests, no subject": Case(kind="requests", spoil=_with(subject=None), reasons=("metadata_violation",)),
     "structured JSON in gzip": Case(kind="structured_gzip", reasons=()),
     "requests in gzip": Case(kind="requests_gzip", reasons=()),
 }
@@ -206,8 +217,8 @@ def _record(number: int, event: Event, kind: str) -> Record:
         "protocol": "KAFKA", "source": "kafka:parcels/0", "position": number, "address": "parcels", "partition": 0,
         "key": None, "received_at": AT,
     }  # fmt: skip
-    if kind == "amqp":
-        return row | _amqp(event)
+    if kind in _MADE:
+        return row | _MADE[kind](event)
     if kind in CONTENT_TYPES:
         texts = {f"ce_{name}": event[name] for name in event if name not in ("data", "datacontenttype")}
         texts["content-type"] = CONTENT_TYPES[kind]
@@ -225,11 +236,10 @@ def _record(number: int, event: Event, kind: str) -> Record:
 
 def _amqp(event: Event) -> Record:
     """What of a record another one has that a queue gave."""
-    attributes = {f"cloudEvents_{name}": value for name, value in event.items() if name not in _BODY}
     sent = AMQPMessage(
         body=_ENCODE["json"](event["data"]),
         properties={"to": "parcels", "content-type": CONTENT_TYPES["json"]},
-        application_properties=attributes,
+        application_properties=_attributes(event, "cloudEvents_"),
     )
     around, body = split_body(to_bytes(sent))
     found = encoded_headers(message_headers(amqp_message(body, sections(around))))
@@ -237,21 +247,56 @@ def _amqp(event: Event) -> Record:
     return {"protocol": "AMQP/1.0", "source": "amqp:parcels", "key": around, "value": body, "headers": headers}
 
 
+def _attributes(event: Event, prefix: str) -> dict[str, str]:
+    return {f"{prefix}{name}": value for name, value in event.items() if name not in _BODY}
+
+
+def _headers(texts: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [{"name": name, "value": text.encode()} for name, text in texts.items()]
+
+
+def _nats(event: Event) -> Record:
+    named = {"content-type": CONTENT_TYPES["json"], **_attributes(event, "ce-")}
+    return {
+        "protocol": "NATS", "source": "nats:parcels", "value": _ENCODE["json"](event["data"]),
+        "headers": _headers(named),
+    }  # fmt: skip
+
+
+def _mqtt(event: Event) -> Record:
+    attributes, content_type = _attributes(event, ""), CONTENT_TYPES["json"]
+    packet = {"qos": 1, "retain": False, "content_type": content_type, "user_properties": list(attributes.items())}
+    return {
+        "protocol": "MQTT/5.0", "source": "mqtt:parcels", "key": msgspec.msgpack.encode(packet),
+        "value": _ENCODE["json"](event["data"]), "headers": _headers({"content-type": content_type, **attributes}),
+    }  # fmt: skip
+
+
+def _request(event: Event) -> Record:
+    """A line of a log."""
+    headers = {"content-type": CONTENT_TYPES["json"], **_attributes(event, "ce-")}
+    body = _ENCODE["json"](event["data"]).decode()
+    return {"value": msgspec.json.encode({"method": "POST", "path": "/parcels", "headers": headers, "body": body})}
+
+
+_MADE = {"amqp": _amqp, "mqtt": _mqtt, "nats": _nats, "requests": _request}
+
+
 def batches(case: Case, count: int) -> list[MessageBatch]:
     """The messages of a case, as sources bring them."""
     found = list(_records(case, count))
-    if case.kind in _LINES:
+    if case.kind in _FILES:
         with tempfile.TemporaryDirectory() as name:
             path = Path(name, "in.jsonl")
             path.write_bytes(b"".join(row["value"] + b"\n" for row in found))
-            return list(JSONL.read(Split(path=str(path), start=0, end=path.stat().st_size)))
+            return list(_FILES[case.kind].read(Split(path=str(path), start=0, end=path.stat().st_size)))
     parts = [found[start : start + BATCH] for start in range(0, count, BATCH)]
     return [batch for part in parts for batch in base.record_batches(pa.RecordBatch.from_pylist(part, ROWS))]
 
 
 def microseconds(contract: Contract, case: Case, found: list[MessageBatch], *, thorough: bool = False) -> float:
     """The CPU time of a message. Raises ``AssertionError`` where it is not what the case says."""
-    source: Source = AMQP if case.kind == "amqp" else JSONL if case.kind in _LINES else KAFKA
+    source: Source = _FILES.get(case.kind) or _BROKERS.get(case.kind, KAFKA)
     tally, busy = landed(contract, source, found, thorough=thorough)
     assert set(tally.reasons) == set(case.reasons), tally
     assert tally.landed.total() == (0 if case.reasons else tally.read), tally

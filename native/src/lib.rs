@@ -18,6 +18,7 @@ mod payloads;
 mod program;
 mod protobuf;
 mod protojson;
+mod records;
 mod rescue;
 mod rules;
 mod times;
@@ -27,7 +28,7 @@ use pyo3::prelude::*;
 
 /// What this module takes and gives, by number: the next whenever plans, arguments or results become others.
 /// `signalbook.pipeline.fastpath.native` holds the number that it knows.
-const INTERFACE: u32 = 13;
+const INTERFACE: u32 = 14;
 
 #[pymodule]
 fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -39,6 +40,9 @@ fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<decoder::AvroDecoder>()?;
     module.add_class::<decoder::ProtobufDecoder>()?;
     module.add_function(wrap_pyfunction!(decoder::heads, module)?)?;
-    module.add_function(wrap_pyfunction!(amqp::hidden_types, module)?)?;
+    module.add_function(wrap_pyfunction!(amqp::attribute_types, module)?)?;
+    module.add_function(wrap_pyfunction!(amqp::section_texts, module)?)?;
+    module.add_function(wrap_pyfunction!(records::header_texts, module)?)?;
+    module.add_function(wrap_pyfunction!(records::byte_texts, module)?)?;
     module.add_function(wrap_pyfunction!(lines::line_ends, module)?)
 }

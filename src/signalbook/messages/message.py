@@ -73,6 +73,11 @@ def to_record(message: Message) -> str:
     return _ENCODE(record)
 
 
+def sections_text(sections: Mapping[str, Any]) -> str:
+    """The sections of a message as ``to_record`` has them."""
+    return _ENCODE(_plain(sections, _DEEPEST))
+
+
 def of_record(record: str, body: bytes) -> Message:
     """The message that ``to_record`` made ``record`` of. Raises ``ValueError`` for a text that is no record."""
     try:

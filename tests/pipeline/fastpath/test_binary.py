@@ -41,7 +41,7 @@ from signalbook.brokers.amqp.messages import (
     split_body,
     to_bytes,
 )
-from signalbook.messages import Contract, parse_flags
+from signalbook.messages import Contract, parse_flags, sections_text
 from signalbook.messages.bindings.mqtt import publish
 from signalbook.pipeline import arrays
 from signalbook.pipeline.fastpath import native
@@ -51,7 +51,7 @@ from signalbook.pipeline.frames.messages import SOURCE as FRAME
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.amqp import SOURCE as QUEUE
-from signalbook.pipeline.sources.amqp import _spooled
+from signalbook.pipeline.sources.amqp import _plain, _spooled
 from signalbook.pipeline.sources.base import RECORD_TYPES, MessageBatch, Split
 from signalbook.pipeline.sources.files import HTTP_JSONL
 from signalbook.pipeline.sources.mqtt import MQTT5
@@ -274,16 +274,20 @@ def test_events_in_binary_mode_take_the_fast_path(
         ({"time": Timestamp(2**62)}, False),
         ({"subject": Symbol("s"), "stage": None}, True),
         ({"subject": 5}, False),
-        ({"stage": True}, False),
-        ({"stage": b"x"}, False),
+        ({"specversion": 1.0}, True),
+        ({"stage": True}, True),
+        ({"stage": 2**40, "step": Ulong(7)}, True),
+        ({"stage": b"x\xff", "step": UUID(int=7)}, True),
+        ({"stage": 1.5}, True),
+        ({"stage": [1]}, False),
         ({"stage": DescribedValue(Symbol("x"), "x")}, False),
     ],
 )
 @pytest.mark.parametrize("separator", "_:")
-def test_attributes_of_amqp_that_are_no_texts_are_not_taken(
+def test_attributes_of_amqp_may_be_no_texts(
     contracts: list[Contract], separator: str, changes: dict[str, Any], taken: bool
 ) -> None:
-    """CloudEvents AMQP 3.1.3.2: headers do not say what they are. Other properties may be anything."""
+    """CloudEvents AMQP 3.1.3.2: where headers do not say what they are. Other properties may be anything."""
     attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted", **changes}
     named = {f"cloudEvents{separator}{name}": value for name, value in attributes.items()}
     sent = AMQPMessage(
@@ -299,6 +303,7 @@ def test_attributes_of_amqp_that_are_no_texts_are_not_taken(
     check(contracts[0], QUEUE, [frame])
 
 
+KINDS: dict[Any, int] = {(str, Timestamp): 0, bool: 1, int: 2, bytes: 3}
 SECTIONS = split_body(
     to_bytes(AMQPMessage(properties={"content-type": "x"}, application_properties={"cloudEvents_id": "1", "n": 1}))
 )[0]
@@ -308,12 +313,20 @@ SECTIONS = split_body(
 def test_sections_of_amqp_may_be_any_bytes(some: bytes) -> None:
     """They are never misread: what Python reads otherwise is refused."""
     places = PayloadSpans.of_list([some, SECTIONS]).places
-    refused = native.module().hidden_types(places)
+    typed, refused = native.module().attribute_types(places)
     assert 1 not in refused
     if 0 not in refused:
         with contextlib.suppress(AMQPError):
             for name, value in sections(some).get("application-properties", {}).items():
-                assert not str(name).startswith("cloudEvents") or isinstance(value, (str, Timestamp))
+                kind = next((kind for types, kind in KINDS.items() if isinstance(value, types)), 0)
+                if str(name).startswith("cloudEvents"):
+                    assert typed.get(name, ([0], b"\0")) == ([0], bytes([kind]))
+    texts, refused = native.module().section_texts(places)
+    assert 1 not in refused
+    if 0 not in refused:
+        known = {name: _plain(fields) for name, fields in sections(some).items()}
+        found = native.columns_of(texts, pa.schema([(name, pa.string()) for name in "abc"]))[0][0].as_py()
+        assert found == (sections_text(known) if known else None)
 
 
 @pytest.mark.parametrize("text", ["%41", '"a"', " a", "a\u00a0"])

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
-import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from signalbook.messages import to_record
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.landing.rows import address
-from signalbook.pipeline.sources.base import RECORD_TYPES, record_batches
-from signalbook.pipeline.sources.kafka import connector_options, message_records, record_message
+from signalbook.pipeline.sources.kafka import connector_options
 
 
 @pytest.mark.parametrize(
@@ -59,37 +51,3 @@ def test_errors_name_no_secrets(text: str) -> None:
         with pytest.raises(PipelineError) as caught:
             connector_options(inputs, {})
         assert "hush" not in str(caught.value)
-
-
-TEXTS = st.one_of(st.text(max_size=5), st.sampled_from(["content-type", "content-encoding", "a/b", '"\\']), st.none())
-BYTES = st.one_of(st.binary(max_size=5), st.sampled_from([b"text/plain", b"\xff", "ü".encode()]), st.none())
-ROWS = st.fixed_dictionaries(
-    {
-        "protocol": st.just("KAFKA"),
-        "source": st.sampled_from(["kafka:t/0", 'a"ü']),
-        "position": st.integers(-1, 2**62),
-        "address": TEXTS,
-        "partition": st.one_of(st.none(), st.integers(0, 9)),
-        "key": BYTES,
-        "value": BYTES,
-        "headers": st.one_of(st.none(), st.lists(st.fixed_dictionaries({"name": TEXTS, "value": BYTES}), max_size=4)),
-        "received_at": st.one_of(
-            st.none(),
-            st.datetimes(datetime(1, 1, 2), datetime(9999, 1, 1), timezones=st.just(UTC)),
-        ),
-    }
-)
-
-
-@given(st.lists(ROWS, min_size=1, max_size=6), st.data())
-def test_many_records_are_said_what_each_is(rows: list[dict[str, object]], data: st.DataObject) -> None:
-    """K-45: what a dead letter keeps is enough for the same message, whichever way it was rejected."""
-    for batch in record_batches(pa.RecordBatch.from_pylist(rows, RECORD_TYPES)):
-        indices = data.draw(st.lists(st.integers(0, len(batch) - 1), unique=True))
-        messages = [record_message(batch, index) for index in indices]
-        found = message_records(batch, indices)
-        assert found.texts.to_pylist() == [to_record(message) for message in messages]
-        assert {found.protocol} >= {message.protocol for message in messages}
-        assert found.content_types.to_pylist() == [message.content_type or None for message in messages]
-        assert found.addresses.to_pylist() == [address(message) for message in messages]
-        assert found.received_at.to_pylist() == [message.received_at for message in messages]

@@ -29,7 +29,8 @@ from signalbook.values import Finding, JSONObject
 
 _PREFIX: Final = "headers.ce-"
 _RULES: Final = {"subject": outgoing.subject, "reply-to": outgoing.subject, "headers.": outgoing.header}
-_CONTENT_TYPES: Final = ("content-type", "ce-datacontenttype")
+CONTENT_TYPES: Final = ("content-type", "ce-datacontenttype")
+"""The headers that may state a content type, the one that counts first."""
 
 
 def message(
@@ -45,7 +46,7 @@ def message(
     pairs = tuple(headers)
     stated = {name.lower(): value for name, value in pairs}
     # Producers of NATS state it in either header.
-    content_type = next((stated[name] for name in _CONTENT_TYPES if name in stated), "")
+    content_type = next((stated[name] for name in CONTENT_TYPES if name in stated), "")
     sections: dict[str, Any] = {"subject": subject, "headers": pairs}
     if reply_to:
         sections["reply-to"] = reply_to

@@ -7,10 +7,11 @@ all, but goes the slow path.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, cast
 
 import msgspec
 import numpy as np
@@ -250,6 +251,10 @@ _MANNERS: Final = {
     "MQTT/5.0": Manner(prefix="", bare=True, bodied=True),
     "AMQP/1.0": Manner(prefix="cloudEvents_", other="cloudEvents:", strict=True, bodied=True, native=True),
 }
+# The number of bytes among types of attributes; the others are as ``ExtensionColumn`` has them.
+_BINARY: Final = 3
+# Which records have an attribute that is no text, and the type of each.
+_Types = tuple[Sequence[int], bytes]
 # Bytes of the payloads of a batch whose encodings were undone: what is more is for the slow path.
 _MOST_DECODED: Final = 64 * 1024 * 1024
 # What says of a packet of MQTT that its payload is UTF-8, which has to be true then.
@@ -294,15 +299,14 @@ class BinaryMode:
             forms[absent] = NO_DATA
         if self._manner.bare:
             headers.refused |= _doubtful_text(records, values)
-        if self._manner.native:
-            headers.refused |= _hides_types(records)
         prefix = _prefix(self._manner, headers)
+        typed = _attribute_types(records, headers, prefix) if self._manner.native else {}
         arrays, versions = self._attributes(headers, prefix)
         clear = self._decoded(headers, values)
         events = EventColumns(
             messages,
             arrays,
-            {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers, prefix).items()},
+            self._extension_columns(headers, prefix, typed),
             PayloadSpans.of(clear) if spans is None or clear is not values else spans,
             np.arange(len(messages)),
             lambda index: self._order(records.column("headers")[index], prefix),
@@ -363,7 +367,9 @@ class BinaryMode:
             headers.refused |= odd.fill_null(False).to_numpy(zero_copy_only=False)
         return texts
 
-    def _extension_texts(self, headers: Headers, prefix: str) -> dict[str, pa.Array]:
+    def _extension_columns(
+        self, headers: Headers, prefix: str, typed: Mapping[str, _Types]
+    ) -> dict[str, ExtensionColumn]:
         start, known = len(prefix), self._extensions
         names = [name for name in headers.names if name.startswith(prefix) and name[start:] not in CORE]
         if self._manner.bare:
@@ -371,7 +377,13 @@ class BinaryMode:
         fresh = [name for name in names if name not in known]
         known.update(dict.fromkeys(fresh[: MOST_EXTENSIONS - len(known)]))
         headers.forbid([name for name in names if name not in known])
-        return {name[start:]: self._value(headers, name) for name in names if name in known}
+        return {
+            name[start:]: headers.typed(name, *typed[name])
+            if name in typed
+            else ExtensionColumn(self._value(headers, name))
+            for name in names
+            if name in known
+        }
 
 
 def _decode(values: list[bytes], encodings: pa.StringArray, refused: npt.NDArray[np.bool_]) -> None:
@@ -388,12 +400,19 @@ def _decode(values: list[bytes], encodings: pa.StringArray, refused: npt.NDArray
             refused[number] = True
 
 
-def _hides_types(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Which messages of AMQP have attributes whose types headers do not show, or came without their sections."""
+def _attribute_types(records: pa.RecordBatch, headers: Headers, prefix: str) -> Mapping[str, _Types]:
+    """The types of extension attributes of messages of AMQP that are no texts, by the names of their headers.
+
+    Messages are refused that came without their sections, or have another such attribute.
+    """
     sections = records.column("key").cast(pa.binary())
-    found: npt.NDArray[np.bool_] = sections.is_null().to_numpy(zero_copy_only=False).copy()
-    found[native.module().hidden_types(PayloadSpans.of(sections).places)] = True
-    return found
+    found, refused = native.module().attribute_types(PayloadSpans.of(sections).places)
+    headers.refused |= sections.is_null().to_numpy(zero_copy_only=False)
+    headers.refused[refused] = True
+    for name, (numbers, _) in found.items():
+        if name.removeprefix(prefix) in CORE:
+            headers.refused[numbers] = True
+    return cast("Mapping[str, _Types]", found)
 
 
 def _prefix(manner: Manner, headers: Headers) -> str:
@@ -482,6 +501,16 @@ class Headers:
         found = np.full(count, -1, np.int64)
         found[owners] = places
         return self._values.take(pa.array(found, mask=found < 0))
+
+    def typed(self, name: str, numbers: Sequence[int], types: bytes) -> ExtensionColumn:
+        """The attribute in a header, which in the records with these numbers is no text; bytes are in Base64 (K-23)."""
+        kinds = np.zeros(len(self.refused), np.uint8)
+        kinds[numbers] = np.frombuffer(types, np.uint8)
+        values = self.values(name).to_pylist()
+        for number in np.flatnonzero(kinds == _BINARY).tolist():
+            values[number] = b64encode(values[number])
+        kinds[kinds == _BINARY] = 0
+        return ExtensionColumn(self._as_text(pa.array(values, pa.binary())), kinds if kinds.any() else None)
 
     def _as_text(self, values: pa.Array) -> pa.Array:
         try:

@@ -9,8 +9,9 @@ from signalbook.messages import Message
 from signalbook.messages.bindings import amqp, http, mqtt, nats
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline import arrays
-from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, MessageRecords, UnreadableMessage
+from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, UnreadableMessage
 from signalbook.pipeline.sources.kafka import message_records, record_message
+from signalbook.pipeline.sources.message_records import MessageRecords
 
 _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"

@@ -28,10 +28,10 @@ from signalbook.pipeline.sources.base import (
     MessageBatch,
     MessageLocation,
     Offsets,
-    Recording,
     Source,
     UnreadableMessage,
 )
+from signalbook.pipeline.sources.message_records import Recording
 from signalbook.values import Finding
 
 Mask = npt.NDArray[np.bool_]

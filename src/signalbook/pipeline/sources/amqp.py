@@ -13,16 +13,20 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+import pyarrow as pa
+
 from signalbook.brokers.amqp.connection import AMQPDelivery, AMQPReceiver
 from signalbook.brokers.amqp.messages import AMQPError, DescribedValue, Timestamp, body_bytes, sections, split_body
 from signalbook.brokers.connection import BrokerTimeout
-from signalbook.messages import Message
+from signalbook.messages import Message, sections_text
 from signalbook.messages.bindings.amqp import message
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.fastpath.native import PayloadSpans, columns_of, module
 from signalbook.pipeline.landing.rows import address
 from signalbook.pipeline.sources import brokers, receiver
 from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.sources.message_records import MessageRecords, reference, rows_of
 from signalbook.pipeline.sources.receiver import ReceivedMessage, ReceivingConnection, SpoolingSource
 from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, SpoolSession
 
@@ -34,6 +38,8 @@ _INPUTS: Final = brokers.BrokerInputFormat(
 )
 _MOST: Final = 500
 _HEARTBEAT: Final = 2.0
+# What the native module says of messages: their sections, content types and encodings.
+_STATED: Final = pa.schema([(name, pa.string()) for name in ("sections", "content_type", "content_encoding")])
 # Of those that come one after the other: seconds of silence behind which they are given on, and of all together.
 _MORE: Final = 0.01
 _TOGETHER: Final = 0.1
@@ -50,6 +56,30 @@ class Amqp(SpoolingSource):
         """The message, with all its sections; of bytes that were none, those."""
         row = batch.record(index, "key", "value", "received_at")
         return _message(row["key"] or b"", row["value"], row["received_at"], reference=batch.path)
+
+    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
+        """What dead letters keep of many."""
+        rows = rows_of(batch, indices)
+        around = rows.column("key").cast(pa.binary())
+        found, unknown = module().section_texts(PayloadSpans.of(around).places)
+        stated = columns_of(found, _STATED)
+        if unknown:
+            columns = [column.to_pylist() for column in stated]
+            for number in unknown:
+                said = self.message(batch, indices[number])
+                for column, text in zip(columns, _stated(said), strict=True):
+                    column[number] = text
+            stated = [pa.array(column, pa.string()) for column in columns]
+        sections, content_types, encodings = stated
+        return MessageRecords.of(
+            self.protocol,
+            rows,
+            addresses=rows.column("address"),
+            content_types=content_types,
+            encodings=encodings,
+            references=reference(batch.path, len(rows)),
+            sections=sections,
+        )
 
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
         """Where the messages are. Raises ``PipelineError``."""
@@ -137,6 +167,11 @@ def _spooled(content: bytes) -> SpooledMessage:
 def _message(around: bytes, value: bytes, received_at: datetime | None = None, reference: str = "") -> Message:
     known = {name: _plain(fields) for name, fields in sections(around).items()}
     return message(value, known, received_at=received_at, reference=reference)
+
+
+def _stated(said: Message) -> tuple[str | None, str, str]:
+    """As the columns of ``_STATED`` have it."""
+    return sections_text(said.sections) if said.sections else None, said.content_type, said.content_encoding
 
 
 def _plain(value: Any) -> Any:

@@ -217,29 +217,6 @@ class Source(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRecords:
-    """What dead letters keep of messages beside their bodies, which are all of their bytes, as columns.
-
-    ``texts`` are what ``messages.to_record`` makes of each.
-    """
-
-    texts: pa.StringArray
-    protocol: str
-    content_types: pa.StringArray
-    addresses: pa.StringArray
-    received_at: pa.Array
-
-
-@runtime_checkable
-class Recording(Protocol):
-    """What a ``Source`` has beside its other methods if it knows that of many messages at once."""
-
-    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
-        """What ``message`` and ``messages.to_record`` say of each, if it is known of messages like these."""
-        ...
-
-
 class FileSource(Source, Protocol):
     """A format of files that hold messages."""
 

@@ -23,9 +23,10 @@ from signalbook.pipeline.job.session import union
 from signalbook.pipeline.places import Place, Storage
 from signalbook.pipeline.sources import capture_formats, salvage
 from signalbook.pipeline.sources.avro_captures import AVRO
-from signalbook.pipeline.sources.base import MessageBatch, MessageRecords
+from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.kafka import message_records, record_message
 from signalbook.pipeline.sources.mapping import MessageParts
+from signalbook.pipeline.sources.message_records import MessageRecords
 from signalbook.pipeline.sources.salvage import DamagedInput, is_damage, salvaged
 from signalbook.pipeline.tables.naming import quoted
 

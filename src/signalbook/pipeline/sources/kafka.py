@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +17,18 @@ from signalbook.messages.bindings.options import readable
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place
-from signalbook.pipeline.sources.base import MessageBatch, MessageRecords
+from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.sources.message_records import (
+    MessageRecords,
+    byte_texts,
+    header_texts,
+    joined,
+    numbered_references,
+    numbers,
+    quoted,
+    rows_of,
+    stated_texts,
+)
 
 _FORMAT: Final = "kafka"
 _FORM: Final = "kafka://HOST:PORT/TOPIC"
@@ -124,76 +131,29 @@ def record_message(batch: MessageBatch, index: int) -> Message:
 
 
 def message_records(batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
-    """What dead letters keep of ``record_message`` of each row, without making messages of them."""
-    assert batch.records is not None
-    records = batch.records.take(pa.array(indices, pa.int64()))
-    listed, columns = records.column("headers"), {name: records.column(name).to_pylist() for name in _KEPT}
-    content_types, encodings = (_stated(listed, name) for name in ("content-type", "content-encoding"))
-    topics = [topic or "" for topic in columns["address"]]
-    quoted = {text: json.dumps(text) for text in {*topics, *content_types, *encodings}}
-    place = f',"reference":{json.dumps(f"{batch.path}/")[:-1]}'
-    # As ``to_record`` writes it, member for member.
-    texts = [
-        "".join(
-            (
-                '{"protocol":"KAFKA"',
-                f',"content_type":{quoted[content_type]}' if content_type else "",
-                f',"content_encoding":{quoted[encoding]}' if encoding else "",
-                f'{place}{position}"',
-                "" if received is None else f',"received_at":"{received.isoformat()}"',
-                "" if there else ',"body":null',
-                f',"sections":{{"topic":{quoted[topic]},"partition":{_number(partition)},',
-                f'"offset":{_number(None if partition is None else position)},"key":{_bytes(key)},',
-                f'"headers":{headers}}}}}',
-            )
-        )
-        for content_type, encoding, position, received, there, topic, partition, key, headers in zip(
-            content_types, encodings, columns["position"], columns["received_at"],
-            records.column("value").is_valid().to_pylist(), topics, columns["partition"], columns["key"],
-            _header_texts(listed), strict=True,
-        )
-    ]  # fmt: skip
-    return MessageRecords(
-        texts=pa.array(texts, pa.string()),
-        protocol="KAFKA",
-        content_types=pa.array([content_type or None for content_type in content_types], pa.string()),
-        addresses=pa.array(topics, pa.string()),
-        received_at=records.column("received_at"),
+    """What dead letters keep of ``record_message`` of each row."""
+    rows = rows_of(batch, indices)
+    listed, topics = rows.column("headers"), rows.column("address").fill_null("")
+    names = arrays.HeaderNames.of(listed, folded=False)
+    partitions, positions = rows.column("partition"), rows.column("position")
+    offsets = pc.if_else(partitions.is_valid(), positions, None)
+    return MessageRecords.of(
+        "KAFKA",
+        rows,
+        addresses=topics,
+        content_types=stated_texts(listed, names, "content-type", _read),
+        encodings=stated_texts(listed, names, "content-encoding", _read),
+        references=numbered_references(batch.path, positions),
+        sections=joined(
+            *('{"topic":', quoted(topics), ',"partition":', numbers(partitions), ',"offset":', numbers(offsets)),
+            *(',"key":', byte_texts(rows.column("key"))),
+            *(',"headers":', header_texts(listed, names, readable=False), "}"),
+        ),
     )
 
 
-_KEPT: Final = ("address", "partition", "position", "key", "received_at")
-
-
-def _number(value: int | None) -> str:
-    return "null" if value is None else str(value)
-
-
-def _bytes(value: bytes | None) -> str:
-    return "null" if value is None else f'{{"$bytes":"{b2a_base64(value, newline=False).decode()}"}}'
-
-
-def _header_texts(listed: pa.ListArray) -> list[str]:
-    """The headers of each record as JSON."""
-    flat = listed.flatten()
-    names = pc.fill_null(flat.field("name"), "").dictionary_encode()
-    quoted = [json.dumps(name) for name in names.dictionary.to_pylist()]
-    values = pc.fill_null(flat.field("value"), b"").to_pylist()
-    pairs = [
-        f"[{quoted[number]},{_bytes(value)}]" for number, value in zip(names.indices.to_pylist(), values, strict=True)
-    ]
-    lengths = pc.fill_null(pc.list_value_length(listed), 0).to_numpy()
-    return [f"[{','.join(pairs[start:end])}]" for start, end in pairwise([0, *lengths.cumsum().tolist()])]
-
-
-def _stated(listed: pa.ListArray, name: str) -> list[str]:
-    """The last header of a name in each record, empty where there is none."""
-    flat, found = listed.flatten(), [""] * len(listed)
-    mine = pc.equal(flat.field("name"), name).fill_null(False)
-    owners = pc.list_parent_indices(listed).filter(mine).to_pylist()
-    for owner, value in zip(owners, flat.field("value").filter(mine).to_pylist(), strict=True):
-        found[owner] = str(readable(value or b""))
-    return found
+def _read(value: bytes) -> str:
+    return str(readable(value))
 
 
 def connector_options(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:

@@ -12,15 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
 from paho.mqtt.client import MQTTMessage
 
 from signalbook.brokers.mqtt import MQTTClient, MQTTSession
-from signalbook.messages import Message
+from signalbook.messages import Message, sections_text
 from signalbook.messages.bindings.mqtt import V3, V5, publish
+from signalbook.messages.bindings.options import implied_format
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers, receiver
 from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.sources.message_records import MessageRecords, reference, rows_of
 from signalbook.pipeline.sources.receiver import ReceivedMessage, ReceivingConnection, SpoolingSource
 from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, SpoolSession
 
@@ -40,6 +43,9 @@ _PROPERTIES: Final = {
     "user_properties": "UserProperty",
 }
 _LONGEST: Final = 65_535
+# Types of values that JSON has, and the one sign of ASCII that JSON of ours escapes for no need.
+_PLAIN: Final = frozenset({str, int, bool})
+_DELETE: Final = "\x7f"
 _WEEK: Final = 7 * 24 * 3600
 
 
@@ -59,6 +65,25 @@ class Mqtt(SpoolingSource):
         """The message, with all that the broker said of it."""
         row = batch.record(index, "address", "key", "value", "received_at")
         return self._message(row["address"], row["key"], row["value"], row["received_at"], reference=batch.path)
+
+    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
+        """What dead letters keep of many."""
+        rows = rows_of(batch, indices)
+        topics, keys = rows.column("address"), rows.column("key").to_pylist()
+        sections = [_sections(topic, key) for topic, key in zip(topics.to_pylist(), keys, strict=True)]
+        if self.protocol == V5:
+            stated = [str(each.get("content_type") or "") for each in sections]
+        else:
+            stated = [implied_format(body) for body in rows.column("value").to_pylist()]
+        return MessageRecords.of(
+            self.protocol,
+            rows,
+            addresses=topics,
+            content_types=pa.array(stated, pa.string()),
+            encodings=pa.nulls(len(rows), pa.string()),
+            references=reference(batch.path, len(rows)),
+            sections=pa.array(list(map(_sections_text, sections)), pa.string()),
+        )
 
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
         """Where the messages are. Raises ``PipelineError``."""
@@ -93,12 +118,24 @@ class Mqtt(SpoolingSource):
         )
 
     def _message(self, topic: str, key: bytes, payload: bytes, received_at: Any = None, reference: str = "") -> Message:
-        sections = msgspec.msgpack.decode(key)
-        if "user_properties" in sections:
-            sections["user_properties"] = tuple(map(tuple, sections["user_properties"]))
-        return publish(
-            self.protocol, payload, {"topic_name": topic, **sections}, received_at=received_at, reference=reference
-        )
+        return publish(self.protocol, payload, _sections(topic, key), received_at=received_at, reference=reference)
+
+
+def _sections(topic: str, key: bytes) -> dict[str, Any]:
+    """What a broker said of a message, as ``spooled`` keeps it."""
+    sections = msgspec.msgpack.decode(key)
+    if "user_properties" in sections:
+        sections["user_properties"] = tuple(map(tuple, sections["user_properties"]))
+    return {"topic_name": topic, **sections}
+
+
+def _sections_text(sections: Mapping[str, Any]) -> str:
+    """As ``messages.sections_text`` has it, in a fifth of the time where there is nothing but ASCII."""
+    if all(type(value) in _PLAIN or name == "user_properties" for name, value in sections.items()):
+        text = msgspec.json.encode(sections).decode()
+        if text.isascii() and _DELETE not in text:
+            return text
+    return sections_text(sections)
 
 
 MQTT3: Final = Mqtt("mqtt3", V3)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
@@ -21,12 +22,22 @@ from pyspark.sql.types import StructType
 from signalbook.brokers.connection import BrokerUnavailable
 from signalbook.brokers.nats import JetStream, JetStreamState, NATSConnection, StoredMessage
 from signalbook.messages import Message
-from signalbook.messages.bindings.nats import message
+from signalbook.messages.bindings.nats import CONTENT_TYPES, message
+from signalbook.messages.bindings.options import implied_format
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.sources import brokers
 from signalbook.pipeline.sources.base import MessageBatch, split_range
+from signalbook.pipeline.sources.message_records import (
+    MessageRecords,
+    header_texts,
+    joined,
+    numbered_references,
+    quoted,
+    rows_of,
+    stated_texts,
+)
 
 _INPUTS: Final = brokers.BrokerInputFormat(
     name="NATS",
@@ -216,7 +227,7 @@ class Nats:
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the stream says of it."""
         row = batch.record(index)
-        named = [(name, value.decode(errors="backslashreplace")) for name, value in arrays.header_pairs(row["headers"])]
+        named = [(name, _readable(value)) for name, value in arrays.header_pairs(row["headers"])]
         return message(
             row["address"],
             row["value"],
@@ -224,6 +235,29 @@ class Nats:
             received_at=row["received_at"],
             reference=f"{batch.path}/{row['position']}",
         )
+
+    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
+        """What dead letters keep of many."""
+        rows = rows_of(batch, indices)
+        listed, subjects = rows.column("headers"), rows.column("address")
+        names, folded = (arrays.HeaderNames.of(listed, folded=folded) for folded in (False, True))
+        stated = [stated_texts(listed, folded, name, _readable) for name in (*CONTENT_TYPES, "content-encoding")]
+        bare = pc.equal(pc.list_value_length(listed).fill_null(0), 0)
+        implied = [implied_format(body) for body in pc.if_else(bare, rows.column("value"), None).to_pylist()]
+        headers = header_texts(listed, names, readable=True)
+        return MessageRecords.of(
+            "NATS",
+            rows,
+            addresses=subjects,
+            content_types=pc.coalesce(*stated[:-1], pa.array(implied, pa.string())),
+            encodings=stated[-1],
+            references=numbered_references(batch.path, rows.column("position")),
+            sections=joined('{"subject":', quoted(subjects), ',"headers":', headers, "}"),
+        )
+
+
+def _readable(value: bytes) -> str:
+    return value.decode(errors="backslashreplace")
 
 
 SOURCE: Final = Nats()

@@ -1,0 +1,159 @@
+"""What dead letters keep of many messages at once, without making messages of them.
+
+It is what ``messages.to_record`` says of each, member for member, put together column by column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from signalbook.pipeline import columns
+from signalbook.pipeline.arrays import HeaderNames
+from signalbook.pipeline.fastpath.native import PayloadSpans, columns_of, module
+from signalbook.pipeline.sources.base import MessageBatch
+
+_TEXT: Final = pa.schema([("", pa.string())])
+# Where the date ends in a time as Arrow writes it, and the second, and what it has behind a whole one.
+_DATE: Final = 10
+_SECOND: Final = 19
+_WHOLE: Final = ".000000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRecords:
+    """What dead letters keep of messages beside their bodies, which are all of their bytes, as columns."""
+
+    texts: pa.StringArray
+    protocol: str
+    content_types: pa.StringArray
+    addresses: pa.StringArray
+    received_at: pa.Array
+
+    @classmethod
+    def of(
+        cls,
+        protocol: str,
+        rows: pa.RecordBatch,
+        *,
+        addresses: pa.StringArray,
+        content_types: pa.StringArray,
+        encodings: pa.StringArray,
+        references: pa.StringArray,
+        sections: pa.StringArray,
+    ) -> MessageRecords:
+        """Those of rows of ``RECORD_COLUMNS``. What is null, or an empty content type or encoding, is not there.
+
+        ``references`` and ``sections`` are in JSON.
+        """
+        types, encodings = (_not_empty(texts) for texts in (content_types, encodings))
+        texts = joined(
+            f'{{"protocol":{json.dumps(protocol)}',
+            _member("content_type", quoted(types)),
+            _member("content_encoding", quoted(encodings)),
+            _member("reference", references),
+            _member("received_at", _moments(rows.column("received_at"))),
+            pc.if_else(rows.column("value").is_null(), ',"body":null', ""),
+            _member("sections", sections),
+            "}",
+        )
+        return cls(
+            texts=texts,
+            protocol=protocol,
+            content_types=types,
+            addresses=addresses,
+            received_at=rows.column("received_at").cast(columns.TIMESTAMP),
+        )
+
+
+@runtime_checkable
+class Recording(Protocol):
+    """What a ``Source`` has beside its other methods if it knows that of many messages at once."""
+
+    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
+        """What ``message`` and ``messages.to_record`` say of each, if it is known of messages like these."""
+        ...
+
+
+def rows_of(batch: MessageBatch, indices: Sequence[int]) -> pa.RecordBatch:
+    """The rows that some messages of a batch came as."""
+    assert batch.records is not None
+    whole = np.array_equal(indices, np.arange(len(batch)))
+    return batch.records if whole else batch.records.take(pa.array(indices, pa.int64()))
+
+
+def joined(*parts: pa.StringArray | str) -> pa.StringArray:
+    """Texts one behind the other; what is null is passed over."""
+    return pc.binary_join_element_wise(*parts, "", null_handling="skip")
+
+
+def quoted(texts: pa.StringArray) -> pa.StringArray:
+    """Texts of which many are alike, in JSON."""
+    encoded = texts.dictionary_encode()
+    return pa.array([json.dumps(text) for text in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
+
+
+def numbers(values: pa.Array) -> pa.StringArray:
+    """Whole numbers in JSON."""
+    return values.cast(pa.string()).fill_null("null")
+
+
+def reference(path: str, count: int) -> pa.StringArray:
+    """The source of so many messages, in JSON; null where none is said."""
+    return pa.repeat(pa.scalar(json.dumps(path) if path else None, pa.string()), count)
+
+
+def numbered_references(path: str, positions: pa.Array) -> pa.StringArray:
+    """Where in a source messages are, by their numbers, in JSON."""
+    return joined(json.dumps(f"{path}/")[:-1], positions.cast(pa.string()), '"')
+
+
+def byte_texts(values: pa.BinaryArray) -> pa.StringArray:
+    """Bytes in JSON."""
+    found = columns_of(module().byte_texts(PayloadSpans.of(values).places), _TEXT)[0]
+    return pc.if_else(values.is_valid(), found, "null")
+
+
+def header_texts(listed: pa.ListArray, names: HeaderNames, *, readable: bool) -> pa.StringArray:
+    """The headers of each message in JSON, by their names, values as bytes or as ``readable`` texts."""
+    values = pc.fill_null(listed.flatten().field("value"), b"").cast(pa.binary())
+    ends = pc.fill_null(pc.list_value_length(listed), 0).to_numpy().astype(np.int64).cumsum()
+    found = module().header_texts(
+        [json.dumps(name) for name in names.numbers], names.codes, ends, PayloadSpans.of(values).places, readable
+    )
+    return columns_of(found, _TEXT)[0]
+
+
+def stated_texts(listed: pa.ListArray, names: HeaderNames, name: str, read: Callable[[bytes], str]) -> pa.StringArray:
+    """The last header of a name in each message as ``read`` has it, null where there is none."""
+    places = names.places([name])
+    owners = pc.list_parent_indices(listed).to_numpy()[places]
+    encoded = pc.fill_null(listed.flatten().field("value"), b"").take(pa.array(places)).dictionary_encode()
+    texts = pa.array(list(map(read, encoded.dictionary.to_pylist())), pa.string())
+    found = np.full(len(listed), -1, np.int64)
+    found[owners] = encoded.indices.to_numpy()  # the last to be written stays
+    return texts.take(pa.array(found, mask=found < 0))
+
+
+def _not_empty(texts: pa.StringArray) -> pa.StringArray:
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+
+def _member(name: str, values: pa.StringArray) -> pa.StringArray:
+    """Values in JSON as a member of an object that others are before; what is null is none."""
+    return pc.binary_join_element_wise(f',"{name}":', values, "")
+
+
+def _moments(times: pa.Array) -> pa.StringArray:
+    """Times as Python writes them in ISO 8601, in JSON."""
+    texts = times.cast(columns.TIMESTAMP).cast(pa.string())
+    behind = pc.utf8_slice_codeunits(texts, _SECOND, _SECOND + len(_WHOLE))
+    date, clock = pc.utf8_slice_codeunits(texts, 0, _DATE), pc.utf8_slice_codeunits(texts, _DATE + 1, _SECOND)
+    fraction = pc.if_else(pc.equal(behind, _WHOLE), "", behind)
+    return pc.binary_join_element_wise('"', date, "T", clock, fraction, '+00:00"', "")
