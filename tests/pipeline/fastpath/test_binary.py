@@ -45,7 +45,7 @@ from signalbook.messages import Contract, parse_flags, sections_text
 from signalbook.messages.bindings.mqtt import publish
 from signalbook.pipeline import arrays
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.modes import BinaryMode
+from signalbook.pipeline.fastpath.binary import BinaryMode
 from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.frames.messages import SOURCE as FRAME
 from signalbook.pipeline.job.snapshot import Snapshot

@@ -17,7 +17,8 @@ from tests.pipeline.kafkarows import rows
 
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath.batch import NO_DATA, EventColumns
-from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, BinaryMode, StructuredMode
+from signalbook.pipeline.fastpath.binary import BinaryMode
+from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, StructuredMode
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.values import MAX_DEPTH, JSONError, parse_json

@@ -38,7 +38,8 @@ from signalbook.messages import CompiledDefinition, Contract, Message, Policy, p
 from signalbook.messages.cloudevents import invalid_attributes
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import attributes, reasons
-from signalbook.pipeline.fastpath.modes import BinaryMode, StructuredMode
+from signalbook.pipeline.fastpath.binary import BinaryMode
+from signalbook.pipeline.fastpath.modes import StructuredMode
 from signalbook.pipeline.frames.messages import SOURCE as ROWS
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing

@@ -24,7 +24,7 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import resolving
 from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns, groups
-from signalbook.pipeline.fastpath.modes import Headers
+from signalbook.pipeline.fastpath.headers import Headers
 from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.fastpath.reasons import Judge, PayloadReasons, reasons_of
 from signalbook.pipeline.fastpath.routes import LeftOver, Result, Route, landed

@@ -1,6 +1,6 @@
 """Messages that are accepted if their payloads conform: matched one by one, with payloads decoded many at once.
 
-This is for what has no columns of heads (``fastpath/modes.py``): requests, messages of brokers that are no events, and
+This is for what has no columns of heads (``fastpath/binary.py``): requests, messages of brokers that are no events, and
 events whose attributes have to be read from where a protocol has them. What the native module refuses of them is judged
 anew, with the reasons.
 """

@@ -29,7 +29,8 @@ from signalbook.messages import (
     Rejected,
 )
 from signalbook.pipeline.arrays import MISFITS
-from signalbook.pipeline.fastpath.modes import BinaryMode, ContentMode, StructuredMode
+from signalbook.pipeline.fastpath.binary import BinaryMode
+from signalbook.pipeline.fastpath.modes import ContentMode, StructuredMode
 from signalbook.pipeline.fastpath.prefixed import PROTOCOL, PrefixedPath
 from signalbook.pipeline.fastpath.routes import Ignored, LandedRows, LeftOver, Result
 from signalbook.pipeline.fastpath.routing import FastPath

@@ -1,0 +1,251 @@
+"""Events in binary mode as columns: attributes out of the headers of many records, in the manner of their protocol."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import ClassVar, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from signalbook.messages import CompiledDefinition, Message, Mode
+from signalbook.messages.bindings.base import structured_mode
+from signalbook.messages.cloudevents import CORE, REQUIRED
+from signalbook.messages.payloads.content import SCHEMA_HEADER, TEXT_INDICATOR
+from signalbook.pipeline.columns import ATTRIBUTES
+from signalbook.pipeline.fastpath import native
+from signalbook.pipeline.fastpath.batch import AS_BYTES, NO_DATA, EventColumns, ExtensionColumn
+from signalbook.pipeline.fastpath.headers import ENCODING, Headers, undo_encodings
+from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, odd_versions
+from signalbook.pipeline.fastpath.native import PayloadSpans
+from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch
+from signalbook.pipeline.sources.files import request_records
+
+_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+_TYPE: Final = "content-type"
+_ASKED: Final = [name for name in dict.fromkeys((*REQUIRED, *ATTRIBUTES)) if name != "datacontenttype"]
+_NO_MESSAGE: Final = Message()
+# Asked for each content type of each batch, which are mostly the same.
+_structured_mode: Final = lru_cache(maxsize=256)(structured_mode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How headers of a protocol hold attributes.
+
+    ``prefix`` goes before their names. ``folded``: names have no case, and values may be quoted and percent-encoded.
+    ``typed``: the content type of the data may stand among them. ``bare``: there are other headers with such names.
+    ``strict``: what lacks one that all events have, and has no content type of events, is none. ``bodied``: all
+    messages have a body, be it an empty one. ``other`` may be before all names instead of the prefix. ``native``:
+    values have types that headers do not show, but keys of records.
+    """
+
+    prefix: str
+    other: str = ""
+    folded: bool = False
+    typed: bool = False
+    bare: bool = False
+    strict: bool = False
+    bodied: bool = False
+    native: bool = False
+
+
+# No protocol is that of rows with attributes in columns of their own.
+_MANNERS: Final = {
+    "KAFKA": Manner(prefix=ATTRIBUTE_PREFIX, strict=True),
+    "": Manner(prefix=ATTRIBUTE_PREFIX),
+    "HTTP": Manner(prefix="ce-", folded=True, strict=True),
+    "NATS": Manner(prefix="ce-", folded=True, typed=True, bodied=True),
+    "MQTT/5.0": Manner(prefix="", bare=True, bodied=True),
+    "AMQP/1.0": Manner(prefix="cloudEvents_", other="cloudEvents:", strict=True, bodied=True, native=True),
+}
+# Which records have an attribute that is no text, and the type of each.
+_Types = tuple[Sequence[int], bytes]
+# What says of a packet of MQTT that its payload is UTF-8, which has to be true then.
+_INDICATED: Final = TEXT_INDICATOR.encode()
+
+
+class BinaryMode:
+    """Binary mode of one protocol: attributes out of the headers of many records at once, payloads as they are."""
+
+    all_events: ClassVar[bool] = False
+
+    def __init__(self, protocol: str) -> None:
+        self._manner = _MANNERS[protocol]
+        # headers of extension attributes met so far: anybody may make up any number of names
+        self._extensions: dict[str, None] = {}
+
+    @staticmethod
+    def is_known(protocol: str) -> bool:
+        """Whether headers of a protocol are read here."""
+        return protocol in _MANNERS
+
+    def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
+        """By columns of headers."""
+        # Values of records, one after the other, are the content; a request is more than its payload.
+        spans = (
+            None if messages.records is None else PayloadSpans.within(messages.content, messages.starts, messages.ends)
+        )
+        if messages.records is None:
+            messages = replace(messages, records=request_records(messages))
+        records = messages.records
+        assert records is not None
+        values = records.column("value").cast(pa.binary())
+        headers = Headers.of(messages, folded=self._manner.folded)
+        if spans is None:
+            nowhere = pc.equal(records.column("address").fill_null(""), "")  # as lines that are no requests
+            headers.refused |= nowhere.to_numpy(zero_copy_only=False)
+        forms = np.full(len(messages), AS_BYTES, np.uint8)
+        if values.null_count:
+            absent = values.is_null().to_numpy(zero_copy_only=False)
+            if self._manner.bodied:
+                headers.refused |= absent
+            forms[absent] = NO_DATA
+        if self._manner.bare:
+            headers.refused |= _doubtful_text(records, values)
+        prefix = _prefix(self._manner, headers)
+        typed = _attribute_types(records, headers, prefix) if self._manner.native else {}
+        arrays, versions = self._attributes(headers, prefix)
+        clear = self._decoded(headers, values)
+        events = EventColumns(
+            messages,
+            arrays,
+            self._extension_columns(headers, prefix, typed),
+            PayloadSpans.of(clear) if spans is None or clear is not values else spans,
+            np.arange(len(messages)),
+            lambda index: self._order(records.column("headers")[index], prefix),
+            forms,
+            versions,
+        )
+        if not headers.refused.any():
+            return events, []
+        taken = events.take(np.flatnonzero(~headers.refused))
+        return replace(taken, data=taken.data.alone()), np.flatnonzero(headers.refused).tolist()
+
+    def is_decided(self, definition: CompiledDefinition) -> bool:
+        """Where what it demands of mode and format is true of all events in this mode."""
+        return all(check(_NO_MESSAGE, Mode.BINARY) is None for check in definition.message_checks)
+
+    def _order(self, headers: pa.ListScalar, prefix: str) -> Iterable[str]:
+        """The names of attributes among those of some headers; the content type comes last."""
+        names = [name or "" for name in headers.values.field("name").to_pylist()]
+        found = [name.lower() for name in names] if self._manner.folded else names
+        yield from (name[len(prefix) :] for name in found if name.startswith(prefix))
+        yield "datacontenttype"
+
+    def _attributes(self, headers: Headers, prefix: str) -> tuple[list[pa.Array], pa.Array | None]:
+        """The attributes that have columns, and odd versions; a record that may be no event in this mode is refused.
+
+        One that surely is none lacks an attribute that all events have.
+        """
+        # A second content type is a contradiction that has its own reason.
+        headers.forbid([SCHEMA_HEADER])
+        stated = f"{prefix}datacontenttype"
+        if not self._manner.typed:
+            headers.forbid([stated])
+        found = {name: self._value(headers, prefix + name) for name in _ASKED}
+        for name in REQUIRED if not self._manner.strict else ():
+            headers.refused |= found[name].is_null().to_numpy(zero_copy_only=False)
+        versions = odd_versions(found["specversion"])
+        found["datacontenttype"] = _content_types(headers, self._value(headers, stated) if self._manner.typed else None)
+        return [found[name] for name in ATTRIBUTES], versions
+
+    def _decoded(self, headers: Headers, values: pa.BinaryArray) -> pa.BinaryArray:
+        """Payloads with their content encodings undone; what that makes too large, or is none, is refused."""
+        if self._manner.bare:
+            headers.forbid([ENCODING])  # in MQTT a property like any other
+            return values
+        stated = self._value(headers, ENCODING)
+        if stated.null_count == len(stated):
+            return values
+        found = values.to_pylist()
+        undo_encodings(found, stated, headers.refused)
+        return pa.array(found, pa.binary())
+
+    def _value(self, headers: Headers, name: str) -> pa.Array:
+        """The attribute in a header; what has to be decoded is refused."""
+        texts = headers.texts(name)
+        if self._manner.folded and texts.null_count < len(texts):
+            trimmed = pc.not_equal(pc.utf8_trim_whitespace(texts), texts)
+            odd = pc.or_(trimmed, pc.match_substring_regex(texts, '["%]'))
+            headers.refused |= odd.fill_null(False).to_numpy(zero_copy_only=False)
+        return texts
+
+    def _extension_columns(
+        self, headers: Headers, prefix: str, typed: Mapping[str, _Types]
+    ) -> dict[str, ExtensionColumn]:
+        start, known = len(prefix), self._extensions
+        names = [name for name in headers.names if name.startswith(prefix) and name[start:] not in CORE]
+        if self._manner.bare:
+            names = [name for name in names if _ATTRIBUTE.fullmatch(name)]
+        fresh = [name for name in names if name not in known]
+        known.update(dict.fromkeys(fresh[: MOST_EXTENSIONS - len(known)]))
+        headers.forbid([name for name in names if name not in known])
+        return {
+            name[start:]: headers.typed(name, *typed[name])
+            if name in typed
+            else ExtensionColumn(self._value(headers, name))
+            for name in names
+            if name in known
+        }
+
+
+def _attribute_types(records: pa.RecordBatch, headers: Headers, prefix: str) -> Mapping[str, _Types]:
+    """The types of extension attributes of messages of AMQP that are no texts, by the names of their headers.
+
+    Messages are refused that came without their sections, or have another such attribute.
+    """
+    sections = records.column("key").cast(pa.binary())
+    found, refused = native.module().attribute_types(PayloadSpans.of(sections).places)
+    headers.refused |= sections.is_null().to_numpy(zero_copy_only=False)
+    headers.refused[refused] = True
+    for name, (numbers, _) in found.items():
+        if name.removeprefix(prefix) in CORE:
+            headers.refused[numbers] = True
+    return cast("Mapping[str, _Types]", found)
+
+
+def _prefix(manner: Manner, headers: Headers) -> str:
+    """What is before the names of attributes in all of some messages; those that have the other one are refused."""
+    names = [name for name in headers.names if manner.other and name.startswith(manner.other)]
+    if names and not any(name.startswith(manner.prefix) for name in headers.names):
+        return manner.other
+    headers.forbid(names)
+    return manner.prefix
+
+
+def _doubtful_text(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    """Which packets promise UTF-8, where not all of them keep that."""
+    found: npt.NDArray[np.bool_] = (
+        pc.match_substring(records.column("key"), _INDICATED).fill_null(False).to_numpy(zero_copy_only=False)
+    )
+    if found.any():
+        try:
+            values.cast(pa.string())
+        except pa.ArrowInvalid:
+            return found
+    return np.zeros(len(records), np.bool_)
+
+
+def _content_types(headers: Headers, stated: pa.Array | None) -> pa.Array:
+    """Content types of payloads: an empty one is none, one of an event says that this is another mode.
+
+    They may be ``stated`` among the attributes instead; both is too much.
+    """
+    texts = headers.texts(_TYPE)
+    if stated is not None:
+        headers.refused |= pc.and_(texts.is_valid(), stated.is_valid()).to_numpy(zero_copy_only=False)
+        texts = pc.coalesce(texts, stated)
+    encoded = texts.dictionary_encode()
+    for name in encoded.dictionary.to_pylist():
+        if not name:
+            # An empty content type states nothing, as for the slow path.
+            texts = pc.if_else(pc.equal(texts, name), None, texts)
+        elif _structured_mode(name) is not Mode.NONE:
+            headers.refused |= pc.equal(texts, name).fill_null(False).to_numpy(zero_copy_only=False)
+    return texts

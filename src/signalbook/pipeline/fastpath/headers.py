@@ -1,0 +1,110 @@
+"""Headers of many records at once, by name, and the content encodings that they state."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from signalbook.messages.payloads.content import Unreadable, decoded
+from signalbook.pipeline.arrays import HeaderNames
+from signalbook.pipeline.fastpath.batch import ExtensionColumn
+from signalbook.pipeline.sources.base import ALONE, MessageBatch
+
+ENCODING: Final = "content-encoding"
+# Bytes of the payloads of a batch whose encodings were undone: what is more is for the slow path.
+_MOST_DECODED: Final = 64 * 1024 * 1024
+# The number of bytes among types of attributes; the others are as ``ExtensionColumn`` has them.
+_BINARY: Final = 3
+
+
+def undo_encodings(values: list[bytes], encodings: pa.StringArray, refused: npt.NDArray[np.bool_]) -> None:
+    """Undo the encodings of values; what that makes too large, or is none, is refused."""
+    room = _MOST_DECODED
+    for number in np.flatnonzero(encodings.is_valid().to_numpy(zero_copy_only=False) & ~refused).tolist():
+        if values[number] is None:
+            refused[number] = True
+            continue
+        try:
+            values[number] = decoded(encodings[number].as_py(), values[number], min(ALONE, room))
+            room -= len(values[number])
+        except Unreadable:
+            refused[number] = True
+
+
+class Headers:
+    """The headers of some records, by name. ``refused`` are records with headers that leave a doubt."""
+
+    def __init__(self, records: pa.RecordBatch, names: HeaderNames) -> None:
+        listed = records.column("headers")
+        flat = listed.flatten()
+        self._named = names
+        self._values = pc.fill_null(flat.field("value"), b"")
+        self._owners = pc.list_parent_indices(listed).to_numpy()
+        self.refused: npt.NDArray[np.bool_] = np.zeros(len(records), np.bool_)
+
+    @classmethod
+    def of(cls, messages: MessageBatch, *, folded: bool) -> Headers:
+        """Those of the records of messages, their names in lower case if ``folded``."""
+        assert messages.records is not None
+        return cls(messages.records, messages.header_names(folded=folded))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """All of them, each once."""
+        return list(self._named.numbers)
+
+    def forbid(self, names: Sequence[str]) -> None:
+        """Records with such headers are refused."""
+        self.refused[self._owners[self._named.places(names)]] = True
+
+    def texts(self, name: str) -> pa.Array:
+        """What stands in a header, null where there is none; several of a name and what is no text are refused."""
+        return self._as_text(self.values(name))
+
+    def values(self, name: str) -> pa.Array:
+        """The same as bytes, which may be any."""
+        places = self._named.places([name])
+        count = len(self.refused)
+        if not len(places):
+            return pa.nulls(count, pa.binary())
+        owners = self._owners[places]
+        again = owners[1:][owners[1:] == owners[:-1]]
+        self.refused[again] = True
+        # The usual case: each record has the header once, in order, so that nothing has to be lined up.
+        if len(owners) == count and not len(again):
+            return self._values.take(pa.array(places))
+        found = np.full(count, -1, np.int64)
+        found[owners] = places
+        return self._values.take(pa.array(found, mask=found < 0))
+
+    def typed(self, name: str, numbers: Sequence[int], types: bytes) -> ExtensionColumn:
+        """The attribute in a header, which in the records with these numbers is no text; bytes are in Base64 (K-23)."""
+        kinds = np.zeros(len(self.refused), np.uint8)
+        kinds[numbers] = np.frombuffer(types, np.uint8)
+        values = self.values(name).to_pylist()
+        for number in np.flatnonzero(kinds == _BINARY).tolist():
+            values[number] = b64encode(values[number])
+        kinds[kinds == _BINARY] = 0
+        return ExtensionColumn(self._as_text(pa.array(values, pa.binary())), kinds if kinds.any() else None)
+
+    def _as_text(self, values: pa.Array) -> pa.Array:
+        try:
+            return values.cast(pa.string())
+        except pa.ArrowInvalid:
+            texts = [_text(value) for value in values.to_pylist()]
+            found = pa.array(texts, pa.string())
+            self.refused |= pc.and_(found.is_null(), values.is_valid()).to_numpy(zero_copy_only=False)
+            return found
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
