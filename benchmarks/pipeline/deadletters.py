@@ -51,12 +51,12 @@ from signalbook.pipeline.sources.nats import SOURCE as NATS
 Event = dict[str, Any]
 Record = dict[str, Any]
 _ENCODE = encoders()
-_BROKERS: dict[str, Source] = {"amqp": AMQP, "mqtt": MQTT5, "nats": NATS}
+_BROKERS: dict[str, Source] = {"amqp": AMQP, "amqp_keyed": AMQP, "mqtt": MQTT5, "nats": NATS}
 _FILES: dict[str, FileSource] = {"bare": JSONL, "lines": JSONL, "twins": JSONL, "requests": HTTP_JSONL}
 # Members of events that are no attributes in headers.
 _BODY = {"data", "datacontenttype"}
 # What those that land are beside, if it is no structured event.
-_PEERS = {"amqp": "json", "bare": "lines", "twins": "lines"}
+_PEERS = {"amqp": "json", "amqp_keyed": "amqp", "keyed": "json", "bare": "lines", "twins": "lines"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +167,8 @@ CASES: dict[str, Case] = {
     "MQTT, JSON, no subject": Case(kind="mqtt", spoil=_with(subject=None), reasons=("metadata_violation",)),
     "requests, a rule of the schema": Case(kind="requests", spoil=_data(status="lost"), reasons=("schema_violation",)),
     "requests, no subject": Case(kind="requests", spoil=_with(subject=None), reasons=("metadata_violation",)),
+    "binary JSON, a template for the key": Case(kind="keyed", reasons=()),
+    "AMQP, JSON, a template for the message id": Case(kind="amqp_keyed", reasons=()),
     "structured JSON in gzip": Case(kind="structured_gzip", reasons=()),
     "requests in gzip": Case(kind="requests_gzip", reasons=()),
 }
@@ -193,7 +195,25 @@ def bare() -> Contract:
     return Snapshot.of_documents([("bench", document)]).compile(Policy())
 
 
+# What definitions ask of the protocol, by kinds of messages.
+_KEYED: dict[str, tuple[str, dict[str, Any]]] = {
+    "keyed": ("KAFKA", {"topic": "parcels", "key": "key-{number}"}),
+    "amqp_keyed": ("AMQP/1.0", {"properties": {"message-id": {"type": "uritemplate", "value": "key-{number}"}}}),
+}
+
+
+def keyed(kind: str) -> Contract:
+    """The definitions of the bench, which ask for something that each message has another value of."""
+    document = catalogue(TYPES)
+    protocol, options = _KEYED[kind]
+    for message in document["messagegroups"][GROUP]["messages"].values():
+        message |= {"protocol": protocol, "protocoloptions": options}
+    return Snapshot.of_documents([("bench", document)]).compile(Policy())
+
+
 def _contract(kind: str) -> Contract:
+    if kind in _KEYED:
+        return keyed(kind)
     if kind in PREFIXED:
         return by_subjects(PREFIXED[kind][0])
     if kind in ("bare", "twins"):
@@ -219,7 +239,9 @@ def _record(number: int, event: Event, kind: str) -> Record:
     }  # fmt: skip
     if kind in _MADE:
         return row | _MADE[kind](event)
-    if kind in CONTENT_TYPES:
+    if kind in CONTENT_TYPES or kind == "keyed":
+        kind = "json" if kind == "keyed" else kind
+        row["key"] = f"key-{number}".encode()
         texts = {f"ce_{name}": event[name] for name in event if name not in ("data", "datacontenttype")}
         texts["content-type"] = CONTENT_TYPES[kind]
         row["value"] = _ENCODE[kind](event["data"])
@@ -238,7 +260,7 @@ def _amqp(event: Event) -> Record:
     """What of a record another one has that a queue gave."""
     sent = AMQPMessage(
         body=_ENCODE["json"](event["data"]),
-        properties={"to": "parcels", "content-type": CONTENT_TYPES["json"]},
+        properties={"to": "parcels", "content-type": CONTENT_TYPES["json"], "message-id": f"key-{event['id']}"},
         application_properties=_attributes(event, "cloudEvents_"),
     )
     around, body = split_body(to_bytes(sent))
@@ -279,7 +301,7 @@ def _request(event: Event) -> Record:
     return {"value": msgspec.json.encode({"method": "POST", "path": "/parcels", "headers": headers, "body": body})}
 
 
-_MADE = {"amqp": _amqp, "mqtt": _mqtt, "nats": _nats, "requests": _request}
+_MADE = {"amqp": _amqp, "amqp_keyed": _amqp, "mqtt": _mqtt, "nats": _nats, "requests": _request}
 
 
 def batches(case: Case, count: int) -> list[MessageBatch]:

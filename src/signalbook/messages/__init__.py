@@ -7,7 +7,7 @@ from signalbook.messages.definitions.normalise import Materialised, materialise,
 from signalbook.messages.definitions.schemas import SchemaDocument
 from signalbook.messages.matching.contract import Contract
 from signalbook.messages.matching.outcome import Accepted, Correlation, Dropped, Outcome, Passed, Rejected, correlate
-from signalbook.messages.message import Message, Reason, of_record, sections_text, to_record
+from signalbook.messages.message import Message, Reason, of_record, sections_of_text, sections_text, to_record
 from signalbook.messages.payloads.payload import encode_payload
 from signalbook.messages.policy import Override, Policy, PolicyError, flag_settings, parse_flags, parse_policy
 from signalbook.messages.producing.building import Outbound, OutboundError, Param, Surroundings, build, required_inputs
@@ -51,6 +51,7 @@ __all__ = [
     "parse_flags",
     "parse_policy",
     "required_inputs",
+    "sections_of_text",
     "sections_text",
     "to_record",
     "validate_outbound",

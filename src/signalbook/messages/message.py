@@ -78,6 +78,12 @@ def sections_text(sections: Mapping[str, Any]) -> str:
     return _ENCODE(_plain(sections, _DEEPEST))
 
 
+def sections_of_text(text: str) -> dict[str, Any]:
+    """The sections that ``sections_text`` made ``text`` of."""
+    found: dict[str, Any] = _from_plain(json.loads(text))
+    return found
+
+
 def of_record(record: str, body: bytes) -> Message:
     """The message that ``to_record`` made ``record`` of. Raises ``ValueError`` for a text that is no record."""
     try:

@@ -352,9 +352,14 @@ def header_texts(protocol: str, pairs: Iterable[tuple[str, str | bytes]]) -> lis
     joined: dict[str, str] = {}
     for name, value in pairs:
         key = name.lower() if protocol in LOWERED else name
-        text = value if isinstance(value, str) else value.decode(errors="backslashreplace")
+        text = value if isinstance(value, str) else escaped(value)
         joined[key] = f"{joined[key]}, {text}" if key in joined else text
     return list(joined.items()) or None
+
+
+def escaped(value: bytes) -> str:
+    """Bytes as text; what is no UTF-8 as ``\\xff``."""
+    return value.decode(errors="backslashreplace")
 
 
 def message_headers(message: Message) -> Iterable[tuple[str, str | bytes]]:

@@ -7,7 +7,7 @@ at, is asked about once, and the answer remembered.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from signalbook.messages.uritemplates import Template
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import text_maps
 from signalbook.pipeline.fastpath.batch import IN_JSON, EventBatch, dense, firsts, text_codes
+from signalbook.pipeline.fastpath.properties import hashable
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import Finding, canonical_json
@@ -39,6 +40,8 @@ _PRINTABLE: Final = range(ord(" "), ord("~") + 1)
 _ANCIENT: Final = -2_208_988_800_000_000
 # Attributes of which a definition without a value for them asks no more than whether they are there.
 _PRESENCE: Final = {"id": (None, "string"), "subject": (None, "string"), "time": (None, "timestamp")}
+# Before the names of properties of the protocol, so that they are none of attributes.
+_PROPERTY: Final = "@"
 # Stands for all values that fit a template.
 _FITS: Final = object()
 # Attributes that decide without being declared: a content type may be implied (domain.md F-32).
@@ -180,10 +183,16 @@ def demands(definition: CompiledDefinition) -> bytes:
     return canonical_json([metadata, *stated, definition.payload_type])
 
 
-def _free_templates(definition: CompiledDefinition, *, address: bool) -> Mapping[str, Template]:
-    """The templates of attributes with one placeholder that no other property has: nothing else makes a difference."""
-    templates, options = definition.event_templates, definition.protocol_templates.values() if address else ()
-    uses = Counter(name for template in (*templates.values(), *options) for name in template.names)
+def _free_templates(definition: CompiledDefinition, properties: Collection[str]) -> Mapping[str, Template]:
+    """The templates with one placeholder that no other one has: nothing else makes a difference.
+
+    Those of properties of the protocol, where these are looked at, are by names that no attribute has.
+    """
+    options = {
+        _PROPERTY + name: template for name, template in definition.protocol_templates.items() if name in properties
+    }
+    templates = {**definition.event_templates, **options}
+    uses = Counter(name for template in templates.values() for name in template.names)
     return {
         name: template
         for name, template in templates.items()
@@ -192,7 +201,9 @@ def _free_templates(definition: CompiledDefinition, *, address: bool) -> Mapping
 
 
 def _texts(batch: EventBatch, name: str, events: Offsets) -> pa.StringArray | None:
-    """The values that events have of an attribute, unless some of it are no texts."""
+    """The values that events have of an attribute or property, unless some of an attribute are no texts."""
+    if name.startswith(_PROPERTY):
+        return batch.property_texts(name.removeprefix(_PROPERTY), events)
     if name in batch.attributes:
         return batch.attributes[name].take(pa.array(events))
     column = batch.extensions.get(name)
@@ -232,16 +243,16 @@ class _Breaches:
 class EnvelopeChecks:
     """Holds envelopes of known type to a definition, and finds what stands for its placeholders (domain.md K-34).
 
-    ``address`` is the protocol property that says where messages were sent to, where that is looked at as well.
+    ``properties`` are those of the protocol that are looked at as well.
     """
 
-    def __init__(self, definition: CompiledDefinition, type: str, address: str = "") -> None:
-        self._address = address
+    def __init__(self, definition: CompiledDefinition, type: str, properties: Collection[str] = ()) -> None:
+        self._properties = sorted(properties)
         self._definition = definition
         self._type = type
         self._declared: Mapping[str, Any] = definition.definition.get("envelopemetadata") or {}
         self._names = {*self._declared, *_UNDECLARED}
-        self._templates = _free_templates(definition, address=bool(address))
+        self._templates = _free_templates(definition, properties)
         self._forget()
 
     def _forget(self) -> None:
@@ -310,9 +321,8 @@ class EnvelopeChecks:
             part = self._part(batch, name, events)
             if part is not None:
                 parts[name] = part
-        if self._address:
-            codes, values = batch.addresses
-            parts["@"] = codes[events], values  # no name of an attribute
+        for name in self._properties:
+            parts[_PROPERTY + name] = self._property(batch, name, events)
         for codes, values in parts.values():
             combined, count = dense(combined * len(values) + codes, count * len(values))
         samples = firsts(combined, count)
@@ -326,10 +336,10 @@ class EnvelopeChecks:
             return None
         texts = _texts(batch, name, events) if name in self._templates else None
         if texts is not None:
-            odd = _captured(self._templates[name], texts).is_null()
-            codes = odd.cast(pa.int64()).to_numpy().copy()
-            inner, values = text_codes(texts.filter(odd))
-            codes[codes > 0] += inner
+            odd = ~self._fits(name, texts)
+            codes = odd.astype(np.int64)
+            inner, values = text_codes(texts.filter(pa.array(odd)))
+            codes[odd] += inner
             return codes, [_FITS, *values]
         if name in batch.extensions:
             codes, values = batch.codes(name)
@@ -342,21 +352,34 @@ class EnvelopeChecks:
         absent = batch.attributes[name].take(pa.array(events)).is_null()
         return (absent.cast(pa.int64()).to_numpy(), [False, True]) if absent.true_count else None
 
+    def _property(self, batch: EventBatch, name: str, events: Offsets) -> tuple[Offsets, list[Any]]:
+        """The same of a property of the protocol."""
+        codes, values = batch.property(name)
+        codes, keys = codes[events], list(map(hashable, values))
+        key = _PROPERTY + name
+        if key not in self._templates:
+            return codes, keys
+        fits = self._fits(key, batch.property_texts(name, events))
+        return np.where(fits, len(keys), codes), [*keys, _FITS]
+
+    def _fits(self, name: str, texts: pa.StringArray) -> npt.NDArray[np.bool_]:
+        """Which texts fit the template of that name for sure."""
+        found: npt.NDArray[np.bool_] = _captured(self._templates[name], texts).is_valid().to_numpy(zero_copy_only=False)
+        return found
+
     def _is_presence(self, name: str) -> bool:
         declared = self._declared.get(name) or {}
         return name in _PRESENCE and declared.get("value") is None and declared.get("type") in _PRESENCE[name]
 
     def _place(self, batch: EventBatch, number: int) -> dict[str, Any]:
-        """The protocol's properties that are looked at, of one event."""
-        if not self._address:
-            return {}
-        codes, values = batch.addresses
-        return {self._address: values[codes[number]]}
+        """The protocol's properties that are looked at, of one event, those that it has."""
+        columns = ((name, *batch.property(name)) for name in self._properties)
+        return {name: values[codes[number]] for name, codes, values in columns if values[codes[number]] is not None}
 
     def _ask(self, batch: EventBatch, number: int) -> tuple[dict[str, str], tuple[Finding, ...]]:
         """The context of one event, and what is wrong with its attributes."""
         context: dict[str, str] = {}
         attributes, place = batch.attributes_of(number, self._names), self._place(batch, number)
         found = self._definition.check_event({**attributes, "specversion": SPECVERSION, "type": self._type}, context)
-        checks = self._definition.protocol_checks if self._address else ()
+        checks = self._definition.protocol_checks if self._properties else ()
         return context, (*found, *(each for check in checks if (each := check(place, context)) is not None))

@@ -20,8 +20,9 @@ from signalbook.messages.cloudevents import SPECVERSION, Attribute, attribute_te
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import LOWERED, HeaderNames, read_timestamps, taken, text_maps, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
+from signalbook.pipeline.fastpath import properties
 from signalbook.pipeline.fastpath.native import PayloadSpans
-from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, Offsets, record_addresses, transport_arrays
+from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, Offsets, transport_arrays
 
 Kinds = npt.NDArray[np.uint8]
 # From a text to the value that it is of, by kind.
@@ -182,6 +183,7 @@ class EventBatch:
         self._parts = parts
         self._bounds = np.cumsum([0, *map(len, parts)])
         self._codes: dict[str, tuple[Offsets, list[Any]]] = {}
+        self._properties: dict[str, tuple[Offsets, list[Any]]] = {}
 
     def __len__(self) -> int:
         return int(self._bounds[-1])
@@ -250,12 +252,22 @@ class EventBatch:
         part = self._parts[place]
         return part.order(int(part.indices[number - self._bounds[place]]))
 
-    @cached_property
-    def addresses(self) -> tuple[Offsets, list[str]]:
-        """For each event, all of records of Kafka, the number of its topic, and topics by number."""
-        parts = [record_addresses(part.records()) for part in self._parts]
-        encoded = pa.concat_arrays(parts).dictionary_encode()
-        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+    def property(self, name: str) -> tuple[Offsets, list[Any]]:
+        """For each event the number of its value of a property of the protocol that it came by, and values by number.
+
+        The property has to be ``properties.is_known``.
+        """
+        if name not in self._properties:
+            protocol = self._parts[0].messages.protocol
+            found = [(part.messages, part.records()) for part in self._parts]
+            self._properties[name] = properties.column(protocol, name, found)
+        return self._properties[name]
+
+    def property_texts(self, name: str, numbers: Offsets) -> pa.StringArray:
+        """The values of a property that these events have, as far as they are texts."""
+        codes, values = self.property(name)
+        texts = pa.array([value if isinstance(value, str) else None for value in values], pa.string())
+        return texts.take(pa.array(codes[numbers]))
 
     def codes(self, name: str) -> tuple[Offsets, list[Any]]:
         """For each event the number of its value of an attribute, and the values by number."""

@@ -152,7 +152,7 @@ class PrefixedPath:
 
     def _kinds(self, batch: EventBatch, parts: Sequence[_Records]) -> Iterator[tuple[str, _Said, Offsets]]:
         """The records that share their topic and what they say, with both."""
-        topics, names = batch.addresses
+        topics, names = batch.property("topic")
         stated = pa.concat_arrays([part.stated for part in parts])
         heads = np.concatenate([part.heads for part in parts])
         if stated.null_count < len(stated):

@@ -24,6 +24,7 @@ from signalbook.pipeline.fastpath.attributes import AttributeChecks, EnvelopeChe
 from signalbook.pipeline.fastpath.batch import IN_JSON, NO_DATA, SENT_AS, EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode, are_json, in_json, sent_as, without_schema
 from signalbook.pipeline.fastpath.native import PayloadSpans
+from signalbook.pipeline.fastpath.properties import is_known
 from signalbook.pipeline.fastpath.reasons import (
     PayloadReasons,
     broken_event,
@@ -64,8 +65,6 @@ _TRIED: Final = 64
 _MOST_SHARED: Final = 8
 # What events have in common whose payloads one decoder reads.
 _KIND: Final = ("type", SENT_AS)
-# Properties that say where messages of a protocol were sent to, and so in records their address.
-_ADDRESSES: Final = {"KAFKA": "topic", "HTTP": "path", "NATS": "subject", "MQTT/5.0": "topic_name"}
 
 
 # Events of a batch with their route, by number.
@@ -255,10 +254,10 @@ class FastPath:
         if not _is_decided(definition, self._protocol, self.mode):
             return None
         sent = kind[1]
-        address = _ADDRESSES[self._protocol] if self._protocol and definition.protocol_checks else ""
+        properties = definition.options if self._protocol and definition.protocol_checks else ()
         key = demands(definition)
         if key not in self._checks:
-            self._checks[key] = EnvelopeChecks(definition, kind[0], address)
+            self._checks[key] = EnvelopeChecks(definition, kind[0], properties)
         checks = self._checks[key]
         target = self._target(definition)
         decode = None
@@ -314,11 +313,11 @@ def _by_protocol(outlines: Sequence[Outline], protocol: str) -> tuple[str, ...]:
 
 
 def _is_decided(definition: CompiledDefinition, protocol: str, mode: ContentMode) -> bool:
-    """Whether envelope, payload and address are all that decides on an event, in a file or by this protocol."""
+    """Whether envelope, payload and properties with columns decide on an event, in a file or by this protocol."""
     if not mode.is_decided(definition) or definition.removal is not None:
         return False
     if definition.protocol and definition.protocol == protocol:
-        return definition.options <= {_ADDRESSES.get(protocol)}
+        return all(is_known(protocol, name) for name in definition.options)
     return not (definition.protocol and (protocol or definition.policy.strict_delivery))
 
 

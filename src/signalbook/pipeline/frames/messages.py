@@ -9,6 +9,7 @@ from signalbook.messages import Message
 from signalbook.messages.bindings import amqp, http, mqtt, nats
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline import arrays
+from signalbook.pipeline.sources.amqp import sections_of_headers
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, UnreadableMessage
 from signalbook.pipeline.sources.kafka import message_records, record_message
 from signalbook.pipeline.sources.message_records import MessageRecords
@@ -35,7 +36,7 @@ class DataFrameRows:
             raise UnreadableMessage(f"no messages of protocol {batch.protocol!r} can be read; there are: {known}")
         row = batch.record(index)
         named = arrays.header_pairs(row["headers"])
-        pairs = [(name, value.decode(errors="backslashreplace")) for name, value in named]
+        pairs = [(name, arrays.escaped(value)) for name, value in named]
         return make(row, pairs, f"{batch.path}/{row['position']}")
 
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
@@ -83,12 +84,7 @@ def _publish(row: _Row, pairs: _Pairs, reference: str) -> Message:
 
 
 def _amqp(row: _Row, pairs: _Pairs, reference: str) -> Message:
-    stated = dict(pairs)
-    properties = {"to": row["address"], "content-type": stated.get(_TYPE), "content-encoding": stated.get(_ENCODING)}
-    sections = {
-        "properties": {name: value for name, value in properties.items() if value is not None},
-        "application-properties": {name: value for name, value in pairs if name not in (_TYPE, _ENCODING)},
-    }
+    sections = sections_of_headers(row["address"], pairs)
     return amqp.message(row["value"], sections, received_at=row["received_at"], reference=reference)
 
 

@@ -38,6 +38,7 @@ _INPUTS: Final = brokers.BrokerInputFormat(
 )
 _MOST: Final = 500
 _HEARTBEAT: Final = 2.0
+_MEDIA: Final = ("content-type", "content-encoding")
 # What the native module says of messages: their sections, content types and encodings.
 _STATED: Final = pa.schema([(name, pa.string()) for name in ("sections", "content_type", "content_encoding")])
 # Of those that come one after the other: seconds of silence behind which they are given on, and of all together.
@@ -60,17 +61,7 @@ class Amqp(SpoolingSource):
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
         """What dead letters keep of many."""
         rows = rows_of(batch, indices)
-        around = rows.column("key").cast(pa.binary())
-        found, unknown = module().section_texts(PayloadSpans.of(around).places)
-        stated = columns_of(found, _STATED)
-        if unknown:
-            columns = [column.to_pylist() for column in stated]
-            for number in unknown:
-                said = self.message(batch, indices[number])
-                for column, text in zip(columns, _stated(said), strict=True):
-                    column[number] = text
-            stated = [pa.array(column, pa.string()) for column in columns]
-        sections, content_types, encodings = stated
+        sections, content_types, encodings = stated_sections(rows.column("key").cast(pa.binary()))
         return MessageRecords.of(
             self.protocol,
             rows,
@@ -167,6 +158,29 @@ def _spooled(content: bytes) -> SpooledMessage:
 def _message(around: bytes, value: bytes, received_at: datetime | None = None, reference: str = "") -> Message:
     known = {name: _plain(fields) for name, fields in sections(around).items()}
     return message(value, known, received_at=received_at, reference=reference)
+
+
+def sections_of_headers(address: str | None, headers: Sequence[tuple[str, str]]) -> dict[str, dict[str, str]]:
+    """The sections of a message of which no more is known than these, as of the rows of a DataFrame."""
+    stated = dict(headers)
+    properties = {"to": address, **{name: stated.get(name) for name in _MEDIA}}
+    return {
+        "properties": {name: value for name, value in properties.items() if value is not None},
+        "application-properties": {name: value for name, value in headers if name not in _MEDIA},
+    }
+
+
+def stated_sections(around: pa.BinaryArray) -> list[pa.StringArray]:
+    """Of the sections around bodies: all of them in JSON, null where there are none, content types and encodings."""
+    found, unknown = module().section_texts(PayloadSpans.of(around).places)
+    stated = columns_of(found, _STATED)
+    if not unknown:
+        return stated
+    columns = [column.to_pylist() for column in stated]
+    for number in unknown:
+        for column, text in zip(columns, _stated(_message(around[number].as_py(), b"")), strict=True):
+            column[number] = text
+    return [pa.array(column, pa.string()) for column in columns]
 
 
 def _stated(said: Message) -> tuple[str | None, str, str]:

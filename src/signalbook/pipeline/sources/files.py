@@ -466,22 +466,24 @@ def _body(logged: _Request) -> bytes | None:
 def request_records(batch: MessageBatch) -> pa.RecordBatch:
     """What events in binary mode need of requests in lines, as rows of ``RECORD_COLUMNS``.
 
-    Lines that are no requests have no value, nor have those of requests to nowhere.
+    Keys are their methods. Lines that are no requests have no value, nor have those of requests to nowhere.
     """
+    methods: list[str | None] = []
     targets: list[str | None] = []
     bodies: list[bytes | None] = []
     ends, names, values = [0], list[str](), list[str]()
     for index in range(len(batch)):
-        target = body = None
+        method = target = body = None
         try:
             logged = _logged(batch.raw(index))
         except UnreadableMessage:
             pass
         else:
-            target, body = logged.path, _body(logged) if logged.path else None
+            method, target, body = logged.method.upper(), logged.path, _body(logged) if logged.path else None
             for name, value in _pairs(logged):
                 names.append(name)
                 values.append(value)
+        methods.append(method)
         targets.append(target)
         bodies.append(body)
         ends.append(len(names))
@@ -492,6 +494,7 @@ def request_records(batch: MessageBatch) -> pa.RecordBatch:
         "source": pa.array([batch.path] * len(batch), pa.string()),
         "position": pa.array(batch.positions),
         "address": pa.array(targets, pa.string()),
+        "key": pa.array(methods, pa.string()).cast(pa.binary()),
         "value": pa.array(bodies, pa.binary()),
         "headers": pa.ListArray.from_arrays(
             pa.array(ends, pa.int32()), pa.StructArray.from_arrays(headers, fields=list(listed.value_type)), type=listed

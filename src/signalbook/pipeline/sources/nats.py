@@ -227,7 +227,7 @@ class Nats:
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the stream says of it."""
         row = batch.record(index)
-        named = [(name, _readable(value)) for name, value in arrays.header_pairs(row["headers"])]
+        named = [(name, arrays.escaped(value)) for name, value in arrays.header_pairs(row["headers"])]
         return message(
             row["address"],
             row["value"],
@@ -241,7 +241,7 @@ class Nats:
         rows = rows_of(batch, indices)
         listed, subjects = rows.column("headers"), rows.column("address")
         names, folded = (arrays.HeaderNames.of(listed, folded=folded) for folded in (False, True))
-        stated = [stated_texts(listed, folded, name, _readable) for name in (*CONTENT_TYPES, "content-encoding")]
+        stated = [stated_texts(listed, folded, name, arrays.escaped) for name in (*CONTENT_TYPES, "content-encoding")]
         bare = pc.equal(pc.list_value_length(listed).fill_null(0), 0)
         implied = [implied_format(body) for body in pc.if_else(bare, rows.column("value"), None).to_pylist()]
         headers = header_texts(listed, names, readable=True)
@@ -254,10 +254,6 @@ class Nats:
             references=numbered_references(batch.path, rows.column("position")),
             sections=joined('{"subject":', quoted(subjects), ',"headers":', headers, "}"),
         )
-
-
-def _readable(value: bytes) -> str:
-    return value.decode(errors="backslashreplace")
 
 
 SOURCE: Final = Nats()

@@ -1,0 +1,159 @@
+"""Properties that protocols give messages beside the body, for many at once: topics, keys, headers and the like.
+
+They have the names and values that ``messages.bindings`` gives them (domain.md F.7, K-7): text, or what else a protocol
+has types for; of what may come several times a tuple of all occurrences; ``None`` where a message has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from signalbook.messages import sections_of_text
+from signalbook.messages.bindings.mqtt import V5
+from signalbook.messages.bindings.options import readable
+from signalbook.pipeline.arrays import HeaderNames, escaped, header_pairs
+from signalbook.pipeline.sources.amqp import sections_of_headers, stated_sections
+from signalbook.pipeline.sources.base import MessageBatch, Offsets, record_addresses
+
+_AMQP: Final = "AMQP/1.0"
+# Where messages were sent to, which is the address of their records.
+_ADDRESSES: Final = {"KAFKA": "topic", "HTTP": "path", "NATS": "subject", V5: "topic_name"}
+# Those that are columns of records of Kafka, and what their values become.
+_COLUMNS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "key": ("key", readable),
+    "key_base64": ("key", bytes),
+    "partition": ("partition", int),
+}
+_QUERY: Final = "query."
+
+
+@dataclass(frozen=True, slots=True)
+class _Headers:
+    """How properties that are headers begin, whether their names have no case, and how values are read."""
+
+    prefix: str
+    folded: bool
+    read: Callable[[bytes], Any]
+
+
+_HEADERS: Final = {
+    "KAFKA": _Headers("headers.", folded=False, read=readable),
+    "HTTP": _Headers("headers.", folded=True, read=escaped),
+    "NATS": _Headers("headers.", folded=True, read=escaped),
+    V5: _Headers("user_properties.", folded=False, read=escaped),
+}
+# The number of each message's value, and values by number.
+_Column = tuple[Offsets, list[Any]]
+# Messages of one batch, and the records that they came as.
+Part = tuple[MessageBatch, pa.RecordBatch]
+
+
+def is_known(protocol: str, name: str) -> bool:
+    """Whether there is a column of a property of a protocol."""
+    headers = _HEADERS.get(protocol)
+    if headers is not None and name.startswith(headers.prefix):
+        # The content type of MQTT is no user property, but stands among them.
+        return protocol != V5 or name != f"{headers.prefix}content-type"
+    match protocol:
+        case "KAFKA":
+            return name in _COLUMNS or name == _ADDRESSES[protocol]
+        case "HTTP":
+            return name in ("method", _ADDRESSES[protocol]) or name.startswith(_QUERY)
+        case "AMQP/1.0":
+            return True
+        case _:
+            return name == _ADDRESSES.get(protocol)
+
+
+def column(protocol: str, name: str, parts: Sequence[Part]) -> _Column:
+    """A property that ``is_known`` of the messages of some batches, as numbers of values and values by number."""
+    return _joined(_read(protocol, name, *part) for part in parts)
+
+
+def _read(protocol: str, name: str, messages: MessageBatch, records: pa.RecordBatch) -> _Column:
+    headers = _HEADERS.get(protocol)
+    if headers is not None and name.startswith(headers.prefix):
+        return _header(records.column("headers"), name.removeprefix(headers.prefix), headers)
+    if name == _ADDRESSES.get(protocol):
+        return _encoded(record_addresses(records), str)
+    if protocol == _AMQP:
+        return _section(records, *name.split(".", 1))
+    if name.startswith(_QUERY):
+        return _encoded(records.column("address"), lambda target: _parameter(target, name.removeprefix(_QUERY)))
+    if name == "method":
+        # Requests in lines say it; those of DataFrames are as http.request makes them.
+        methods = records.column("key") if messages.transport else pa.array([b"POST"] * len(records), pa.binary())
+        return _encoded(methods, bytes.decode)
+    source, read = _COLUMNS[name]
+    return _encoded(records.column(source), read)
+
+
+def _encoded(values: pa.Array, read: Callable[[Any], Any]) -> _Column:
+    encoded = values.dictionary_encode()
+    found = list(map(read, encoded.dictionary.to_pylist()))
+    codes = encoded.indices.fill_null(len(found)).to_numpy().astype(np.int64)
+    return codes, [*found, None]
+
+
+def _header(listed: pa.ListArray, name: str, manner: _Headers) -> _Column:
+    names = HeaderNames.of(listed, folded=manner.folded)
+    places = names.places([name])
+    owners = pc.list_parent_indices(listed).to_numpy()[places]
+    values = pc.fill_null(listed.flatten().field("value"), b"").take(pa.array(places))
+    codes, texts = _encoded(values, manner.read)
+    found: list[Any] = [(text,) for text in texts]
+    numbers = np.full(len(listed), len(found), np.int64)
+    numbers[owners] = codes
+    found.append(None)
+    for owner in np.unique(owners[1:][owners[1:] == owners[:-1]]).tolist():
+        numbers[owner] = len(found)
+        found.append(tuple(texts[code] for code in codes[owners == owner].tolist()))
+    return numbers, found
+
+
+def _parameter(target: str, name: str) -> tuple[str, ...] | None:
+    pairs = parse_qsl(target.partition("?")[2], keep_blank_values=True)
+    return tuple(value for found, value in pairs if found == name) or None
+
+
+def _section(records: pa.RecordBatch, section: str, name: str) -> _Column:
+    """A field of a section of messages of AMQP; those without sections are rows of a DataFrame."""
+    texts = stated_sections(records.column("key").cast(pa.binary()))[0].to_pylist()
+    found: list[Any] = []
+    for number, text in enumerate(texts):
+        said = _sections_of_headers(records, number) if text is None else sections_of_text(text)
+        found.append(said.get(section, {}).get(name))
+    return np.arange(len(found)), found
+
+
+def _sections_of_headers(records: pa.RecordBatch, number: int) -> dict[str, Any]:
+    address, headers = (records.column(name)[number].as_py() for name in ("address", "headers"))
+    return sections_of_headers(address, [(name, escaped(value)) for name, value in header_pairs(headers)])
+
+
+def hashable(value: Any) -> Hashable:
+    """What tells a value from others: 1 and ``True`` are two."""
+    if isinstance(value, (str, tuple)):
+        return value
+    return value.__class__, value if isinstance(value, Hashable) else repr(value)
+
+
+def _joined(parts: Iterable[_Column]) -> _Column:
+    """One after the other, each value once."""
+    numbers: dict[Hashable, int] = {}
+    found, joined = list[Any](), list[Offsets]()
+    for codes, values in parts:
+        mine = np.empty(len(values), np.int64)
+        for place, value in enumerate(values):
+            number = mine[place] = numbers.setdefault(hashable(value), len(found))
+            if number == len(found):
+                found.append(value)
+        joined.append(mine[codes])
+    return np.concatenate(joined), found

@@ -1,0 +1,293 @@
+"""Definitions that ask for keys, headers and other properties of a protocol: events come to the same both ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pipeline.fastpath.test_binary import check
+from tests.pipeline.kafkarows import AT
+
+from signalbook.brokers.amqp.messages import AMQPMessage, DescribedValue, Symbol, Timestamp, Ulong, encode, to_bytes
+from signalbook.messages import Contract, parse_flags
+from signalbook.messages.bindings.mqtt import publish
+from signalbook.pipeline import arrays
+from signalbook.pipeline.fastpath import properties
+from signalbook.pipeline.frames.messages import SOURCE as FRAME
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.amqp import SOURCE as QUEUE
+from signalbook.pipeline.sources.amqp import _spooled
+from signalbook.pipeline.sources.base import RECORD_TYPES, MessageBatch, Split
+from signalbook.pipeline.sources.files import HTTP_JSONL
+from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
+from signalbook.pipeline.sources.mqtt import MQTT5
+from signalbook.pipeline.sources.nats import SOURCE as NATS
+
+MQTT = "MQTT/5.0"
+AMQP = "AMQP/1.0"
+PREFIXES = {"KAFKA": "ce_", "HTTP": "ce-", "NATS": "ce-", MQTT: "", AMQP: "cloudEvents_"}
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "KAFKA": [
+        {"topic": "orders", "key": "k-{number}"},
+        {"key": "{depot}"},
+        {"key": "k", "headers": {"trace": {"value": "t-{trace}"}}},
+        {"key_base64": "aw=="},
+        {"partition": 1},
+        {"topic": "{topic}", "headers": {"stage": {"value": "late"}, "trace": {"required": True}}},
+    ],
+    "HTTP": [
+        {"method": "put", "path": "/orders/{number}"},
+        {"path": "/{depot}", "query": [{"name": "x", "value": "{x}"}]},
+        {"headers": [{"name": "Stage", "value": "late"}, {"name": "trace", "value": "t-{trace}"}]},
+        {"query": {"x": {"value": "1"}, "y": {"required": True}}},
+    ],
+    "NATS": [
+        {"subject": "orders.{number}"},
+        {"subject": "orders.{depot}", "headers": {"Stage": {"value": "late"}}},
+        {"reply-to": "r"},
+        {"headers": {"trace": {"value": "t-{trace}", "required": True}}},
+    ],
+    MQTT: [
+        {"topic_name": "orders/{number}", "user_properties": [{"name": "stage", "value": "late"}]},
+        {"user_properties": {"trace": {"value": "t-{trace}"}, "content-type": {"value": "x"}}},
+        {"content_type": "application/json", "response_topic": "r"},
+        {"qos": 1, "topic_name": "orders/{depot}"},
+    ],
+    AMQP: [
+        {"properties": {"message-id": {"value": "m-{number}"}, "to": {"value": "q"}}},
+        {"properties": {"subject": {"value": "late", "required": True}}},
+        {"application-properties": {"tries": {"type": "integer", "value": 1}, "trace": {"value": "t-{trace}"}}},
+        {"application-properties": {"tries": {"type": "boolean", "value": True}}},
+        {"message-annotations": {"x-opt": {"value": "{depot}"}}, "header": {"priority": {"value": 4}}},
+        {"properties": {"creation-time": {"required": True}}, "footer": {"deep": {"type": "any"}}},
+    ],
+}
+POLICIES = ((), ("strict_delivery=true",))
+
+
+def kind(protocol: str, number: int) -> str:
+    return f"parcel.{protocol[:4].lower()}.{number}"
+
+
+@pytest.fixture(scope="module")
+def contracts(parcels: Any) -> list[Contract]:
+    """A definition for each set of options."""
+    document = parcels.catalogue()
+    messages = document["messagegroups"]["parcels"]["messages"]
+    typed = {name: messages["parcel.accepted"][name] for name in ("dataschemaformat", "dataschemauri")}
+    for protocol, found in OPTIONS.items():
+        for number, options in enumerate(found):
+            name = kind(protocol, number)
+            messages[name] = parcels.message(name, protocol=protocol, protocoloptions=options, **typed)
+    snapshot = Snapshot.of_documents([("parcels", document)])
+    return [snapshot.compile(parse_flags(flags)) for flags in POLICIES]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("requests"))
+        yield
+
+
+WORDS = st.sampled_from(["late", "k", "k-1", "k-%41", "t-7", "t-", "7", "8", "1", "m-1", "r", "", "ü", "a/b"])
+BYTES = st.one_of(WORDS.map(str.encode), st.just(b"\xff"))
+PLACES: dict[str, list[str | None]] = {
+    "KAFKA": ["orders", "other", "", None],
+    "HTTP": ["/orders/1", "/7?x=1", "/7?x=1&x=2&y=", "/orders/1?y=%C3%BC", "/", "", None],
+    "NATS": ["orders.1", "orders.7", "orders"],
+    MQTT: ["orders/1", "orders/7", "orders"],
+    AMQP: ["q", "p", None],
+}
+SIMPLE: list[Any] = [1, True, 1.5, b"\xff", "1", "late", "7", "t-1", None, Timestamp(5), Symbol("late"), [1]]
+Event = dict[str, Any]
+
+
+@st.composite
+def events(draw: st.DrawFn, protocol: str) -> Event:
+    """An event by its attributes, with all that its protocol has for it."""
+    number = draw(st.integers(0, len(OPTIONS[protocol]) - 1))
+    attributes = {"specversion": "1.0", "id": "1", "type": kind(protocol, number), "source": "/depots/7"}
+    if draw(st.integers(0, 5)) == 0:
+        attributes["source"] = draw(st.sampled_from(["/depots/8", "/x", ""]))
+    # Properties of AMQP are a map, in which none comes twice.
+    name_of = (lambda pair: pair[0]) if protocol == AMQP else None
+    named = st.sampled_from(["stage", "Stage", "trace", "TRACE", "x", "content-type", "y"])
+    return {
+        "attributes": attributes,
+        "data": draw(st.sampled_from([{"id": "P", "weight": 1}] * 3 + [{"id": 1}])),
+        "place": draw(st.sampled_from(PLACES[protocol])),
+        "key": draw(st.none() | BYTES),
+        "partition": draw(st.integers(0, 1)),
+        "headers": draw(st.lists(st.tuples(named, BYTES), max_size=3, unique_by=name_of)),
+        "structured": draw(st.integers(0, 4)) == 0,
+        "values": draw(st.lists(st.sampled_from(SIMPLE), min_size=6, max_size=6)),
+    }
+
+
+def headers_of(protocol: str, event: Event) -> list[tuple[str, bytes]]:
+    named = [(name, text) for name, text in event["headers"] if name != "content-type" or protocol == MQTT]
+    if event["structured"]:
+        return [("content-type", b"application/cloudevents+json"), *named]
+    attributes = [(PREFIXES[protocol] + name, text.encode()) for name, text in event["attributes"].items()]
+    return [("content-type", b"application/json"), *attributes, *named]
+
+
+def body_of(event: Event) -> bytes:
+    whole = {**event["attributes"], "data": event["data"]} if event["structured"] else event["data"]
+    return json.dumps(whole).encode()
+
+
+def records(protocol: str, found: Sequence[Event]) -> pa.RecordBatch:
+    """As rows of a DataFrame, or of Kafka or NATS."""
+    made = [
+        {
+            "protocol": protocol,
+            "source": "source",
+            "position": number,
+            "address": event["place"],
+            "partition": event["partition"],
+            "key": event["key"] if protocol == "KAFKA" else None,
+            "value": body_of(event),
+            "headers": [{"name": name, "value": text} for name, text in headers_of(protocol, event)],
+            "received_at": AT,
+        }
+        for number, event in enumerate(found)
+    ]
+    return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
+
+
+def published(found: Sequence[Event]) -> pa.RecordBatch:
+    """As packets of MQTT wait in a spool."""
+    made = records(MQTT, found).to_pylist()
+    for row, event in zip(made, found, strict=True):
+        (_, content_type), *named = headers_of(MQTT, event)
+        pairs = [(name, text.decode(errors="replace")) for name, text in named]
+        sections = {"qos": 1, "retain": False, "content_type": content_type.decode(), "user_properties": pairs}
+        row["key"] = msgspec.msgpack.encode(sections | ({"response_topic": "r"} if event["partition"] else {}))
+        headers = arrays.encoded_headers(arrays.message_headers(publish(MQTT, row["value"], sections)))
+        row["headers"] = [{"name": name, "value": text} for name, text in headers]
+    return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
+
+
+def queued(found: Sequence[Event]) -> pa.RecordBatch:
+    """As messages of AMQP wait in a spool."""
+    made = []
+    for number, event in enumerate(found):
+        (_, content_type), *named = headers_of(AMQP, event)
+        first, second, third, *rest = event["values"]
+        sent = AMQPMessage(
+            body=body_of(event),
+            properties={
+                "content-type": content_type.decode(),
+                **({} if event["place"] is None else {"to": event["place"]}),
+                **({} if first is None else {"message-id": "m-1", "subject": first}),
+                **({} if second is None else {"creation-time": Timestamp(5)}),
+            },
+            application_properties={name: text.decode(errors="replace") for name, text in named} | {"tries": third},
+        )
+        annotations = encode(DescribedValue(Ulong(0x72), {Symbol("x-opt"): rest[0]}))
+        footer = encode(DescribedValue(Ulong(0x78), {Symbol("deep"): rest[1]}))
+        row = msgspec.structs.asdict(_spooled(annotations + to_bytes(sent) + footer))
+        row["headers"] = [{"name": name, "value": text} for name, text in row["headers"]]
+        made.append(row | {"protocol": AMQP, "source": "amqp:q", "position": number, "received_at": AT})
+    return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
+
+
+def lines(found: Sequence[Event]) -> list[MessageBatch]:
+    """As requests are logged."""
+    made = []
+    for event in found:
+        listed: dict[str, list[str]] = {}
+        for name, text in headers_of("HTTP", event):
+            listed.setdefault(name, []).append(text.decode(errors="replace"))
+        method = "Put" if event["partition"] else "POST"
+        line = {"method": method, "path": event["place"] or "", "headers": listed, "body": body_of(event).decode()}
+        made.append(json.dumps(line) + "\n")
+    path = Path("requests.jsonl")
+    path.write_text("".join(made))
+    return list(HTTP_JSONL.read(Split(path=str(path), start=0, end=path.stat().st_size)))
+
+
+def framed(batch: pa.RecordBatch) -> list[MessageBatch]:
+    return list(base.record_batches(batch))
+
+
+OWN: dict[str, tuple[Any, Callable[[Sequence[Event]], list[MessageBatch]]]] = {
+    "KAFKA": (KAFKA, lambda found: framed(records("KAFKA", found))),
+    "HTTP": (HTTP_JSONL, lines),
+    "NATS": (NATS, lambda found: framed(records("NATS", found))),
+    MQTT: (MQTT5, lambda found: framed(published(found))),
+    AMQP: (QUEUE, lambda found: framed(queued(found))),
+}
+
+
+@pytest.mark.parametrize("protocol", list(OPTIONS))
+@given(data=st.data(), policy=st.sampled_from(range(len(POLICIES))))
+@settings(deadline=None)
+def test_both_paths_come_to_the_same(contracts: list[Contract], protocol: str, policy: int, data: Any) -> None:
+    """K-7, K-16, K-26, K-34: whatever a definition asks of the protocol, and whatever messages have of it."""
+    found = data.draw(st.lists(events(protocol), min_size=1, max_size=8))
+    source, frames = OWN[protocol]
+    check(contracts[policy], source, frames(found))
+    check(contracts[policy], FRAME, framed(records(protocol, found)))
+
+
+def sound(protocol: str, number: int, **more: Any) -> Event:
+    attributes = {"specversion": "1.0", "id": "1", "type": kind(protocol, number), "source": "/depots/7"}
+    return {
+        "attributes": attributes, "data": {"id": "P", "weight": 1}, "place": None, "key": None, "partition": 0,
+        "headers": [], "structured": False, "values": [None] * 6, **more,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("protocol", "number", "more", "context"),
+    [
+        ("KAFKA", 0, {"place": "orders", "key": b"k-9"}, {"depot": "7", "number": "9"}),
+        ("KAFKA", 1, {"key": b"7"}, {"depot": "7"}),
+        ("KAFKA", 2, {"key": b"k", "headers": [("trace", b"t-1")]}, {"depot": "7", "trace": "1"}),
+        ("KAFKA", 3, {"key": b"k"}, {"depot": "7"}),
+        ("HTTP", 0, {"place": "/orders/5?z", "partition": 1}, {"depot": "7", "number": "5"}),
+        ("HTTP", 1, {"place": "/7?x=3"}, {"depot": "7", "x": "3"}),
+        ("HTTP", 2, {"place": "/", "headers": [("STAGE", b"late")]}, {"depot": "7"}),
+        ("NATS", 1, {"place": "orders.7", "headers": [("stage", b"late")]}, {"depot": "7"}),
+        (MQTT, 0, {"place": "orders/2", "headers": [("stage", b"late")]}, {"depot": "7", "number": "2"}),
+        (AMQP, 0, {"place": "q", "values": ["x", None, None, None, None, None]}, {"depot": "7", "number": "1"}),
+        (AMQP, 2, {"values": [None, None, 1, None, None, None]}, {"depot": "7"}),
+    ],
+)
+def test_events_of_such_definitions_take_the_fast_path(
+    contracts: list[Contract],
+    monkeypatch: pytest.MonkeyPatch,
+    protocol: str,
+    number: int,
+    more: Event,
+    context: dict[str, str],
+) -> None:
+    monkeypatch.setattr("signalbook.pipeline.landing.presuming.Presumptions.take", None)
+    source, frames = OWN[protocol]
+    for structured in (False, True) if protocol != "HTTP" else (False,):  # as requests in lines are read
+        _, tables = check(contracts[0], source, frames([sound(protocol, number, structured=structured, **more)] * 9))
+        (landed,) = tables.values()
+        assert [dict(row["_context"]) for row in landed] == [context] * 9
+
+
+@pytest.mark.parametrize(
+    ("protocol", "name", "known"),
+    [
+        *[("KAFKA", "key", True), ("KAFKA", "headers.a", True), ("KAFKA", "offset", False), ("HTTP", "status", False)],
+        *[("HTTP", "query.a", True), ("NATS", "reply-to", False), (MQTT, "qos", False), ("MQTT/3.1.1", "qos", False)],
+        *[(MQTT, "user_properties.a", True), (MQTT, "user_properties.content-type", False), (AMQP, "footer.a", True)],
+    ],
+)
+def test_some_properties_have_no_columns(protocol: str, name: str, known: bool) -> None:
+    assert properties.is_known(protocol, name) is known
