@@ -15,6 +15,7 @@ from decimal import Decimal
 from enum import Enum
 from itertools import accumulate, chain
 from operator import attrgetter
+from types import NoneType
 from typing import Any, Final
 
 import msgspec
@@ -270,9 +271,22 @@ def _scalar(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
     if form is ValueForm.TYPED and shape.kind == "timestamp":
         return lambda values, _: timestamps(pa.array(values, pa.string()))
     convert = _as_text if pa.types.is_string(type) else _CONVERSIONS.get(shape.kind)
-    if convert is None:
-        return lambda values, _: pa.array(values, type)
-    return _converted(type, convert)
+    build: Build = _converted(type, convert) if convert else lambda values, _: pa.array(values, type)
+    if form is ValueForm.DECODED and shape.kind in _ARRIVING:
+        return _of_types(_ARRIVING[shape.kind], build)
+    return build
+
+
+def _of_types(known: tuple[type, ...], build: Build) -> Build:
+    """Values of these types alone: Arrow, and conversions, take others for what they are not (``True`` for 1)."""
+
+    def checked(values: Values, gaps: bool) -> pa.Array:
+        for found in set(map(type, values)):
+            if not issubclass(found, (*known, NoneType)) or (found is bool and bool not in known):
+                raise TypeError(f"a value is of another type: {found.__name__}")
+        return build(values, gaps)
+
+    return checked
 
 
 def _held(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
@@ -292,12 +306,17 @@ def _converted(type: pa.DataType, convert: Callable[[Any], Any]) -> Build:
     """Values taken as they are, and one by one only where Arrow does not take one of them (1.0 as an integer)."""
 
     def build(values: Values, _: bool) -> pa.Array:
-        try:
-            return pa.array(values, type)
-        except MISFITS:
-            return pa.array([None if value is None else convert(value) for value in values], type)
+        # Of fractions among integers Arrow would take what is before the point.
+        if convert is not _integer or not _has_fractions(values):
+            with suppress(*MISFITS):
+                return pa.array(values, type)
+        return pa.array([None if value is None else convert(value) for value in values], type)
 
     return build
+
+
+def _has_fractions(values: Values) -> bool:
+    return any(issubclass(found, float) for found in set(map(type, values)))
 
 
 def _integer(value: Any) -> int:
@@ -305,6 +324,12 @@ def _integer(value: Any) -> int:
     if number != value:
         raise ValueError(f"{value!r} is no integer")
     return number
+
+
+def _fraction(value: Any) -> float:
+    if isinstance(value, str) and value not in _NOT_FINITE:
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
 
 
 def _timestamp(value: Any) -> Any:
@@ -327,12 +352,25 @@ _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "int32": _integer,
     "int64": _integer,
     "uint64": lambda value: Decimal(_integer(value)),
-    "float32": float,
-    "float64": float,
+    "float32": _fraction,
+    "float64": _fraction,
     "timestamp": _timestamp,
     "date": _date,
     "time": _time,
     "decimal": Decimal,
+}
+
+
+_NUMBERS: Final = (int, float, Decimal)
+# As JSON of Protobuf has them.
+_NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
+# What decoded values of some kinds are. Others are of another type, which only payloads have that do not conform; but
+# enums of Protobuf have numbers for values without a name.
+_ARRIVING: Final[Mapping[str, tuple[type, ...]]] = {
+    "bool": (bool,),
+    **dict.fromkeys(("int32", "int64", "uint64"), _NUMBERS),
+    **dict.fromkeys(("float32", "float64"), (*_NUMBERS, str)),
+    "string": (str, int),
 }
 
 

@@ -148,8 +148,13 @@ def test_a_message_of_too_many_values(take: Take, parcels: Any, name: str) -> No
     assert "more than 4000000 values" in letter["violations"][0]["message"]
 
 
-def order(tmp_path: Path, schema: dict[str, Any], *payloads: str, **policy: Any) -> list[dict[str, Any]]:
-    """Rows of payloads by a schema; what could not be read at once is behind the others."""
+def order(
+    tmp_path: Path, schema: dict[str, Any], *payloads: str, names: tuple[str, ...] = (), **policy: Any
+) -> list[dict[str, Any]]:
+    """Rows of payloads by a schema, or dead letters; what could not be read at once is behind the others.
+
+    They have columns with these ``names``, without any those of the schema.
+    """
     message = {
         "envelope": "CloudEvents/1.0",
         "envelopemetadata": {"type": {"value": "order"}},
@@ -173,7 +178,7 @@ def order(tmp_path: Path, schema: dict[str, Any], *payloads: str, **policy: Any)
     processing.clear()
     (file,) = landing.finish()
     found = pq.read_table(tmp_path / file.name).to_pylist()
-    return [{name: row[name] for name in (*schema, "_rescue")} for row in found]
+    return [{name: row[name] for name in names or (*schema, "_rescue")} for row in found]
 
 
 PRICE = {"type": "number", "multipleOf": 0.01}
@@ -211,3 +216,42 @@ def test_values_of_other_types_are_kept(tmp_path: Path) -> None:
     ]
     found = order(tmp_path, members, *payloads, on_schema_violation="tag")
     assert found == [{"t": None, "p": None, "_rescue": payload} for payload in payloads]
+
+
+@pytest.mark.parametrize(
+    ("payload", "path"),
+    [
+        *[
+            ('{"i":1.5}', "/i"),
+            ('{"i":-0.5}', "/i"),
+            ('{"i":true}', "/i"),
+            ('{"i":"5"}', "/i"),
+            ('{"l":[1,2.7]}', "/l/1"),
+        ],
+        *[('{"m":{"a":2.7}}', "/m/a"), ('{"n":true}', "/n"), ('{"n":"1.5"}', "/n"), ('{"s":1.10}', "/s")],
+        *[('{"s":true}', "/s"), ('{"s":{"a":1}}', "/s"), ('{"b":1}', "/b")],
+    ],
+)
+def test_what_is_tagged_lands_as_it_was_sent_or_not_at_all(tmp_path: Path, payload: str, path: str) -> None:
+    """K-46: no value becomes another one because its column has another type."""
+    integers = {"type": "integer"}
+    members = {
+        "i": integers,
+        "l": {"type": "array", "items": integers},
+        "m": {"type": "object", "additionalProperties": integers},
+        "n": {"type": "number"},
+        "s": {"type": "string"},
+        "b": {"type": "boolean"},
+    }
+    (row,) = order(tmp_path, members, payload, on_schema_violation="tag", names=("reason", "violations"))
+    (violation,) = row["violations"]
+    assert (row["reason"], violation["path"], violation["rule"]) == ("mapping_error", path, "column")
+    assert "does not fit its column" in violation["message"]
+    assert "conforms" not in violation["message"]
+
+
+def test_whole_numbers_are_integers_however_they_are_written(tmp_path: Path) -> None:
+    found = order(
+        tmp_path, {"i": {"type": "integer"}, "s": {"type": "string"}}, '{"i":1.0,"s":5}', on_schema_violation="tag"
+    )
+    assert found == [{"i": 1, "s": "5", "_rescue": None}]

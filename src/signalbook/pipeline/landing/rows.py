@@ -137,12 +137,11 @@ class RowBuilder:
         """What of a row does not fit its column, for which its table had this ``error``."""
         found = None if self._shape is None else arrays.unfitting_value(self._shape, self._data(row))
         if found is None:
-            return Finding(
-                path="", rule="column", message=shorten(f"a conforming value does not fit its column: {error}")
-            )
+            return Finding(path="", rule="column", message=shorten(f"a value does not fit its column: {error}"))
         path, shape, value = found
         shown, kind = shorten(dump_json(value).decode()), columns.arrow_type(shape)
-        text = f"{shown} conforms, but does not fit its column, which is {kind}"
+        conforms = "" if row.violations else " conforms, but"
+        text = f"{shown}{conforms} does not fit its column, which is {kind}"
         return Finding(path=pointer(path), rule="column", message=shorten(text))
 
     def presumed(self, rows: Sequence[AcceptedRow], arrays: list[pa.Array]) -> pa.RecordBatch:
