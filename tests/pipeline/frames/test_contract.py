@@ -91,6 +91,9 @@ def test_what_nobody_can_follow(definitions: Path, parcels: Any, tmp_path: Path)
         Contract.of(definitions, policy=Policy(on_no_match="pass"))
     with pytest.raises(PipelineError, match="are not there"):
         Contract.of(tmp_path / "nowhere.json")
+    unknown: Any = "name"
+    with pytest.raises(PipelineError, match="subjects is 'name', and must be one of topic, record, topic-record"):
+        Contract.of(definitions, subjects=unknown)
 
 
 def test_a_broken_definition_stops_nobody_else(definitions: Path, parcels: Any) -> None:

@@ -114,6 +114,15 @@ def test_what_cannot_land(spark_session: SparkSession, contract: Contract, texts
         land(spark_session.readStream.text(str(tmp_path)), tmp_path / "lake", contract, batch_id="b")
     with pytest.raises(PipelineError, match="no column 'value'"):
         land(spark_session.range(1), tmp_path / "lake", contract, batch_id="b")
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"table_format": "Parquet"}, "table_format is 'Parquet', and must be one of iceberg, parquet, delta"),
+        ({"partition": "week"}, "partition is 'week', and must be one of day, none"),
+        ({"table_format": "delta", "catalog": "prod"}, "a catalog is for tables of Iceberg, not of delta"),
+    )
+    for wrong, words in refused:
+        with pytest.raises(PipelineError, match=words):
+            land(frame, tmp_path / "pond", contract, batch_id="b", **wrong)
+    assert not (tmp_path / "pond").exists()
     assert not list((tmp_path / "lake").rglob("*.parquet"))
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from signalbook.errors import SignalbookError
+from signalbook.pipeline.commands.backfill import backfill
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.jobs import job_options, read
+from signalbook.pipeline.job.jobs import Job, ReplayJob, job_options, read
 from signalbook.pipeline.places import LocalPlace, StorePlace, place_of
 from signalbook.pipeline.tables.catalogs import CatalogChoice
 
@@ -149,6 +151,27 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(SignalbookError) as caught:
         job_options(tmp_path / "job.toml", {}).streaming(once=False)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "known"),
+    [
+        ("table_format", "Parquet", "iceberg, parquet, delta"),
+        ("partition", "week", "day, none"),
+        ("on_damaged_file", "skip", "land, stop"),
+        ("subjects", "name", "topic, record, topic-record"),
+    ],
+)
+def test_a_program_gives_values_that_there_are(tmp_path: Path, name: str, value: str, known: str) -> None:
+    words = f"^{name} is '{value}', and must be one of {known}$"
+    given: dict[str, Any] = {"registry": "r", "output": "o", name: value}
+    with pytest.raises(PipelineError, match=words):
+        Job(inputs=("i",), **given)
+    if name == "subjects":
+        with pytest.raises(PipelineError, match=words):
+            ReplayJob(**given)
+        with pytest.raises(PipelineError, match=words):
+            backfill(tmp_path, "r", subjects=given[name])
 
 
 @pytest.mark.parametrize("output", ["file:///a/b", "file:/a/b", "file://localhost/a/b", "/a/b"])

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from signalbook.messages import Policy
 from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, prepare_and_commit, sweep_on_failure
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.jobs import Progress, ShowProgress
+from signalbook.pipeline.job.jobs import Progress, ShowProgress, check_choice
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Strategy
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
@@ -80,6 +80,7 @@ def backfill(
     called with doubts about them. Returns what was done to each table with something to fill. Raises ``PipelineError``;
     every table is as it was or filled then, and whatever works on the output next completes the one under way.
     """
+    check_choice("subjects", subjects, Strategy)
     journal = Journal.existing(output)
     with journal.alone(PATIENCE), disk_errors(journal.output):
         complete_unfinished(journal, progress)

@@ -13,7 +13,7 @@ from typing import Self
 from signalbook import messages
 from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.jobs import check_policy
+from signalbook.pipeline.job.jobs import check_choice, check_policy
 from signalbook.pipeline.job.snapshot import Snapshot, compiled
 from signalbook.pipeline.job.subjects import Strategy
 
@@ -49,6 +49,7 @@ class Contract:
         too. Raises ``PipelineError`` for definitions that cannot be read or used, and for a ``policy`` that nobody can
         follow; ``ClientError`` where a registry does not give them.
         """
+        check_choice("subjects", subjects, Strategy)
         policy = policy or Policy()
         check_policy(policy)
         snapshot = Snapshot.load(fspath(registry), groups, versions, subjects).check(policy)

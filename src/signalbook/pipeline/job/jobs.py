@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -29,6 +29,14 @@ def check_policy(policy: Policy) -> None:
     """Raise ``PipelineError`` for a policy that tables cannot follow."""
     if policy.on_no_match == "pass":
         raise PipelineError("the pipeline has no table for messages without a definition: dead-letter or drop them")
+
+
+def check_choice(name: str, value: object, choices: Any) -> None:
+    """Raise ``PipelineError`` for a value of the setting ``name`` that is none of ``choices``, a ``Literal``."""
+    known = get_args(choices)
+    if value not in known:
+        listed = ", ".join(filter(None, known))
+        raise PipelineError(f"{name} is {value!r}, and must be one of {listed}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +82,15 @@ class Job(OutputOptions):
     jars: tuple[Path, ...] = ()
     max_message_bytes: int = MAX_MESSAGE
     on_damaged_file: OnDamage = "land"
+
+    def __post_init__(self) -> None:
+        """Raise ``PipelineError`` for a setting with a value that it cannot have."""
+        check_choice("table_format", self.table_format, TableFormat)
+        check_choice("partition", self.partition, Partition)
+        check_choice("on_damaged_file", self.on_damaged_file, OnDamage)
+        check_choice("subjects", self.subjects, Strategy)
+        if self.catalog and self.table_format != "iceberg":
+            raise PipelineError(f"a catalog is for tables of Iceberg, not of {self.table_format}: leave it out")
 
 
 def stream_batch(stream: str, number: int) -> str:
@@ -127,6 +144,10 @@ class ReplayJob(OutputOptions):
     policy: Policy = field(default_factory=Policy)
     master: str = "local[*]"
     dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ``PipelineError`` for ``subjects`` that nothing is named by."""
+        check_choice("subjects", self.subjects, Strategy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,8 +250,6 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         for name in ("registry", "inputs", "output"):
             if not getattr(self, name):
                 raise PipelineError(f"a job needs {name}: give --{name.removesuffix('s')}, or {name} in a job file")
-        if self.catalog and self.table_format != "iceberg":
-            raise PipelineError(f"a catalog is for tables of Iceberg, not of {self.table_format}: leave it out")
         if not 1 <= self.max_message_bytes <= MAX_MESSAGE:
             raise PipelineError(f"max_message_bytes is 1 to {MAX_MESSAGE}, not {self.max_message_bytes}")
         return Job(
