@@ -102,6 +102,8 @@ def parse_policy(settings: Mapping[str, Any]) -> Policy:
 
     Raises ``PolicyError``.
     """
+    if not isinstance(settings, Mapping):
+        raise PolicyError("policy: must be an object of settings")
     xids = [name for name in settings if str(name).startswith("/")]
     plain = {name: value for name, value in settings.items() if name not in xids}
     overrides = tuple(

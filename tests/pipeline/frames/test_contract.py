@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 from tests.pipeline.frames.conftest import GROUP
 from tests.pipeline.job.test_definitions import served
 
 from signalbook.client import Client
 from signalbook.client.responses import NotAuthenticated
+from signalbook.errors import SignalbookError
 from signalbook.messages import Policy
-from signalbook.pipeline import Contract, PipelineError
+from signalbook.pipeline import Contract, PipelineError, land, register, typed, validate
 from signalbook.pipeline.frames.validation import outcome_batches
 from signalbook.pipeline.sources.base import RECORD_TYPES
 from signalbook.values import JSONObject
@@ -94,6 +96,34 @@ def test_what_nobody_can_follow(definitions: Path, parcels: Any, tmp_path: Path)
     unknown: Any = "name"
     with pytest.raises(PipelineError, match="subjects is 'name', and must be one of topic, record, topic-record"):
         Contract.of(definitions, subjects=unknown)
+
+
+def test_a_policy_as_a_job_file_has_it(definitions: Path, parcels: Any) -> None:
+    contract = Contract.of(definitions, policy={f"{GROUP}parcel.accepted": {"on_schema_violation": "tag"}})
+    assert results(contract, parcels.event(0, data={"id": 1})) == ["landed"]
+    assert Contract.of(definitions, policy={}).policy == Policy()
+    wrong: Any
+    for wrong, words in (
+        ({"on_nothing": "drop"}, "policy: there is no setting 'on_nothing'; there are: on_no_match, "),
+        ({"on_removed": "drop"}, "policy: on_removed is 'drop', and must be one of warn, dead_letter"),
+        ({"on_no_match": "pass"}, "no table for messages without a definition"),
+        ("on_removed=warn", "policy: must be an object of settings"),
+    ):
+        with pytest.raises(SignalbookError, match=words):
+            Contract.of(definitions, policy=wrong)
+
+
+def test_what_is_no_contract(spark_session: SparkSession, definitions: Path, tmp_path: Path) -> None:
+    """It is refused by the driver, before a worker cannot use it."""
+    frame, path = spark_session.sql("SELECT '{}' AS value"), cast("Contract", str(definitions))
+    for refused in (
+        lambda: validate(frame, path),
+        lambda: typed(frame, path, f"{GROUP}sent"),
+        lambda: land(frame, tmp_path / "lake", path, batch_id="b"),
+        lambda: register(spark_session, path),
+    ):
+        with pytest.raises(TypeError, match=r"is a str: give what pipeline\.Contract\.of\(registry\) makes"):
+            refused()
 
 
 def test_a_broken_definition_stops_nobody_else(definitions: Path, parcels: Any) -> None:

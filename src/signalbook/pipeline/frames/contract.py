@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from os import fspath
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from signalbook import messages
 from signalbook.messages import Policy
+from signalbook.messages.policy import parse_policy
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import check_choice, check_policy
 from signalbook.pipeline.job.snapshot import Snapshot, compiled
@@ -38,7 +39,7 @@ class Contract:
         registry: str | Path,
         groups: Sequence[str] = (),
         *,
-        policy: Policy | None = None,
+        policy: Policy | Mapping[str, Any] | None = None,
         versions: Sequence[str] = (),
         subjects: Strategy = "",
     ) -> Self:
@@ -46,11 +47,13 @@ class Contract:
 
         ``groups`` are xids of message groups or endpoints, none meaning all; ``versions`` are xids of Versions of
         messages and schemas that stand for the default ones. With ``subjects`` those of the registry are definitions,
-        too. Raises ``PipelineError`` for definitions that cannot be read or used, and for a ``policy`` that nobody can
-        follow; ``ClientError`` where a registry does not give them.
+        too. ``policy`` may be a mapping as the section ``policy`` of a job file is. Raises ``PipelineError`` for
+        definitions that cannot be read or used, and for a ``policy`` that nobody can follow; ``PolicyError`` for a
+        setting of it that there is not; ``ClientError`` where a registry does not give them.
         """
         check_choice("subjects", subjects, Strategy)
-        policy = policy or Policy()
+        if not isinstance(policy, Policy):
+            policy = parse_policy(policy or {})
         check_policy(policy)
         snapshot = Snapshot.load(fspath(registry), groups, versions, subjects).check(policy)
         return cls(
@@ -72,3 +75,9 @@ class Contract:
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise PipelineError(f"the contract has no message definition {xid}{hint}")
         return xid
+
+
+def check_contract(contract: object) -> None:
+    """Raise ``TypeError`` for what is no contract: workers would, where the words are lost in a trace of Java's."""
+    if not isinstance(contract, Contract):
+        raise TypeError(f"the contract is a {type(contract).__name__}: give what pipeline.Contract.of(registry) makes")

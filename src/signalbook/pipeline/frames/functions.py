@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
 
-from signalbook.pipeline.frames.contract import Contract
+from signalbook.pipeline.frames.contract import Contract, check_contract
 from signalbook.pipeline.frames.rows import TextRowBuilder
 from signalbook.pipeline.frames.validation import Validation
 from signalbook.pipeline.sources.base import RECORD_TYPES
@@ -30,6 +30,7 @@ def register(session: SparkSession, contract: Contract) -> None:
     conforms, the other gives a struct of its definition and payload, or of the reason why not. A batch of events is one
     message, which conforms if all of them do.
     """
+    check_contract(contract)
 
     def valid(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         for verdicts in _verdicts(contract, batches):

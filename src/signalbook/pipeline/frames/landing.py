@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.pipeline.commands.run import Begun, land_once
 from signalbook.pipeline.commit import PATIENCE
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.frames.contract import Contract
+from signalbook.pipeline.frames.contract import Contract, check_contract
 from signalbook.pipeline.frames.messages import SOURCE
 from signalbook.pipeline.job.jobs import Job, ShowProgress, storage_of, stream_batch
 from signalbook.pipeline.journal import Partition, TableFormat
@@ -53,6 +53,7 @@ def land(
     job file. Each partition of ``frame`` writes files of its own. Raises ``PipelineError`` with nothing of the batch
     committed, unless the text says otherwise; the same call then begins anew, or completes it.
     """
+    check_contract(contract)
     if frame.isStreaming:
         raise PipelineError("a stream lands batch by batch: call land in a function for writeStream.foreachBatch")
     job = Job(

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from signalbook.pipeline import columns
 from signalbook.pipeline.columns import written
-from signalbook.pipeline.frames.contract import Contract
+from signalbook.pipeline.frames.contract import Contract, check_contract
 from signalbook.pipeline.frames.messages import SOURCE
 from signalbook.pipeline.frames.rows import LANDED, TextRowBuilder
 from signalbook.pipeline.job.memory import uncollected
@@ -65,8 +65,9 @@ def validate(frame: DataFrame, contract: Contract, columns: MessageColumns | Non
     """The messages in rows of ``frame`` that conform to ``contract``, and those that do not; lazily, and of streams.
 
     Without ``columns`` they are those of Spark's Kafka source, or ``value`` alone, as of text files, which holds
-    CloudEvents in JSON. Raises ``PipelineError`` for columns that are not there.
+    CloudEvents in JSON. Raises ``PipelineError`` for columns that are not there, and ``TypeError`` for no contract.
     """
+    check_contract(contract)
     records = message_records(frame, columns)
     return Validated(records.mapInArrow(partial(outcome_batches, contract), _spark_schema(_OUTCOME)))
 
@@ -76,6 +77,7 @@ def typed(frame: DataFrame, contract: Contract, xid: str, columns: MessageColumn
 
     Times of day are left out, since Spark has no type for them. Raises ``PipelineError``.
     """
+    check_contract(contract)
     definition = contract.compiled().definitions[contract.definition(xid)]
     records = message_records(frame, columns)
     schema = readable(written(layout(definition).columns))
