@@ -80,6 +80,37 @@ def test_spark_connect_is_refused(name: str, value: str, monkeypatch: pytest.Mon
             assert session.range(3).count() == 3
 
 
+UNUSABLE = """
+import sys
+from signalbook.pipeline import PipelineError
+from signalbook.pipeline.job.session import open_session
+
+for master in sys.argv[1:]:
+    try:
+        open_session(master).__enter__()
+    except PipelineError as error:
+        print(error)
+with open_session("local[1]") as session:
+    print(session.range(3).count())
+"""
+
+
+@pytest.mark.slow
+def test_a_master_that_cannot_be_used() -> None:
+    """Is said in a line each, and the next session finds nothing of it."""
+    # the first is tried for a minute, as is Spark's way
+    masters = ("spark://127.0.0.1:9", "local[x]", "nonsense")
+    ran = subprocess.run(
+        [sys.executable, "-c", UNUSABLE, *masters], capture_output=True, text=True, check=False, timeout=1800
+    )
+    assert ran.stdout.splitlines() == [
+        "Spark does not start on spark://127.0.0.1:9: All masters are unresponsive! Giving up.",
+        "Spark does not start on local[x]: Could not parse Master URL: 'local[x]'",
+        "Spark does not start on nonsense: Master must either be yarn or start with spark, k8s, or local",
+        "3",
+    ], ran.stderr
+
+
 @pytest.mark.slow
 def test_a_session_with_connectors_follows_one_without() -> None:
     """Java takes libraries only when it starts, and outlives a session; what it prints is not the program's."""

@@ -52,6 +52,11 @@ _LIBRARIES: Final = ("spark.jars", "spark.jars.packages")
 SLOW: Final = "Python worker failed to connect back"
 """What Spark says if a process of Python takes more than ten seconds to start, which is not for us to set."""
 _TAIL: Final = 800
+# Where Spark and Java say why: of an exception and its causes, and of a master that lets go.
+_WHY: Final = re.compile(
+    r"^(?:Exception in thread \"main\" |Caused by: |: )?(?:[\w$]+\.)+[\w$]+(?:Exception|Error): (.+)$|Reason: (.+)$",
+    re.MULTILINE,
+)
 # What Spark says of libraries that it was to fetch.
 _UNFETCHED: Final = ("unresolved dependency", "download failed")
 _OFFLINE: Final = (
@@ -194,8 +199,18 @@ def _start(master: str, more: Mapping[str, str]) -> SparkSession:
     with _silence() as log, _kept_interrupt():
         try:
             return builder.getOrCreate()
-        except (PySparkException, OSError, ValueError, RuntimeError) as error:
-            raise PipelineError(f"Spark does not start on {master}: {_reason(log) or error}") from error
+        except (PySparkException, Py4JError, OSError, ValueError, RuntimeError) as error:
+            _abandon()
+            raise PipelineError(f"Spark does not start on {master}: {_reason(log, error)}") from error
+
+
+def _abandon() -> None:
+    """End what is left of a session that did not come about: the next one is to find none of it."""
+    context = SparkContext._active_spark_context
+    if context is not None:
+        with suppress(Py4JError, OSError):
+            context.stop()
+    _end_java()
 
 
 def _end_java() -> None:
@@ -256,7 +271,10 @@ def _sent(stream: TextIO, descriptor: int, handle: int) -> Iterator[None]:
         os.close(terminal)
 
 
-def _reason(log: Path) -> str:
-    """Why Spark did not start, by what it said; nothing if it said nothing."""
+def _reason(log: Path, error: Exception) -> str:
+    """Why Spark did not start, by what it said, in one line where it gives one."""
     words = log.read_text(errors="replace")
-    return _OFFLINE if any(sign in words for sign in _UNFETCHED) else words[-_TAIL:].strip()
+    if any(sign in words for sign in _UNFETCHED):
+        return _OFFLINE
+    found = _WHY.findall(words) or _WHY.findall(str(error))
+    return "".join(found[-1]).strip() if found else words[-_TAIL:].strip() or str(error)
