@@ -137,6 +137,17 @@ def test_an_unknown_choice(cli: Cli, option: str, code: int) -> None:
     assert "nonsense" in ran.err
 
 
+def test_what_an_interrupt_left_is_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        error = KeyboardInterrupt()
+        error.add_note("nothing was committed")
+        raise error
+
+    monkeypatch.setattr("signalbook.pipeline.run", interrupted)
+    ran = cli("pipeline", "run", *ORDERS, "--output", "lake")
+    assert (ran.code, ran.out, ran.err) == (130, "", "interrupted: nothing was committed\n")
+
+
 def test_storage_of_the_command_line_counts_more(cli: Cli) -> None:
     """Than a job file's, each setting alone; what can be wrong with them is one line, and nothing is begun."""
     settings = 'endpoint = "https://file.example"\naccess_key_id = "${NO_SUCH_NAME}"\nregion = "x"\n'

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from signalbook import __version__
-from signalbook.cli.console import CommandGroup, fail
+from signalbook.cli.console import CommandGroup, fail, say
 from signalbook.cli.credentials import TokenOption
 from signalbook.errors import SignalbookError
 from signalbook.plugins import install
@@ -88,6 +88,15 @@ class _Signalbook(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """The names, without the commands."""
         return list(_COMMANDS)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what is noted at an interrupt is said here, since Typer makes an exit code of that."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            for note in getattr(interrupt, "__notes__", ()):
+                say(f"interrupted: {note}")
+            raise
 
 
 app: Final = CommandGroup(

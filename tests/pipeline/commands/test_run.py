@@ -201,6 +201,32 @@ def test_a_killed_run_is_completed_by_the_next(
     assert all(path.endswith("/claim") for path in left)  # which says in a store that an attempt was swept
 
 
+@pytest.mark.parametrize(
+    ("stage", "said", "noted"),
+    [
+        ("definitions", "nothing of this batch was committed: the same command may be run again", False),
+        ("processing", "nothing of this batch was committed: the same command may be run again", False),
+        ("prepared", "batch b1 was being committed: the same command with this batch id completes it, ", True),
+        ("committing", "batch b1 was being committed: the same command with this batch id completes it, ", True),
+        ("committed", "batch b1 was committed, and there is nothing left to do", True),
+    ],
+)
+def test_an_interrupt_says_what_it_left(job: Callable[..., Job], stage: str, said: str, noted: bool) -> None:
+    """And it is so: the next run with the batch id lands it all, once."""
+
+    def interrupt(progress: Progress) -> None:
+        if progress.stage == stage:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run(job(), interrupt)
+    (words,) = caught.value.__notes__
+    assert words.startswith(said)
+    again = run(job())
+    assert (again.tally.landed.total(), bool(again.note)) == (28, noted)
+    assert len(rows(folder(job()), "parcels/parcel.accepted")) == 28
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("stage", "done"), [("processing", 0), ("prepared", 0), ("committing", 1)])
 def test_a_catalog_killed_at_a_stage(

@@ -111,6 +111,38 @@ def test_a_master_that_cannot_be_used() -> None:
     ], ran.stderr
 
 
+INTERRUPTED = """
+import os, signal, subprocess, sys, threading, time
+from signalbook.pipeline.job.session import open_session
+
+def java():
+    return subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "SparkSubmit"], capture_output=True).stdout
+
+def interrupt():
+    while not java():
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
+def interrupted(work):
+    threading.Thread(target=interrupt).start()
+    try:
+        work()
+    except KeyboardInterrupt:
+        print("interrupted")
+
+interrupted(lambda: open_session("local[1]").__enter__())
+print("left:", java())
+with open_session("local[1]") as session:
+    interrupted(lambda: session._jvm.java.lang.Thread.sleep(600000))
+"""
+
+
+def test_an_interrupt_leaves_no_java_and_no_trace() -> None:
+    """While Java starts, which nobody but Spark knows of, and while it works."""
+    ran = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, timeout=1800)
+    assert (ran.stdout, ran.stderr) == ("interrupted\nleft: b''\ninterrupted\n", "")
+
+
 @pytest.mark.slow
 def test_a_session_with_connectors_follows_one_without() -> None:
     """Java takes libraries only when it starts, and outlives a session; what it prints is not the program's."""

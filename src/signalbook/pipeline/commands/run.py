@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -13,6 +13,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from signalbook.errors import SignalbookError
 from signalbook.messages import Policy
 from signalbook.pipeline.commit import (
     check_reachable,
@@ -29,6 +30,7 @@ from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import BatchAttempt, Intake
+from signalbook.pipeline.places import Place
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import FileSource, RecordSource
@@ -49,7 +51,7 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
 
     Raises ``PipelineError`` (or another ``SignalbookError``, for definitions that cannot be read) with nothing of the
     batch committed, unless the text says otherwise. A run that was killed is completed, or done from the start, by the
-    next one with the same output and batch id.
+    next one with the same output and batch id. A ``KeyboardInterrupt`` has a note that says which it will be.
     """
     check(job.policy)
     output = job.place  # an output that cannot be is said before inputs are looked for
@@ -71,11 +73,35 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
         with _session(job) as session:
             yield Begun(session, open_intake(session), snapshot)
 
-    # Where they cannot be read, no output is made. Else they are read when it is sure that there is something to do.
-    if not Journal(output).is_begun():
-        definitions()
-    with base.explained_failures(base.find_source(job.input_format), job.inputs):
-        return land_once(replace(job, output=output, batch_id=batch_id), origin, begun, progress)
+    with _interrupts(output, batch_id):
+        # Where they cannot be read, no output is made. Else they are read when it is sure that there is something to
+        # do.
+        if not Journal(output).is_begun():
+            definitions()
+        with base.explained_failures(base.find_source(job.input_format), job.inputs):
+            return land_once(replace(job, output=output, batch_id=batch_id), origin, begun, progress)
+
+
+@contextmanager
+def _interrupts(output: Place, batch_id: str) -> Iterator[None]:
+    """Note at a ``KeyboardInterrupt`` what it left of the batch, as the journal has it."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        with suppress(SignalbookError, OSError):
+            error.add_note(_left(Journal(output), batch_id))
+        raise
+
+
+def _left(journal: Journal, batch_id: str) -> str:
+    if journal.find(batch_id) is not None:
+        return f"batch {batch_id} was committed, and there is nothing left to do"
+    if any(batch.id == batch_id for batch in journal.unfinished()):
+        return (
+            f"batch {batch_id} was being committed: the same command with this batch id completes it, with another one "
+            "its messages would land twice"
+        )
+    return "nothing of this batch was committed: the same command may be run again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, Final, TextIO
 
 import pyspark
@@ -52,6 +54,10 @@ _LIBRARIES: Final = ("spark.jars", "spark.jars.packages")
 SLOW: Final = "Python worker failed to connect back"
 """What Spark says if a process of Python takes more than ten seconds to start, which is not for us to set."""
 _TAIL: Final = 800
+# Those that py4j logs to.
+_LOGGERS: Final = ("", "py4j.java_gateway", "py4j.clientserver")
+# Seconds that Java has to end before it is killed.
+_ENDING: Final = 10.0
 # Where Spark and Java say why: of an exception and its causes, and of a master that lets go.
 _WHY: Final = re.compile(
     r"^(?:Exception in thread \"main\" |Caused by: |: )?(?:[\w$]+\.)+[\w$]+(?:Exception|Error): (.+)$|Reason: (.+)$",
@@ -78,11 +84,12 @@ def open_session(
     if SparkContext._active_spark_context is not None:  # whichever thread has made it
         yield SparkSession.builder.getOrCreate()
         return
-    started = _start(master, {**_libraries(jars, packages), **(_BRIEF if brief else {})})
-    try:
-        yield started
-    finally:
-        started.stop()
+    with _untraced():
+        started = _start(master, {**_libraries(jars, packages), **(_BRIEF if brief else {})})
+        try:
+            yield started
+        finally:
+            started.stop()
 
 
 @contextmanager
@@ -202,6 +209,10 @@ def _start(master: str, more: Mapping[str, str]) -> SparkSession:
         except (PySparkException, Py4JError, OSError, ValueError, RuntimeError) as error:
             _abandon()
             raise PipelineError(f"Spark does not start on {master}: {_reason(log, error)}") from error
+        except BaseException as error:
+            _abandon()
+            _end_launched(error)
+            raise
 
 
 def _abandon() -> None:
@@ -211,6 +222,18 @@ def _abandon() -> None:
         with suppress(Py4JError, OSError):
             context.stop()
     _end_java()
+
+
+def _end_launched(error: BaseException) -> None:
+    """End the Java process that was being waited for when ``error`` came.
+
+    It would go on for ever: the folder is gone in which it was to say where it listens, and until it has it does not
+    notice that nobody is there. Nothing knows it but the function that was interrupted.
+    """
+    for frame, _ in walk_tb(error.__traceback__):
+        for value in list(frame.f_locals.values()):
+            if isinstance(value, subprocess.Popen) and getattr(value, "pid", None) is not None:
+                _end_process(value)
 
 
 def _end_java() -> None:
@@ -224,8 +247,36 @@ def _end_java() -> None:
         gateway.shutdown()
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if process is not None:
-        process.terminate()
+        _end_process(process)
+
+
+def _end_process(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.communicate(timeout=_ENDING)
+    except subprocess.TimeoutExpired:
+        process.kill()
         process.communicate()
+
+
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Keep py4j from logging a trace of each interrupt: what that means is for the program to say."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for each in loggers:
+        each.addFilter(_is_no_interrupt)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeFilter(_is_no_interrupt)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info and "py4j" in record.pathname else None
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is None
 
 
 @contextmanager
