@@ -11,7 +11,7 @@ import pytest
 from signalbook.errors import SignalbookError
 from signalbook.pipeline.commands.backfill import backfill
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.jobs import Job, ReplayJob, job_options, read
+from signalbook.pipeline.job.jobs import DeadLetterFilter, Job, ReplayJob, job_options, read
 from signalbook.pipeline.places import LocalPlace, StorePlace, place_of
 from signalbook.pipeline.tables.catalogs import CatalogChoice
 
@@ -172,6 +172,12 @@ def test_a_program_gives_values_that_there_are(tmp_path: Path, name: str, value:
             ReplayJob(**given)
         with pytest.raises(PipelineError, match=words):
             backfill(tmp_path, "r", subjects=given[name])
+
+
+def test_dead_letters_of_reasons_that_there_are() -> None:
+    assert DeadLetterFilter(reasons=("no_match", "schema_violation")).reasons
+    with pytest.raises(PipelineError, match=r"no reason 'foo'; there are: no_match, ambiguous, .*unavailable$"):
+        DeadLetterFilter(reasons=("no_match", "foo"))
 
 
 @pytest.mark.parametrize("output", ["file:///a/b", "file:/a/b", "file://localhost/a/b", "/a/b"])

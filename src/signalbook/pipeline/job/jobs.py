@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from signalbook.documents import read_document
-from signalbook.messages import Policy
+from signalbook.messages import Policy, Reason
 from signalbook.messages.policy import parse_policy
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.subjects import Strategy
@@ -126,6 +126,12 @@ class DeadLetterFilter:
     definitions: tuple[str, ...] = ()
     batches: tuple[str, ...] = ()
     since: datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ``PipelineError`` for a reason that there is not: no dead letter would have it."""
+        for reason in self.reasons:
+            if reason not in set(Reason):
+                raise PipelineError(f"there is no reason {reason!r}; there are: {', '.join(Reason)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
