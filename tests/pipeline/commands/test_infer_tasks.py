@@ -24,10 +24,13 @@ def event(number: int, kind: str = "a", **data: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def planned(tmp_path: Path) -> InferencePlan:
-    """Forty events of a type that is known, of them some with an unknown sort of value, two of none, one broken."""
+    """Forty events of a type that is known, of them some with an unknown sort of value, two of none, one broken.
+
+    And three blank lines, which are no messages.
+    """
     events = [event(n, n=n if n < 30 else str(n)) for n in range(40)] + [event(n, "b") for n in range(2)]
     path = tmp_path / "events.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in events) + "broken\n")
+    path.write_text("".join(json.dumps(each) + "\n" for each in events) + "\n \t\nbroken\n\n")
     source = base.file_source("cloudevents-jsonl")
     return InferencePlan(source=source.name, tasks=plan_tasks(source, find_files([str(path)], source).files, 1))
 

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import LongType
 from tests.pipeline.conftest import Parcels
 
 from signalbook.pipeline import Job, PipelineError, profile, run, status
-from signalbook.pipeline.commands.profile import ColumnProfile, Profile
+from signalbook.pipeline.commands.profile import ColumnProfile, Profile, _Leaf
 from signalbook.pipeline.journal import TableFormat
 
 pytestmark = pytest.mark.usefixtures("spark_session")
@@ -103,3 +104,10 @@ def test_a_profile_as_json() -> None:
         "unseen": [],
         "columns": [],
     }
+
+
+def test_no_more_values_are_distinct_than_there_are() -> None:
+    """Spark's estimate may be above."""
+    leaf = _Leaf(path=("a",), type=LongType(), payload=True)
+    row = {"rows": 10, "0.present": 8, "0.distinct": 9, "0.least": "1", "0.most": "8"}
+    assert leaf.profile(row, "0").distinct == 8

@@ -165,6 +165,8 @@ def messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | None,
             for index in range(len(batch)):
                 if 0 < plan.limit <= seen:
                     return
+                if batch.is_blank(index):
+                    continue
                 seen += 1
                 second = bool(crc32(b"%d" % batch.positions[index]) & 1)
                 try:

@@ -30,8 +30,9 @@ from signalbook.values import JSONObject
 class ColumnProfile:
     """One column, or member of one (``order.total``): its values over all rows.
 
-    ``payload`` is whether the definition's schema declares it; else the pipeline adds it. ``distinct`` is within 5 %,
-    None for lists and maps; ``least`` and ``most`` are texts, of lists and maps their sizes, None without a value.
+    ``payload`` is whether the definition's schema declares it; else the pipeline adds it. ``distinct`` is within 5 %
+    and not above the number of values, None for lists and maps; ``least`` and ``most`` are texts, of lists and maps
+    their sizes, None without a value.
     """
 
     name: str
@@ -175,12 +176,13 @@ class _Leaf:
 
     def profile(self, row: dict[str, Any], prefix: str) -> ColumnProfile:
         """What Spark answered."""
+        present, distinct = row[f"{prefix}.present"], row.get(f"{prefix}.distinct")
         return ColumnProfile(
             name=".".join(self.path),
             type=self.type.simpleString(),
             payload=self.payload,
-            nulls=row["rows"] - row[f"{prefix}.present"],
-            distinct=row.get(f"{prefix}.distinct"),
+            nulls=row["rows"] - present,
+            distinct=None if distinct is None else min(distinct, present),  # Spark estimates
             least=row[f"{prefix}.least"],
             most=row[f"{prefix}.most"],
         )

@@ -55,7 +55,6 @@ from signalbook.values import Finding
 # Input bytes whose messages may wait before all are turned into rows: columns of a few values each are slow to make.
 WINDOW: Final = 128 * 1024 * 1024
 _SLICE: Final = 1024 * 1024
-_BLANK: Final = b" \t\r\n"
 
 
 @dataclass(slots=True)
@@ -191,10 +190,10 @@ class Processing:
     def _slowly(self, batch: MessageBatch, indices: Sequence[int], *, presume: bool) -> None:
         """Judge messages one by one; if ``presume`` all but the payloads of those that it is enough for."""
         for index in indices:
-            original = batch.raw(index)
-            if batch.lines and batch.records is None and not original.strip(_BLANK):
-                self.tally.read -= 1  # a blank line is no message
+            if batch.is_blank(index):
+                self.tally.read -= 1
                 continue
+            original = batch.raw(index)
             location = batch.location(index)
             try:
                 message = _message(self._source, batch, index)

@@ -36,6 +36,8 @@ GROUP: Final = "signalbook.sources"
 Offsets = npt.NDArray[np.int64]
 # What a message weighs at least, in bytes: one without any takes memory, too.
 LIGHTEST: Final = 128
+# What stands between messages in text.
+BLANK: Final = b" \t\r\n"
 # A message that is longer goes alone, and the slow path, which bounds what becomes of it in memory. One that is not has
 # no more values than JSON may have: each takes two bytes.
 ALONE: Final = 2 * MAX_VALUES
@@ -165,6 +167,10 @@ class MessageBatch:
     def raw(self, index: int) -> bytes:
         """The bytes of one message, as they were read."""
         return self.content[self.starts[index] : self.ends[index]]
+
+    def is_blank(self, index: int) -> bool:
+        """Whether it is a blank line, which is no message."""
+        return self.lines and self.records is None and not self.raw(index).strip(BLANK)
 
     def record(self, index: int, *names: str) -> dict[str, Any]:
         """The row one message came as, or these columns of it; headers take longest."""

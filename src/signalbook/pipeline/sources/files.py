@@ -19,6 +19,7 @@ from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.fastpath.native import module
 from signalbook.pipeline.sources.base import (
     ALONE,
+    BLANK,
     KEPT,
     MAX_MESSAGE,
     RECORD_TYPES,
@@ -42,7 +43,6 @@ _LINES: Final = (".json", ".jsonl", ".ndjson", ".jsonlines")
 _NEWLINE: Final = ord("\n")
 _STEP: Final = 64 * 1024
 _QUOTE, _ESCAPE, _COMMA = b'"\\,'
-_BLANK: Final = b" \t\r\n"
 
 
 def line_batches(split: Split) -> Iterator[MessageBatch]:
@@ -247,7 +247,7 @@ def array_batches(path: str, file: Readable, limit: int = MAX_MESSAGE) -> Iterat
         if close:
             yield from _following(path, file, pending[0], number, limit)
             return
-    rest = (lost.head or b"".join(pending)).strip(_BLANK)
+    rest = (lost.head or b"".join(pending)).strip(BLANK)
     cut_off = DamagedFile(path, "the file ends inside of its JSON array: it is cut off")
     yield (damage or [cut_off])[0].batch(number, rest)
 
@@ -264,7 +264,7 @@ def _until_damage(file: Readable, damage: list[DamagedFile]) -> Iterator[bytes]:
 def _first_piece(file: Readable) -> bytes:
     """Some bytes from the first on that is no blank; ``b""`` if there is none."""
     while piece := file.read(BLOCK):
-        if found := piece.lstrip(_BLANK):
+        if found := piece.lstrip(BLANK):
             return found
     return b""
 
@@ -336,13 +336,13 @@ def _elements(path: str, data: bytes, ends: Offsets, number: int) -> MessageBatc
 
 def _trimmed(data: bytes, start: int, end: int) -> tuple[int, int]:
     """The element between two places, without blanks; most have one before them at most."""
-    if start < end and data[start] in _BLANK:
+    if start < end and data[start] in BLANK:
         start += 1
-    if start < end and data[start] not in _BLANK and data[end - 1] not in _BLANK:
+    if start < end and data[start] not in BLANK and data[end - 1] not in BLANK:
         return start, end
-    element = data[start:end].rstrip(_BLANK)
+    element = data[start:end].rstrip(BLANK)
     end = start + len(element)
-    return end - len(element.lstrip(_BLANK)), end
+    return end - len(element.lstrip(BLANK)), end
 
 
 def _following(path: str, file: Readable, rest: bytes, number: int, limit: int) -> Iterator[MessageBatch]:
@@ -353,16 +353,16 @@ def _following(path: str, file: Readable, rest: bytes, number: int, limit: int) 
 
 def _rest_of_file(file: Readable, head: bytes, limit: int) -> tuple[bytes, int]:
     """``head`` and the rest of the file without the blanks around it, and its size; the beginning of what is longer."""
-    content = bytearray(head.lstrip(_BLANK))
+    content = bytearray(head.lstrip(BLANK))
     size = len(content)
     while piece := file.read(BLOCK):
-        found = piece if content else piece.lstrip(_BLANK)
+        found = piece if content else piece.lstrip(BLANK)
         size += len(found)
         if size <= limit:
             content += found
         else:
             del content[KEPT:]
-    return (bytes(content.rstrip(_BLANK)), len(content)) if size <= limit else (bytes(content), size)
+    return (bytes(content.rstrip(BLANK)), len(content)) if size <= limit else (bytes(content), size)
 
 
 class CloudEventLines:
