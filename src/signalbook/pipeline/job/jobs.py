@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args, get_type_hints
 
 import msgspec
 
@@ -217,6 +217,8 @@ FORMATS: Final = {
     "amqps": "amqp",
 }
 """The input formats that schemes of addresses stand for."""
+# Where msgspec says that something is wrong.
+_PLACE: Final = re.compile(r" - at `\$\.(\w+)`$")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -308,9 +310,21 @@ def read(path: Path) -> JobOptions:
     except RecursionError:
         raise PipelineError(f"the job file {path} is nested too deeply") from None
     except ValueError as error:  # of tomllib also for a number of thousands of digits
-        unknown = str(error).startswith("Object contains unknown field") and " - at " not in str(error)
-        known = f"; there are: {', '.join(JobOptions.__struct_fields__)}" if unknown else ""
-        raise PipelineError(f"the job file {path}: {error}{known}") from None
+        raise PipelineError(f"the job file {path}: {error}{_known(str(error))}") from None
+
+
+def _known(words: str) -> str:
+    """What there is in place of what msgspec does not know, by its ``words``."""
+    place = _PLACE.search(words)
+    name = place[1] if place else ""
+    if words.startswith("Invalid enum value"):
+        found = filter(None, get_args(get_type_hints(JobOptions).get(name)))
+    elif words.startswith("Object contains unknown field"):
+        section: Any = get_type_hints(JobOptions)[name] if name else JobOptions
+        found = iter(section.__struct_fields__)
+    else:
+        return ""
+    return f"; there are: {', '.join(found)}"
 
 
 def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> JobOptions:
