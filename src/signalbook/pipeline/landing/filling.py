@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import UNSET
 
-from signalbook.formats import Schema, Shape, Struct
+from signalbook.formats import ListOf, MapOf, Schema, Shape, Struct
 from signalbook.pipeline import columns, exact, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
 from signalbook.pipeline.landing.rows import payloads_of
@@ -90,7 +90,7 @@ class Filling:
     def _payload(self, row: Mapping[str, Any], rest: JSON) -> JSON:
         """The payload of a row with all digits; None where it does not conform."""
         found = self._rebuild(row)
-        return None if self._schema.validate(found) else rescue.whole(found, rest)
+        return None if self._schema.validate(found) else rescue.whole(without_nulls(self._shape, found), rest)
 
     @cached_property
     def _rebuild(self) -> Callable[[Mapping[str, Any]], JSON]:
@@ -139,6 +139,20 @@ class Filling:
                 continue
             arrays.append(pa.concat_arrays([old, new]).take(pa.array(order)))
         return pa.table(arrays, schema=schema)
+
+
+def without_nulls(shape: Shape, value: JSON) -> JSON:
+    """What columns of ``shape`` hold of a payload, without members that are null: as JSON text they would be a gain."""
+    match shape:
+        case Struct() if isinstance(value, dict):
+            known = {field.name: field.shape for field in shape.fields}
+            there = ((name, each) for name, each in value.items() if each is not None and name in known)
+            return {name: without_nulls(known[name], each) for name, each in there}
+        case MapOf() if isinstance(value, dict):
+            return {name: without_nulls(shape.value, each) for name, each in value.items()}
+        case ListOf() if isinstance(value, list):
+            return [without_nulls(shape.item, each) for each in value]
+    return value
 
 
 def adds(old: Any, new: Any) -> bool:
