@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,10 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?', re.DOTALL)
 _ESCAPED: Final = re.compile(rb"\\.", re.DOTALL)
 # Bytes that are looked through at once.
 _PIECE: Final = 1 << 18
+
+
+# The names of numbers that JSON does not have, as ProtoJSON and Avro's own tools write them.
+NONFINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class JSONError(ValueError):
@@ -70,6 +75,11 @@ def dump_json(value: JSON, *, indent: int | None = None) -> bytes:
     """Encode as compact UTF-8 JSON, or indented by ``indent`` spaces."""
     text = msgspec.json.encode(value)
     return text if indent is None else msgspec.json.format(text, indent=indent)
+
+
+def nonfinite_name(number: float) -> str:
+    """The name of a number that JSON does not have, one of ``NONFINITE``."""
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def canonical_json(value: JSON) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -185,3 +186,9 @@ def test_what_is_kept() -> None:
     assert prices.to_pylist() == [Decimal("12.34")]
     assert rest.to_pylist() == ['{"t":"2026-01-02T03:04:05.1234567Z","d":"someday"}']
     assert rescue.RescuedPaths(SCHEMA.shape()).count(rest) == {"/t": 1, "/d": 1}
+
+
+def test_numbers_that_json_does_not_have_have_names() -> None:
+    """And null, and a number beyond all floats, stay what they were sent as."""
+    value = {"a": [math.nan, None, (1.5, -math.inf)], "b": exact.LongFloat("1e400"), "c": math.inf, "d": b"x"}
+    assert exact.dump(value) == b'{"a":["NaN",null,[1.5,"-Infinity"]],"b":1e400,"c":"Infinity","d":"eA=="}'

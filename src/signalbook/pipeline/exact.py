@@ -6,6 +6,7 @@ as lost are an offset of a time, since the instant is the same, and zeros behind
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -17,7 +18,7 @@ import msgspec
 
 from signalbook.formats import Anything, ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.formats.shape import Kind
-from signalbook.values import JSON, format_timestamp, parse_timestamp
+from signalbook.values import JSON, format_timestamp, nonfinite_name, parse_timestamp
 
 # What a column holds of a value, None where it cannot hold any of it, and whether that is all of it.
 Held = tuple[Any, bool]
@@ -165,8 +166,20 @@ def parse(text: bytes | str) -> JSON:
 
 
 def dump(value: JSON) -> bytes:
-    """What ``parse`` reads, or any other JSON, with all digits."""
-    return msgspec.json.encode(value, enc_hook=_text)
+    """What ``parse`` reads, or any other JSON, with all digits; numbers that JSON does not have by their names."""
+    text = msgspec.json.encode(value, enc_hook=_text)
+    # That is what the encoder writes for them.
+    return text if b"null" not in text else msgspec.json.encode(_named(value), enc_hook=_text)
+
+
+def _named(value: Any) -> JSON:
+    """A value with the names of numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _named(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_named(each) for each in value]
+    # A ``LongFloat`` beyond all floats has its own text.
+    return nonfinite_name(value) if type(value) is float and not math.isfinite(value) else value
 
 
 def _float(text: str) -> float:

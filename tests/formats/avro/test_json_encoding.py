@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from signalbook.formats import PayloadError
 from signalbook.formats.avro import FORMAT
+from signalbook.formats.avro.json_encoding import with_numbers
 from signalbook.values import JSON, dump_json
 
 DOCUMENT = {
@@ -94,3 +97,35 @@ def test_logical_values_out_of_range(kind: str, logical: str, value: int) -> Non
     with pytest.raises(PayloadError) as caught:
         schema.decode(dump_json(value), "application/json")
     assert [finding.rule for finding in caught.value.findings] == ["range"]
+
+
+F, T = {"name": "f", "type": "double"}, {"name": "t", "type": ["null", "T"]}
+G, S = {"name": "g", "type": "float"}, {"name": "s", "type": "string"}
+TYPES: dict[str, JSON] = {
+    "T": {"type": "record", "name": "T", "fields": [F, T]},
+    "L": {"type": "record", "name": "L", "fields": [G, S]},
+}
+
+
+@pytest.mark.parametrize(
+    ("node", "kept", "meant"),
+    [
+        ("double", "NaN", math.nan),
+        ("double", 1.5, 1.5),
+        ("double", "nan", "nan"),
+        ("string", "NaN", "NaN"),
+        (["null", "double", "long"], "-Infinity", -math.inf),
+        (["null", "double", "long"], None, None),
+        (["null", "double", "string"], "NaN", "NaN"),
+        (["null", "long"], "NaN", "NaN"),
+        (["long", "string", "T"], {"f": "Infinity", "t": None}, {"f": math.inf, "t": None}),
+        (["null", "T", "L"], {"g": "Infinity", "s": "NaN"}, {"g": math.inf, "s": "NaN"}),
+        (["null", "T", "long"], {"f": 1.0, "x": "NaN"}, {"f": 1.0, "x": "NaN"}),
+        ("T", {"f": 1.0, "t": {"f": "NaN", "t": None}}, {"f": 1.0, "t": {"f": math.nan, "t": None}}),
+        ({"type": "map", "values": ["null", "float"]}, {"a": "NaN", "b": None}, {"a": math.nan, "b": None}),
+        (["long", {"type": "array", "items": "float"}], ["NaN", 1.0], [math.nan, 1.0]),
+    ],
+)
+def test_names_of_numbers_are_numbers_where_no_text_is_allowed(node: JSON, kept: JSON, meant: JSON) -> None:
+    found = with_numbers(kept, node, TYPES)
+    assert repr(found) == repr(meant)  # nan is not itself

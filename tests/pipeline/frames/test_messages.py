@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import struct
 from typing import Any
 
 import pyarrow as pa
@@ -104,6 +106,14 @@ def test_text_is_a_structured_event(held: Held, parcels: Any) -> None:
         (
             *("scanned", "application/protobuf", PROTO_VALUES[0]),
             '{"id":"P","weight":1.0,"how":"BELT","sides":[1,300],"size":{"l":-2,"w":5},"marks":["a",""]}',
+        ),
+        (
+            *("measured", "application/avro", b"\x02P\x02" + struct.pack("<d", -math.inf) + b"\x00\x00"),
+            '{"id":"P","weight":"-Infinity","sides":[],"how":"HAND"}',
+        ),
+        (
+            *("scanned", "application/protobuf", b"\x0a\x01P\x11" + struct.pack("<d", math.nan)),
+            '{"id":"P","weight":"NaN","how":"HAND","sides":[],"size":null,"marks":[]}',
         ),
         ("noted", "text/plain", b"anything", "anything"),
         ("noted", "text/plain", b"\xff", None),

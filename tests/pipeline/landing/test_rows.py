@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -178,3 +179,49 @@ def test_times_of_every_format_have_columns_of_their_own(
     assert payloads_of(schema)({**landed, "_rescue": kept[0].as_py()}) == value
     plain = payload_builder(as_sent(schema.shape()), ValueForm.DECODED)([value])
     assert payloads_of(schema)({name: array[0].as_py() for name, array in zip(names, plain, strict=True)}) == value
+
+
+REALS = [math.nan, math.inf, -math.inf]
+TREE = {
+    "type": "record", "name": "T", "fields": [
+        {"name": "f", "type": "double"}, {"name": "any", "type": ["null", "float", "long"]},
+        {"name": "text", "type": ["null", "double", "string"]}, {"name": "t", "type": ["null", "T"]},
+    ],
+}  # fmt: skip
+NODES = """syntax = "proto3"; message T { double f = 1; T t = 2; repeated float more = 3; string text = 4; }"""
+
+ROOTS = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="r"><xs:complexType><xs:sequence>
+<xs:element name="f" type="xs:double"/><xs:element name="text" type="xs:string"/>
+</xs:sequence></xs:complexType></xs:element><xs:element name="q" type="xs:string"/></xs:schema>"""
+
+
+@pytest.mark.parametrize("real", REALS)
+def test_numbers_that_json_does_not_have_keep_their_names(real: float) -> None:
+    """As text in columns of JSON text, and come back as numbers where their type is one."""
+    name = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(real)]
+    inner = {"f": real, "any": None, "text": name, "t": None}
+    row, found = returned("Avro/1.11", TREE, {"f": real, "any": real, "text": real, "t": inner})
+    assert (str(row["f"]), row["any"], row["text"]) == (str(real), f'"{name}"', f'"{name}"')
+    assert json.loads(row["t"]) == {**inner, "f": name}
+    # a union with text does not say which it was
+    assert str(found) == str({"f": real, "any": real, "text": name, "t": inner})
+
+    nested = {"f": real, "more": [real, 1.0], "text": name}
+    row, found = returned("Protobuf/3", NODES, {"f": real, "more": [real], "text": name, "t": nested})
+    assert json.loads(row["t"]) == {"f": name, "more": [name, 1.0], "text": name}
+    assert (str(row["f"]), str(row["more"]), str(found["f"])) == (str(real), str([real]), str(real))
+
+    row, found = returned("XSD/1.1", ROOTS, {"r": {"f": real, "text": name}})
+    assert (json.loads(row["data"]), found) == ({"r": {"f": name, "text": name}},) * 2
+
+
+def returned(format: str, document: Any, value: JSON) -> tuple[dict[str, Any], JSON]:
+    """The row of a payload, and the payload that it comes back as, which conforms."""
+    kind = find(format)
+    assert kind is not None
+    schema = kind.parse((document if isinstance(document, str) else json.dumps(document)).encode(), format)
+    arrays = payload_builder(schema.shape(), ValueForm.DECODED)([schema.decode(schema.encode(value))])
+    row = {name: array[0].as_py() for name, array in zip(columns.payload(schema.shape()).names, arrays, strict=True)}
+    found = payloads_of(schema)(row)
+    assert schema.validate(found) == []
+    return row, found

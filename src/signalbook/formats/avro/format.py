@@ -249,6 +249,10 @@ class AvroSchema:
         """Every violation in an already decoded value."""
         return list(islice(violations(value, self.type, self.names.types), MAX_FINDINGS))
 
+    def with_numbers(self, value: JSON) -> JSON:
+        """A value that was kept as JSON, with NaN and infinities for their names where no type takes these as text."""
+        return json_encoding.with_numbers(value, self.type, self.names.types)
+
     def shape(self) -> Shape:
         """The columns of a record's fields."""
         return self._shape

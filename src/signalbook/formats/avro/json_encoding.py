@@ -16,7 +16,7 @@ from fastavro.write import LOGICAL_WRITERS
 
 from signalbook.formats.avro.document import PRIMITIVES, Type, branch_name
 from signalbook.formats.base import MAX_FINDINGS, Path, finding_at
-from signalbook.values import JSON, Finding, JSONObject
+from signalbook.values import JSON, NONFINITE, Finding, JSONObject
 
 _MAX_DEPTH: Final = 64
 
@@ -87,6 +87,55 @@ def chosen(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -
     # A record with all members optional fits nearly any object: one that loses nothing is to be preferred.
     fitting = [branch for branch in branches if not any(True for _ in violations(value, branch, types))]
     return next((branch for branch in fitting if not any(True for _ in surplus(value, branch, types))), fitting[0])
+
+
+def with_numbers(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
+    """A value that was kept as JSON, with the numbers of ``NONFINITE`` for their names where ``node`` has no text."""
+    return _numbers(value, node, types) if _has_names(value) else value
+
+
+def _has_names(value: JSON) -> bool:
+    if isinstance(value, (dict, list)):
+        return any(map(_has_names, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and value in NONFINITE
+
+
+def _numbers(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
+    if isinstance(node, str) and node not in PRIMITIVES:
+        node = types[node]
+    if isinstance(node, list):
+        return _alternative(value, node, types)
+    kind = node if isinstance(node, str) else node["type"]
+    if kind in _FLOATS and isinstance(value, str):
+        return NONFINITE.get(value, value)
+    if kind == "record" and isinstance(value, dict):
+        fields = {field["name"]: field["type"] for field in node["fields"]}
+        return {name: _numbers(each, fields[name], types) if name in fields else each for name, each in value.items()}
+    if kind == "map" and isinstance(value, dict):
+        return {name: _numbers(each, node["values"], types) for name, each in value.items()}
+    if kind == "array" and isinstance(value, list):
+        return [_numbers(each, node["items"], types) for each in value]
+    return value
+
+
+def _alternative(value: JSON, node: list[Type], types: Mapping[str, JSONObject]) -> JSON:
+    branches = [branch for branch in node if branch != "null"]
+    # Where one alternative takes a name as text, it is text.
+    if len(branches) > 1:
+        if not any(True for _ in violations(value, node, types)):
+            return value
+        branches = [branch for branch in branches if _is_like(value, branch, types)]
+    return _numbers(value, branches[0], types) if branches else value
+
+
+def _is_like(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> bool:
+    """Whether a value with names of numbers may be of an alternative of a union."""
+    if isinstance(node, str) and node not in PRIMITIVES:
+        node = types[node]
+    kind = node if isinstance(node, str) else node["type"]
+    if kind == "record":
+        return isinstance(value, dict) and value.keys() == {field["name"] for field in node["fields"]}
+    return isinstance(value, str) if kind in _FLOATS else isinstance(value, _CONTAINERS.get(kind, ()))
 
 
 def _wrong(value: JSON, node: Type) -> str:

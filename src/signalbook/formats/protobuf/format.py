@@ -44,7 +44,7 @@ from signalbook.formats.protobuf.convert import Plans, shape_of
 from signalbook.formats.protobuf.tree import tree_of
 from signalbook.formats.shape import Shape
 from signalbook.formats.tree import SchemaNode
-from signalbook.values import JSON, MAX_DEPTH, Finding, digest, dump_json
+from signalbook.values import JSON, MAX_DEPTH, Finding, digest, dump_json, nonfinite_name
 
 # What is raised for a value that is no message of a type.
 _UNFIT: Final = (json_format.Error, ValueError, TypeError, AttributeError, RecursionError)
@@ -200,7 +200,7 @@ def _jsonable(value: Any) -> JSON:
     if isinstance(value, list):
         return [_jsonable(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return nonfinite_name(value)
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 

@@ -22,7 +22,7 @@ from signalbook.formats.base import Path
 from signalbook.formats.shape import Anything, Field, Kind, ListOf, Scalar, Shape, Struct, bounded
 from signalbook.formats.xsd import limits
 from signalbook.formats.xsd.limits import XSI, local
-from signalbook.values import JSON
+from signalbook.values import JSON, NONFINITE
 
 XsdType = Any
 _MAX_DIGITS: Final = 38
@@ -107,6 +107,8 @@ class Simple:
 
     def _write(self, value: JSON) -> str:
         taken = _TAKEN[self.coding]
+        if float in taken and isinstance(value, str):  # as JSON has it
+            value = NONFINITE.get(value, value)
         if not isinstance(value, taken) or (isinstance(value, bool) and bool not in taken):
             raise TypeError(f"a value of the kind {self.kind}")
         return _WRITE.get(self.coding, str)(value)

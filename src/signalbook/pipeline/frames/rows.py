@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from msgspec import UNSET
 
 from signalbook.messages import CompiledDefinition
-from signalbook.pipeline import columns
+from signalbook.pipeline import columns, exact
 from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
 from signalbook.pipeline.landing.rows import OPAQUE, AcceptedRow, Bookkeeping, RowBuilder, in_json, payloads_of
-from signalbook.values import JSON, dump_json
+from signalbook.values import JSON
 
 LANDED: Final = columns.written(columns.held(columns.landed(None)))
 """Columns of messages of any definition: those of a table, with the payload in ``data``."""
@@ -59,7 +59,7 @@ class TextRowBuilder(RowBuilder):
     def _texts(self, payloads: list[pa.Array]) -> list[pa.Array]:
         """The columns of payloads as those for text: JSON."""
         found = pa.RecordBatch.from_arrays(payloads, schema=self._members(len(payloads))).to_pylist()
-        return [pa.array([dump_json(self._whole(row)).decode() for row in found]), pa.nulls(len(found), pa.binary())]
+        return [pa.array([exact.dump(self._whole(row)).decode() for row in found]), pa.nulls(len(found), pa.binary())]
 
     def _members(self, count: int) -> pa.Schema:
         """The columns of payloads, the last of them what the others do not hold."""

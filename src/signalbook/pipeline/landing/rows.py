@@ -21,6 +21,7 @@ import pyarrow as pa
 from msgspec import UNSET, structs
 
 from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct, as_sent, is_lossy
+from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.base import JsonValues, pointer, shorten
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, CompiledDefinition, Message, attribute_text
@@ -330,7 +331,8 @@ def payloads_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
     def payload(row: Mapping[str, Any]) -> JSON:
         return rescue.whole(held(row), rescue.read(shape, row.get(_RESCUE)))
 
-    return payload
+    # Protobuf and XML Schema take the names of numbers for these themselves.
+    return (lambda row: schema.with_numbers(payload(row))) if isinstance(schema, AvroSchema) else payload
 
 
 def _held_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
