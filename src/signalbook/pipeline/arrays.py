@@ -17,6 +17,7 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from types import NoneType
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 import numpy as np
@@ -370,7 +371,9 @@ _ARRIVING: Final[Mapping[str, tuple[type, ...]]] = {
     "bool": (bool,),
     **dict.fromkeys(("int32", "int64", "uint64"), _NUMBERS),
     **dict.fromkeys(("float32", "float64"), (*_NUMBERS, str)),
+    "decimal": _NUMBERS,
     "string": (str, int),
+    "uuid": (str, UUID),
 }
 
 

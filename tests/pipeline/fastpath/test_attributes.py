@@ -58,6 +58,17 @@ def test_no_more_answers_are_kept_than_there_is_room_for(
             assert len(asked._breaches.found) <= 16
 
 
+def test_long_values_leave_room_for_fewer_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attributes, "_MOST_KEPT", 10_000)
+    asked = answers(source={"type": "uritemplate", "value": "/{kind}/{shop}"})
+    for number in range(20):
+        source = f"/shops/{number:0>3000}"
+        found = batch({"source": source})
+        (context,) = asked.maps(found, np.arange(1), asked.numbers(found, np.arange(1))).to_pylist()
+        assert dict(context)["shop"] == source.rpartition("/")[2]
+        assert sum(map(len, asked._numbers.values())) <= 4
+
+
 def test_what_only_differs_in_a_placeholder_of_its_own_is_asked_about_once() -> None:
     """K-34."""
     asked = answers(source={"type": "uritemplate", "value": "/shops/{shop}"}, subject={"value": "order {number}"})

@@ -34,6 +34,7 @@ from signalbook.pipeline.sources.nats import SOURCE as NATS
 MQTT = "MQTT/5.0"
 AMQP = "AMQP/1.0"
 PREFIXES = {"KAFKA": "ce_", "HTTP": "ce-", "NATS": "ce-", MQTT: "", AMQP: "cloudEvents_"}
+HEADERS = RECORD_TYPES.field("headers").type
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "KAFKA": [
         {"topic": "orders", "key": "k-{number}"},
@@ -291,3 +292,20 @@ def test_events_of_such_definitions_take_the_fast_path(
 )
 def test_some_properties_have_no_columns(protocol: str, name: str, known: bool) -> None:
     assert properties.is_known(protocol, name) is known
+
+
+def test_headers_that_come_again_take_no_longer_than_others() -> None:
+    """All occurrences of each message, and work in proportion to all of them."""
+    count = 4000
+    listed = pa.array([[{"name": "a", "value": b"%d" % number}] * 50 for number in range(count)], HEADERS)
+    batch = pa.RecordBatch.from_pylist([{"protocol": "NATS", "source": "s", "position": 1}] * count, RECORD_TYPES)
+    batch = batch.set_column(7, "headers", listed)
+    (part,) = (frame for frame in base.record_batches(batch) if len(frame) == count)
+    codes, values = properties.column("NATS", "headers.a", [(part, batch)])
+    assert [values[code] for code in codes.tolist()] == [(str(number),) * 50 for number in range(count)]
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, True), (0.0, -0.0), ("1", b"1"), ({"a": 1}, {"a": 2}), (None, "")])
+def test_values_are_told_apart(one: Any, other: Any) -> None:
+    assert properties.hashable(one) == properties.hashable(one)
+    assert properties.hashable(one) != properties.hashable(other)

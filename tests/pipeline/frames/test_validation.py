@@ -15,6 +15,7 @@ from tests.pipeline.frames.conftest import GROUP
 from signalbook.pipeline import Contract, MessageColumns, PipelineError, typed, validate
 from signalbook.pipeline.columns import DEAD_LETTER, landed
 from signalbook.pipeline.frames.rows import LANDED
+from signalbook.pipeline.sources.mapping import message_records
 
 KAFKA = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
@@ -92,6 +93,14 @@ def test_columns_by_their_names(spark_session: SparkSession, contract: Contract)
     assert (row.ce_time.astimezone(UTC), row._received_at.astimezone(UTC)) == (AT, AT)
     assert (row._position, row._source, row._headers["trace"]) == (5, "parcel.accepted", "t")
     assert tuple(same) == ("1", "parcel.accepted", "KAFKA", row.data)
+
+
+def test_keys_are_of_kafka(spark_session: SparkSession, parcels: Any) -> None:
+    """In rows of other protocols a column for the key says nothing, whatever is in it."""
+    rows = [(protocol, b"order-1", json.dumps(parcels.event(1))) for protocol in ("kafka", "AMQP", "mqtt", "http", "")]
+    frame = spark_session.createDataFrame(rows, "p string, k binary, body string")
+    found = message_records(frame, MessageColumns(body="body", key="k", protocol="p")).collect()
+    assert [row.key for row in found] == [b"order-1", None, None, None, None]
 
 
 def test_times_as_attributes(spark_session: SparkSession, contract: Contract) -> None:

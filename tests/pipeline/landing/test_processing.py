@@ -230,6 +230,7 @@ def test_values_of_other_types_are_kept(tmp_path: Path) -> None:
         ],
         *[('{"m":{"a":2.7}}', "/m/a"), ('{"n":true}', "/n"), ('{"n":"1.5"}', "/n"), ('{"s":1.10}', "/s")],
         *[('{"s":true}', "/s"), ('{"s":{"a":1}}', "/s"), ('{"b":1}', "/b")],
+        *[('{"e":true}', "/e"), ('{"e":"5"}', "/e"), ('{"e":" 1_0 "}', "/e")],
     ],
 )
 def test_what_is_tagged_lands_as_it_was_sent_or_not_at_all(tmp_path: Path, payload: str, path: str) -> None:
@@ -241,6 +242,7 @@ def test_what_is_tagged_lands_as_it_was_sent_or_not_at_all(tmp_path: Path, paylo
         "m": {"type": "object", "additionalProperties": integers},
         "n": {"type": "number"},
         "s": {"type": "string"},
+        "e": {"type": "integer", "minimum": 0, "maximum": 1e25},
         "b": {"type": "boolean"},
     }
     (row,) = order(tmp_path, members, payload, on_schema_violation="tag", names=("reason", "violations"))

@@ -31,6 +31,8 @@ from signalbook.values import Finding, canonical_json
 # Answers that are kept, before all are forgotten: anybody may send any number of values.
 _MOST_SOUND_VALUES: Final = 50_000
 _MOST_CONTEXTS: Final = 50_000
+# And bytes of the values that they are of.
+_MOST_KEPT: Final = 16 * 1024 * 1024
 _EVENT: Final[dict[str, Any]] = {"specversion": SPECVERSION, "id": "i", "source": "s", "type": "t"}
 # Lengths of times, and that of the date in them.
 _LENGTHS: Final = (20, 24, 27, 30)
@@ -240,6 +242,13 @@ class _Breaches:
         return number
 
 
+def _length(value: Any) -> int:
+    """About how much memory a value takes that answers are kept by."""
+    if isinstance(value, tuple):
+        return sum(map(_length, value))
+    return len(value) if isinstance(value, (str, bytes)) else 1
+
+
 class EnvelopeChecks:
     """Holds envelopes of known type to a definition, and finds what stands for its placeholders (domain.md K-34).
 
@@ -258,14 +267,15 @@ class EnvelopeChecks:
     def _forget(self) -> None:
         # contexts by number, as a column for each placeholder, what is wrong with those that have none, by numbers
         # below zero, and numbers by the attributes that make a difference and their values
-        self._count = 0
+        self._count = self._kept = 0
         self._contexts: dict[str, pa.StringArray] = {}
         self._breaches = _Breaches()
         self._numbers: dict[tuple[str, ...], dict[Any, int]] = {}
 
     def numbers(self, batch: EventBatch, events: Offsets) -> Offsets:
         """For each of these events the number of its context, one below zero if it does not fit the definition."""
-        if sum(map(len, self._numbers.values())) > _MOST_CONTEXTS:  # those without a match are kept too
+        # those without a match are kept too
+        if self._kept > _MOST_KEPT or sum(map(len, self._numbers.values())) > _MOST_CONTEXTS:
             self._forget()
         # Which attributes make a difference may change from batch to batch, so that answers are filed under their names
         # too.
@@ -274,6 +284,7 @@ class EnvelopeChecks:
         fresh: list[Mapping[str, str | None]] = []
         for key, first in zip(keys, firsts, strict=True):
             if key not in known:
+                self._kept += _length(key)
                 context, breach = self._ask(batch, int(first))
                 if breach:
                     known[key] = -1 - self._breaches.number(breach)

@@ -112,9 +112,11 @@ def _header(listed: pa.ListArray, name: str, manner: _Headers) -> _Column:
     numbers = np.full(len(listed), len(found), np.int64)
     numbers[owners] = codes
     found.append(None)
-    for owner in np.unique(owners[1:][owners[1:] == owners[:-1]]).tolist():
+    again = np.unique(owners[1:][owners[1:] == owners[:-1]])
+    first, last = (np.searchsorted(owners, again, side).tolist() for side in ("left", "right"))
+    for owner, start, end in zip(again.tolist(), first, last, strict=True):
         numbers[owner] = len(found)
-        found.append(tuple(texts[code] for code in codes[owners == owner].tolist()))
+        found.append(tuple(texts[code] for code in codes[start:end].tolist()))
     return numbers, found
 
 
@@ -139,10 +141,10 @@ def _sections_of_headers(records: pa.RecordBatch, number: int) -> dict[str, Any]
 
 
 def hashable(value: Any) -> Hashable:
-    """What tells a value from others: 1 and ``True`` are two."""
+    """What tells a value from others: 1 and ``True`` are two, and so are 0.0 and -0.0."""
     if isinstance(value, (str, tuple)):
         return value
-    return value.__class__, value if isinstance(value, Hashable) else repr(value)
+    return value.__class__, repr(value) if isinstance(value, float) or not isinstance(value, Hashable) else value
 
 
 def _joined(parts: Iterable[_Column]) -> _Column:

@@ -87,7 +87,8 @@ class MessageParts:
             "position": position,
             "address": self.cast("address", "string"),
             "partition": partition,
-            "key": self.cast("key", "binary"),
+            # Of other protocols sources keep something else there, which no column of a user is.
+            "key": f"IF({protocol} = 'KAFKA', {self.cast('key', 'binary')}, NULL)",
             "value": self.cast("body", "binary"),
             "headers": self._stated_headers(),
             "received_at": self._time(),
