@@ -57,3 +57,13 @@ except PipelineError as error:
 def test_importing_the_package_loads_no_more_than_is_asked_for() -> None:
     program = 'import sys, signalbook.pipeline; print(sorted({"pyarrow", "pyiceberg", "pyspark"} & {*sys.modules}))'
     assert run(program).stdout == "[]\n"
+
+
+def test_dataframes_do_without_data_sources_in_python() -> None:
+    """Spark has these from 4.0 on, and brokers alone need them."""
+    program = (
+        "import sys; sys.modules['pyspark.sql.datasource'] = None; "
+        "from signalbook.pipeline import Contract, land, register, typed, validate; print(land.__module__)"
+    )
+    ran = run(program)
+    assert (ran.returncode, ran.stdout) == (0, "signalbook.pipeline.frames.landing\n"), ran.stderr

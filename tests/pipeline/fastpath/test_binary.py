@@ -51,7 +51,8 @@ from signalbook.pipeline.frames.messages import SOURCE as FRAME
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.amqp import SOURCE as QUEUE
-from signalbook.pipeline.sources.amqp import _plain, _spooled
+from signalbook.pipeline.sources.amqp import _spooled
+from signalbook.pipeline.sources.amqp_sections import _plain
 from signalbook.pipeline.sources.base import RECORD_TYPES, MessageBatch, Split
 from signalbook.pipeline.sources.files import HTTP_JSONL
 from signalbook.pipeline.sources.mqtt import MQTT5

@@ -19,7 +19,7 @@ from signalbook.messages import sections_of_text
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.bindings.options import readable
 from signalbook.pipeline.arrays import HeaderNames, escaped, header_pairs
-from signalbook.pipeline.sources.amqp import sections_of_headers, stated_sections
+from signalbook.pipeline.sources.amqp_sections import sections_of_headers, stated_sections
 from signalbook.pipeline.sources.base import MessageBatch, Offsets, record_addresses
 
 _AMQP: Final = "AMQP/1.0"

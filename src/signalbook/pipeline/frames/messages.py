@@ -9,7 +9,7 @@ from signalbook.messages import Message
 from signalbook.messages.bindings import amqp, http, mqtt, nats
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline import arrays
-from signalbook.pipeline.sources.amqp import sections_of_headers
+from signalbook.pipeline.sources.amqp_sections import sections_of_headers
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, UnreadableMessage
 from signalbook.pipeline.sources.kafka import message_records, record_message
 from signalbook.pipeline.sources.message_records import MessageRecords

@@ -10,21 +10,19 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from signalbook.brokers.amqp.connection import AMQPDelivery, AMQPReceiver
-from signalbook.brokers.amqp.messages import AMQPError, DescribedValue, Timestamp, body_bytes, sections, split_body
+from signalbook.brokers.amqp.messages import AMQPError, body_bytes, split_body
 from signalbook.brokers.connection import BrokerTimeout
-from signalbook.messages import Message, sections_text
-from signalbook.messages.bindings.amqp import message
+from signalbook.messages import Message
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.fastpath.native import PayloadSpans, columns_of, module
 from signalbook.pipeline.landing.rows import address
 from signalbook.pipeline.sources import brokers, receiver
+from signalbook.pipeline.sources.amqp_sections import message_of, stated_sections
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.message_records import MessageRecords, reference, rows_of
 from signalbook.pipeline.sources.receiver import ReceivedMessage, ReceivingConnection, SpoolingSource
@@ -38,9 +36,6 @@ _INPUTS: Final = brokers.BrokerInputFormat(
 )
 _MOST: Final = 500
 _HEARTBEAT: Final = 2.0
-_MEDIA: Final = ("content-type", "content-encoding")
-# What the native module says of messages: their sections, content types and encodings.
-_STATED: Final = pa.schema([(name, pa.string()) for name in ("sections", "content_type", "content_encoding")])
 # Of those that come one after the other: seconds of silence behind which they are given on, and of all together.
 _MORE: Final = 0.01
 _TOGETHER: Final = 0.1
@@ -56,7 +51,7 @@ class Amqp(SpoolingSource):
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all its sections; of bytes that were none, those."""
         row = batch.record(index, "key", "value", "received_at")
-        return _message(row["key"] or b"", row["value"], row["received_at"], reference=batch.path)
+        return message_of(row["key"] or b"", row["value"], row["received_at"], reference=batch.path)
 
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
         """What dead letters keep of many."""
@@ -148,59 +143,8 @@ def _spooled(content: bytes) -> SpooledMessage:
     try:
         around, body = split_body(content)
         value = body_bytes(body)
-        found = _message(around, value)
+        found = message_of(around, value)
         named = arrays.encoded_headers(arrays.message_headers(found))
     except AMQPError:
         return SpooledMessage(address=None, value=content, received_at=now)
     return SpooledMessage(address=address(found), value=value, headers=named, key=around, received_at=now)
-
-
-def _message(around: bytes, value: bytes, received_at: datetime | None = None, reference: str = "") -> Message:
-    known = {name: _plain(fields) for name, fields in sections(around).items()}
-    return message(value, known, received_at=received_at, reference=reference)
-
-
-def sections_of_headers(address: str | None, headers: Sequence[tuple[str, str]]) -> dict[str, dict[str, str]]:
-    """The sections of a message of which no more is known than these, as of the rows of a DataFrame."""
-    stated = dict(headers)
-    properties = {"to": address, **{name: stated.get(name) for name in _MEDIA}}
-    return {
-        "properties": {name: value for name, value in properties.items() if value is not None},
-        "application-properties": {name: value for name, value in headers if name not in _MEDIA},
-    }
-
-
-def stated_sections(around: pa.BinaryArray) -> list[pa.StringArray]:
-    """Of the sections around bodies: all of them in JSON, null where there are none, content types and encodings."""
-    found, unknown = module().section_texts(PayloadSpans.of(around).places)
-    stated = columns_of(found, _STATED)
-    if not unknown:
-        return stated
-    columns = [column.to_pylist() for column in stated]
-    for number in unknown:
-        for column, text in zip(columns, _stated(_message(around[number].as_py(), b"")), strict=True):
-            column[number] = text
-    return [pa.array(column, pa.string()) for column in columns]
-
-
-def _stated(said: Message) -> tuple[str | None, str, str]:
-    """As the columns of ``_STATED`` have it."""
-    return sections_text(said.sections) if said.sections else None, said.content_type, said.content_encoding
-
-
-def _plain(value: Any) -> Any:
-    """A value as Python has it."""
-    if type(value) is str:  # as most are
-        return value
-    if isinstance(value, Timestamp):
-        return value.moment()
-    if isinstance(value, DescribedValue):
-        return _plain(value.value)
-    if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, bool):
-        return value
-    plain = next((kind for kind in (int, str) if isinstance(value, kind)), None)
-    return value if plain is None else plain(value)
