@@ -28,9 +28,10 @@ import pyarrow.compute as pc
 from signalbook.formats import Anything, ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.formats.base import Path
 from signalbook.messages import Message
+from signalbook.messages.bindings.amqp import MEDIA
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.pipeline import columns, exact
-from signalbook.values import JSON, format_timestamp, parse_timestamp
+from signalbook.values import JSON, NONFINITE, format_timestamp, parse_timestamp
 
 Values = Sequence[Any]
 # Takes values and whether there may be a None among them.
@@ -102,7 +103,7 @@ def opaque_arrays(payloads: Sequence[bytes | None]) -> list[pa.Array]:
     """The arrays of ``columns.OPAQUE``: text where a payload is UTF-8, else bytes."""
     with suppress(pa.ArrowInvalid):  # by far most are all text, and are not copied for it
         return [pa.array(payloads, pa.binary()).cast(pa.string()), pa.nulls(len(payloads), pa.binary())]
-    texts = [_utf8_text(payload) for payload in payloads]
+    texts = [utf8_text(payload) for payload in payloads]
     rest = [payload if text is None else None for payload, text in zip(payloads, texts, strict=True)]
     return [pa.array(texts, pa.string()), pa.array(rest, pa.binary())]
 
@@ -145,7 +146,8 @@ def read_timestamps(texts: pa.Array) -> pa.Array | None:
     return None
 
 
-def _utf8_text(payload: bytes | None) -> str | None:
+def utf8_text(payload: bytes | None) -> str | None:
+    """Bytes as text, ``None`` where they are none."""
     try:
         return None if payload is None else payload.decode()
     except UnicodeDecodeError:
@@ -328,7 +330,7 @@ def _integer(value: Any) -> int:
 
 
 def _fraction(value: Any) -> float:
-    if isinstance(value, str) and value not in _NOT_FINITE:
+    if isinstance(value, str) and value not in NONFINITE:
         raise TypeError(f"{value!r} is no number")
     return float(value)
 
@@ -363,8 +365,6 @@ _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 _NUMBERS: Final = (int, float, Decimal)
-# As JSON of Protobuf has them.
-_NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 # What decoded values of some kinds are. Others are of another type, which only payloads have that do not conform; but
 # enums of Protobuf have numbers for values without a name.
 _ARRIVING: Final[Mapping[str, tuple[type, ...]]] = {
@@ -380,7 +380,6 @@ _ARRIVING: Final[Mapping[str, tuple[type, ...]]] = {
 # Protocols whose header names land in lower case.
 LOWERED: Final = frozenset({"HTTP"})
 _CONTENT_TYPE: Final = "content-type"
-_MEDIA: Final = (_CONTENT_TYPE, "content-encoding")
 _AMQP: Final = "AMQP/1.0"
 
 
@@ -413,7 +412,7 @@ def message_headers(message: Message) -> Iterable[tuple[str, str | bytes]]:
         return _named({_CONTENT_TYPE: sections.get("content_type")}, sections.get("user_properties", ()))
     if message.protocol == _AMQP:
         stated = sections.get("properties", {})
-        return _named({name: stated.get(name) for name in _MEDIA}, sections.get("application-properties", {}).items())
+        return _named({name: stated.get(name) for name in MEDIA}, sections.get("application-properties", {}).items())
     found: Iterable[tuple[str, str | bytes]] = sections.get("headers", ())
     return found
 

@@ -29,7 +29,8 @@ _HEADER: Final = {
 }  # fmt: skip
 # Types that properties have if their definition does not say; ``symbol`` would not take a media type (F.7).
 _TYPES: Final = {"absolute-expiry-time": "timestamp", "creation-time": "timestamp", "group-sequence": "integer"}
-_MEDIA: Final = ("content-type", "content-encoding")
+MEDIA: Final = ("content-type", "content-encoding")
+"""The properties that say what a body is."""
 _RULES: Final = outgoing.names((f"{section}." for section in ("header", *_SECTIONS)), outgoing.plain)
 _DISTINGUISHING: Final = ("to", "subject")
 _PREFIXES: Final = tuple(f"application-properties.cloudEvents{separator}" for separator in "_:")
@@ -44,7 +45,7 @@ def message(
 ) -> Message:
     """A message with its data sections as ``body``."""
     properties = sections.get("properties", {})
-    content_type, content_encoding = (str(properties.get(name) or "") for name in _MEDIA)
+    content_type, content_encoding = (str(properties.get(name) or "") for name in MEDIA)
     return Message(
         protocol="AMQP/1.0", content_type=content_type, content_encoding=content_encoding, body=body,
         sections=sections, received_at=received_at, reference=reference,
@@ -140,7 +141,7 @@ def _section(section: str, entries: Any) -> Iterator[Property]:
         value = entry.get("value")
         constant = value is not None and not is_template(str(value))
         distinguishing = section == "application-properties" or (section == "properties" and name in _DISTINGUISHING)
-        known = section == "properties" and name in _MEDIA
+        known = section == "properties" and name in MEDIA
         yield Property(
             name=f"{section}.{name}",
             path=f"protocoloptions.{section}.{name}",

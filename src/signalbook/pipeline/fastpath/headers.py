@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.messages.payloads.content import Unreadable, decoded
-from signalbook.pipeline.arrays import HeaderNames
+from signalbook.pipeline.arrays import HeaderNames, utf8_text
 from signalbook.pipeline.fastpath.batch import ExtensionColumn
 from signalbook.pipeline.sources.base import ALONE, MessageBatch
 
@@ -97,14 +97,7 @@ class Headers:
         try:
             return values.cast(pa.string())
         except pa.ArrowInvalid:
-            texts = [_text(value) for value in values.to_pylist()]
+            texts = list(map(utf8_text, values.to_pylist()))
             found = pa.array(texts, pa.string())
             self.refused |= pc.and_(found.is_null(), values.is_valid()).to_numpy(zero_copy_only=False)
             return found
-
-
-def _text(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        return None

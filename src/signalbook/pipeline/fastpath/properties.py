@@ -57,42 +57,45 @@ Part = tuple[MessageBatch, pa.RecordBatch]
 
 def is_known(protocol: str, name: str) -> bool:
     """Whether there is a column of a property of a protocol."""
-    headers = _HEADERS.get(protocol)
-    if headers is not None and name.startswith(headers.prefix):
-        # The content type of MQTT is no user property, but stands among them.
-        return protocol != V5 or name != f"{headers.prefix}content-type"
-    match protocol:
-        case "KAFKA":
-            return name in _COLUMNS or name == _ADDRESSES[protocol]
-        case "HTTP":
-            return name in ("method", _ADDRESSES[protocol]) or name.startswith(_QUERY)
-        case "AMQP/1.0":
-            return True
-        case _:
-            return name == _ADDRESSES.get(protocol)
+    return _reader(protocol, name) is not None
 
 
 def column(protocol: str, name: str, parts: Sequence[Part]) -> _Column:
     """A property that ``is_known`` of the messages of some batches, as numbers of values and values by number."""
-    return _joined(_read(protocol, name, *part) for part in parts)
+    read = _reader(protocol, name)
+    assert read is not None
+    return _joined(read(*part) for part in parts)
 
 
-def _read(protocol: str, name: str, messages: MessageBatch, records: pa.RecordBatch) -> _Column:
+def _reader(protocol: str, name: str) -> Callable[[MessageBatch, pa.RecordBatch], _Column] | None:
+    """What reads a property of the messages of a batch, if it has a column."""
     headers = _HEADERS.get(protocol)
     if headers is not None and name.startswith(headers.prefix):
-        return _header(records.column("headers"), name.removeprefix(headers.prefix), headers)
+        header, manner = name.removeprefix(headers.prefix), headers
+        # The content type of MQTT is no user property, but stands among them.
+        if protocol == V5 and header == "content-type":
+            return None
+        return lambda _, records: _header(records.column("headers"), header, manner)
     if name == _ADDRESSES.get(protocol):
-        return _encoded(record_addresses(records), str)
+        return lambda _, records: _encoded(record_addresses(records), str)
     if protocol == _AMQP:
-        return _section(records, *name.split(".", 1))
-    if name.startswith(_QUERY):
-        return _encoded(records.column("address"), lambda target: _parameter(target, name.removeprefix(_QUERY)))
-    if name == "method":
-        # Requests in lines say it; those of DataFrames are as http.request makes them.
-        methods = records.column("key") if messages.transport else pa.array([b"POST"] * len(records), pa.binary())
-        return _encoded(methods, bytes.decode)
-    source, read = _COLUMNS[name]
-    return _encoded(records.column(source), read)
+        section, _, member = name.partition(".")
+        return lambda _, records: _section(records, section, member)
+    if protocol == "KAFKA" and name in _COLUMNS:
+        source, read = _COLUMNS[name]
+        return lambda _, records: _encoded(records.column(source), read)
+    if protocol == "HTTP" and name == "method":
+        return _methods
+    if protocol == "HTTP" and name.startswith(_QUERY):
+        parameter = name.removeprefix(_QUERY)
+        return lambda _, records: _encoded(records.column("address"), lambda target: _parameter(target, parameter))
+    return None
+
+
+def _methods(messages: MessageBatch, records: pa.RecordBatch) -> _Column:
+    """Requests in lines say them; those of DataFrames are as ``http.request`` makes them."""
+    methods = records.column("key") if messages.transport else pa.array([b"POST"] * len(records), pa.binary())
+    return _encoded(methods, bytes.decode)
 
 
 def _encoded(values: pa.Array, read: Callable[[Any], Any]) -> _Column:

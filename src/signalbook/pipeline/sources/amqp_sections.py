@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from signalbook.brokers.amqp.messages import DescribedValue, Timestamp, sections
 from signalbook.messages import Message, sections_text
-from signalbook.messages.bindings.amqp import message
+from signalbook.messages.bindings.amqp import MEDIA, message
 from signalbook.pipeline.fastpath.native import PayloadSpans, columns_of, module
 
-_MEDIA: Final = ("content-type", "content-encoding")
 # What the native module says of messages: their sections, content types and encodings.
 _STATED: Final = pa.schema([(name, pa.string()) for name in ("sections", "content_type", "content_encoding")])
 
@@ -27,10 +26,10 @@ def message_of(around: bytes, value: bytes, received_at: datetime | None = None,
 def sections_of_headers(address: str | None, headers: Sequence[tuple[str, str]]) -> dict[str, dict[str, str]]:
     """The sections of a message of which no more is known than these, as of the rows of a DataFrame."""
     stated = dict(headers)
-    properties = {"to": address, **{name: stated.get(name) for name in _MEDIA}}
+    properties = {"to": address, **{name: stated.get(name) for name in MEDIA}}
     return {
         "properties": {name: value for name, value in properties.items() if value is not None},
-        "application-properties": {name: value for name, value in headers if name not in _MEDIA},
+        "application-properties": {name: value for name, value in headers if name not in MEDIA},
     }
 
 
