@@ -20,10 +20,11 @@ _READ_SHARE: Final = 0.45
 
 @dataclass(kw_only=True)
 class Draft:
-    """One in the making."""
+    """One in the making. ``opening`` is the page with the form that the request sends, empty without a form."""
 
     method: str
     path: str
+    opening: str = ""
     query: list[tuple[str, str]] = field(default_factory=list)
     headers: list[tuple[str, str]] = field(default_factory=list)
     body: bytes | None = None

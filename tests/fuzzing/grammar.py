@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
 from typing import Final
 
+from tests.fuzzing.confluent import confluent
 from tests.fuzzing.drafting import DRAFT, Draft, query_value
 from tests.fuzzing.entities import check, configuration, draft_messages, draft_schemas, registry
+from tests.fuzzing.explorer import fill_form, forms, pages
 from tests.fuzzing.hostile import spoilt
 from tests.fuzzing.services import access, beside, reports, subscriptions
 
 LARGE_SHARE: Final = 1 / 20_000
 """Of all requests: those with bodies of 2 to 60 MB."""
+_COOKIE_CHARS: Final = 43
+"""The length of the random value that a browser has in the cookie of the forms; here it is always the same."""
 _WIRE_SHARE: Final = 0.02
 _SLOW_SHARE: Final = 0.005
 
@@ -24,7 +29,8 @@ _SLOW_SHARE: Final = 0.005
 class Request:
     """What is sent: ``parts`` one after another, with a pause between them. ``method`` is empty if it is no HTTP.
 
-    ``whole`` says that all that was declared is sent: there has to be a response.
+    ``whole`` says that all that was declared is sent: there has to be a response. ``opening`` asks for the page with
+    the form that this request sends; it is empty if the request sends no form.
     """
 
     number: int
@@ -32,6 +38,19 @@ class Request:
     target: str
     parts: tuple[bytes, ...] = field(repr=False)
     whole: bool = True
+    opening: bytes = field(default=b"", repr=False)
+
+    @property
+    def page(self) -> Request:
+        """The request for the page with the form."""
+        return Request(number=self.number, method="GET", target=self.target, parts=(self.opening,))
+
+    def filled(self, page: bytes) -> Request:
+        """Return the request with the values that a browser takes from the page with the form."""
+        head, _, body = self.parts[0].partition(b"\r\n\r\n")
+        body = fill_form(body, page)
+        head = re.sub(rb"\r\nContent-Length: \d+", b"\r\nContent-Length: %d" % len(body), head)
+        return replace(self, parts=(head + b"\r\n\r\n" + body,), opening=b"")
 
 
 class Grammar:
@@ -39,6 +58,7 @@ class Grammar:
 
     def __init__(self, seed: int, host: str, credentials: Sequence[str | None]) -> None:
         self._seed, self._host, self._credentials = seed, host, tuple(credentials)
+        self._form_cookie = f"signalbook-form-{host.rpartition(':')[2]}={'f' * _COOKIE_CHARS}"
 
     def request(self, number: int) -> Request:
         """The one with this number."""
@@ -62,6 +82,8 @@ class Grammar:
         lines += [f"{name}: {value}" for name, value in draft.headers]
         head = "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n"
         body = draft.body
+        if draft.opening and body is not None:
+            return self._form(number, draft, head, body)
         if body is None:
             parts: tuple[bytes, ...] = (head + b"\r\n",)
         elif random.random() < 0.1:
@@ -78,6 +100,19 @@ class Grammar:
             parts = (sent[:first], sent[first:second], *((sent[second:],) if whole else ()))
         return Request(number=number, method=draft.method, target=target, parts=parts, whole=whole)
 
+    def _form(self, number: int, draft: Draft, head: bytes, body: bytes) -> Request:
+        """Return a request that sends a form, and the one for its page, which comes from the same browser."""
+        lines = [*head.split(b"\r\n")[:-1], f"Cookie: {self._form_cookie}".encode()]
+        browser = [line for line in lines[1:] if line.startswith((b"Host", b"Authorization", b"Cookie"))]
+        opening = [f"GET {draft.opening} HTTP/1.1".encode("latin-1", "replace"), *browser]
+        return Request(
+            number=number,
+            method=draft.method,
+            target=draft.path,
+            parts=(b"\r\n".join((*lines, b"Content-Length: %d" % len(body), b"", body)),),
+            opening=b"\r\n".join((*opening, b"", b"")),
+        )
+
 
 _AREAS: Final = (
     registry,
@@ -89,8 +124,11 @@ _AREAS: Final = (
     reports,
     access,
     beside,
+    confluent,
+    pages,
+    forms,
 )
-_WEIGHTS: Final = (36, 7, 8, 11, 10, 6, 5, 8, 9)
+_WEIGHTS: Final = (30, 5, 6, 8, 8, 5, 4, 6, 6, 12, 8, 6)
 
 
 def _large(random: Random) -> Draft:

@@ -10,7 +10,8 @@ from typing import Final
 from tests.fuzzing.grammar import Request
 from tests.fuzzing.wire import Response
 
-_JSON: Final = ("application/json", "application/problem+json")
+_JSON: Final = ("application/json", "application/problem+json", "application/vnd.schemaregistry.v1+json")
+_CONFLUENT: Final = ("/compat/confluent", "/apis/ccompat/")
 _WITHOUT_SUBJECT: Final = "#parsing_data"
 SLOW_SECONDS: Final = 30.0
 _TROUBLE: Final = ("Traceback (most recent call last)", "(instance ", "Exception in ASGI", "never awaited")
@@ -29,11 +30,13 @@ def faults(request: Request, response: Response, secrets: Iterable[bytes]) -> It
     if any(secret in response.body for secret in secrets):
         yield "repeats a secret"
     if status >= 400 and request.method != "HEAD":
-        yield from _form(response)
+        yield from _form(request, response)
 
 
-def _form(response: Response) -> Iterator[str]:
-    """What is wrong with an error (core/http.md "Error Processing", RFC9457)."""
+def _form(request: Request, response: Response) -> Iterator[str]:
+    """Yield what is wrong with an error: a page of the explorer, JSON as Confluent's clients read it, or RFC 9457."""
+    if request.target.startswith("/ui") and response.headers.get("content-type", "").startswith("text/html"):
+        return
     if not response.headers.get("content-type", "").startswith(_JSON):
         yield f"a {response.status} that is no JSON"
         return
@@ -41,6 +44,8 @@ def _form(response: Response) -> Iterator[str]:
         body = json.loads(response.body)
     except ValueError:
         yield f"a {response.status} whose JSON is broken"
+        return
+    if request.target.startswith(_CONFLUENT) and isinstance(body, dict) and "error_code" in body:
         return
     if not isinstance(body, dict) or not all(isinstance(body.get(name), str) for name in ("type", "title")):
         yield f"a {response.status} without type and title"

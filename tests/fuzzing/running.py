@@ -126,6 +126,9 @@ class Run:
     def _judged(self, connection: Connection, request: Request) -> Response | None:
         response, wrong = None, []
         try:
+            if request.opening:
+                page = connection.ask(request.page)
+                request = request.filled(page.body if page is not None else b"")
             response = connection.ask(request)
         except (WireError, ValueError) as error:
             connection.close()
