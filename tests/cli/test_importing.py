@@ -197,9 +197,13 @@ def test_what_leniency_would_repair_is_reported(cli: Cli) -> None:  # L-37
 @pytest.mark.parametrize("where", ["db", "server"])
 def test_the_same_again_changes_nothing(cli: Cli, server: str, where: str) -> None:
     target = ("--server", server) if where == "server" else ("--db", "sqlite:///r.db")
-    book = {"messagegroups": {"again": {"messages": {"one": {"protocol": "HTTP", "protocoloptions": {"path": "/x"}}}}}}
+    # The model adds defaults to both: the method, and the type of the attribute.
+    options = {"protocol": "HTTP", "protocoloptions": {"path": "/x"}}
+    envelope = {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "t"}}}
+    book = {"messagegroups": {"again": {"messages": {"one": {**options, **envelope}}}}}
     cli("import", write("book.json", book), *target)
     before = cli("export", "/messagegroups/again", *target).out
+    assert '"modifiedat"' in before
     ran = cli("import", "book.json", *target)
     assert ran.err == "imported book.json: 1 group, 1 resource unchanged\n"
     assert cli("export", "/messagegroups/again", *target).out == before

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from signalbook.documents import DocumentError, Upload, aim, attributes, compare, extend_model
+from signalbook.documents import DocumentError, Upload, aim, compare, extend_model
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -69,6 +69,7 @@ GROUP: JSONObject = {
     "self": "#/",
     "epoch": 3,
     "description": "old",
+    "options": {"size": 1, "color": "red"},
     "filesurl": "#/files",
     "filescount": 1,
     "files": {
@@ -94,8 +95,12 @@ def collections(xid: Xid) -> Iterable[str]:
     return names.get(xid.kind, ())
 
 
+def fill_defaults(xid: Xid, attributes: JSONObject) -> JSONObject:
+    return {**attributes, "options": {"color": "red", **(attributes.get("options") or {})}}
+
+
 def new(body: JSON, target: Xid = ROOT) -> tuple[JSON, list[str], list[str], list[str]]:
-    work = compare(Upload(target=target, body=body), find, collections)
+    work = compare(Upload(target=target, body=body), find, collections, fill_defaults)
     created, changed, unchanged = ([str(xid) for xid in xids] for xids in (work.created, work.changed, work.unchanged))
     return work.upload.body if work.upload else None, created, changed, unchanged
 
@@ -146,14 +151,10 @@ def test_what_becomes_of_each() -> None:
         ("/dirs/d", {"description": "new"}, {"description": "new"}),
         ("/dirs", {"d": {"description": "old"}, "e": {}}, {"e": {}}),
         ("/dirs/e", {}, {}),
+        ("/dirs/d", {"options": {"size": 1}}, None),
+        ("/dirs/d", {"options": {"size": 2}}, {"options": {"size": 2}}),
+        ("/dirs/d", {"options": {"size": 1, "color": "blue"}}, {"options": {"size": 1, "color": "blue"}}),
     ],
 )
 def test_parts_of_a_registry(target: str, body: JSON, left: JSON) -> None:
     assert new(body, Xid.parse(target))[0] == left
-
-
-def test_attributes_of_all_there_is() -> None:
-    found = {str(xid): own for xid, own in attributes(GROUP, Xid.parse("/dirs/d"), collections).items()}
-    assert found["/dirs/d"] == {"dirid": "d", "description": "old"}
-    assert found["/dirs/d/files/f/versions/1"] == {"versionid": "1", "name": "one", "file": "x"}
-    assert found["/dirs/d/files/f"]["meta"]["defaultversionid"] == "2"

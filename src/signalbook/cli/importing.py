@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -16,9 +16,9 @@ from typer import Argument, Option
 from signalbook.cli.console import console, say
 from signalbook.cli.files import STANDARD_INPUT, guess_format, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
-from signalbook.errors import SignalbookError
+from signalbook.errors import RegistryError, SignalbookError
 from signalbook.values import JSON, Finding, JSONObject, dump_json
-from signalbook.xid import ROOT, Kind, Xid
+from signalbook.xid import Kind, Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
@@ -270,17 +270,15 @@ def import_source(
     registry: Registry, source: SourceDocument, *, ignore: Sequence[str], to: Xid | None, strict: bool = False
 ) -> Imported:
     """Bring ``source`` into ``registry``, in one request that has only what is new. Raises ``SignalbookError``."""
-    upload, work, seen = plan_import(registry, source.document, ignore, to)
+    upload, work = plan_import(registry, source.document, ignore, to)
     sent, findings = work.upload, tuple[Finding, ...]()
     if sent is not None:
         ignored = [*sent.ignore, *ignore]
         # To ask a server costs as much as to write: what is all new replaces nothing.
         if strict or any(xid.kind in (Kind.RESOURCE, Kind.VERSION) for xid in work.changed):
-            readable, findings = registry.patch_reviewed(sent.target, sent.body, ignore=ignored, strict=strict)
+            findings = registry.patch_reviewed(sent.target, sent.body, ignore=ignored, strict=strict)
         else:
-            readable = registry.patch(sent.target, sent.body, ignore=ignored)
-        if readable:
-            _settle(work, registry, seen, upload)
+            registry.patch(sent.target, sent.body, ignore=ignored)
     return Imported(
         source=source,
         findings=findings,
@@ -293,43 +291,32 @@ def import_source(
 
 def plan_import(
     registry: Registry, document: JSON, ignore: Sequence[str], to: Xid | None = None
-) -> tuple[Upload, ImportPlan, dict[Xid, JSONObject]]:
-    """``document`` as what to send, what of it is new, and the entities there are that it speaks of."""
+) -> tuple[Upload, ImportPlan]:
+    """Return the request that brings ``document`` into ``registry``, and the part of it that is new there."""
     from signalbook.client.registry import aimed
     from signalbook.documents import compare
 
     upload = aimed(document, registry.modelsource, ignore, to)
-    seen: dict[Xid, JSONObject] = {}
-
-    def find(xid: Xid) -> JSONObject | None:
-        found = registry.find(xid, deep=True)
-        if found is not None:
-            seen[xid] = found
-        return found
-
-    return upload, compare(upload, find, _collections(registry.model(), upload)), seen
+    full_model = registry.model()
+    find = partial(registry.find, deep=True)
+    return upload, compare(upload, find, _collections(full_model, upload), _fill_defaults(full_model))
 
 
-def _settle(work: ImportPlan, registry: Registry, seen: dict[Xid, JSONObject], upload: Upload) -> None:
-    """What was sent and changed nothing, a default written out for instance, counts as unchanged."""
-    from signalbook.documents import attributes
+def _fill_defaults(full_model: JSONObject) -> Callable[[Xid, JSONObject], JSONObject]:
+    """Return a function that adds the defaults of a model to the attributes of an entity."""
+    from signalbook.model import compile_model
 
-    if not work.changed:
-        return
-    collections = _collections(registry.model(), upload)
-    touched = [xid for xid in seen if any(_is_at(changed, xid) for changed in work.changed)]
-    before: dict[Xid, JSONObject] = {}
-    after: dict[Xid, JSONObject] = {}
-    for xid in touched:
-        before |= attributes(seen[xid], xid, collections)
-        after |= attributes(registry.find(xid, deep=True) or {}, xid, collections)
-    same = {xid for xid in work.changed if xid != ROOT and before.get(xid) == after.get(xid)}
-    work.changed = [xid for xid in work.changed if xid not in same]
-    work.unchanged += sorted(same)
+    compiled = cache(partial(compile_model, full_model))
 
+    def fill(xid: Xid, attributes: JSONObject) -> JSONObject:
+        try:
+            model = compiled()
+        except RegistryError:  # the model of another implementation: without defaults more counts as new
+            return attributes
+        kind = model.resource_type(xid) or model.group_type(xid) or model
+        return {**attributes, **kind.attributes.check(attributes).values}
 
-def _is_at(xid: Xid, top: Xid) -> bool:
-    return xid.parts[: len(top.parts)] == top.parts
+    return fill
 
 
 def _collections(model: JSONObject, upload: Upload) -> Callable[[Xid], Iterable[str]]:

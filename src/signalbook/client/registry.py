@@ -144,16 +144,16 @@ class Registry(ReadableRegistry, Protocol):
     def export(self, target: Xid) -> Iterator[bytes]:
         """The text of the document that ``target`` with all beneath it makes. Raises as ``get``."""
 
-    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> bool:
-        """Create or change what ``body`` names, all of it or nothing; whether that can be read back now.
+    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> None:
+        """Create or change what ``body`` names, all of it or nothing.
 
         Epochs in it are not compared; ``ignore`` names more to leave out. Raises ``Refusal``.
         """
 
     def patch_reviewed(
         self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
-    ) -> tuple[bool, tuple[Finding, ...]]:
-        """As ``patch``, with the findings about what is written; if ``strict``, nothing is where there are any."""
+    ) -> tuple[Finding, ...]:
+        """Do the same as ``patch`` and return the findings; if ``strict``, write nothing where there are any."""
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
         """Store a document as the next Version of a Resource, which is returned; ``contenttype`` is an attribute.

@@ -93,19 +93,19 @@ class RemoteRegistry:
     def export(self, target: Xid) -> Iterator[bytes]:
         return self._client.export_stream(target)
 
-    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> bool:
+    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> None:
         try:
             self._client.patch(target, body, ignore=["epoch", *ignore])
         except Refused as error:
             raise _refusal(error) from None
-        return True
 
     def patch_reviewed(
         self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
-    ) -> tuple[bool, tuple[Finding, ...]]:
+    ) -> tuple[Finding, ...]:
         """As the protocol says. The server is asked first: responses to writes tell no findings."""
         findings = self._review(target, body, ignore, strict=strict).findings
-        return self.patch(target, body, ignore=ignore), findings
+        self.patch(target, body, ignore=ignore)
+        return findings
 
     def _review(self, target: Xid, body: JSONObject, ignore: Sequence[str], *, strict: bool) -> Verdict:
         """What the server would say to a PATCH, nothing if it has no API for that. Raises ``Refusal`` if ``strict``."""
@@ -207,20 +207,20 @@ class _Trial(RemoteRegistry):
 
     _asked = False
 
-    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> bool:
-        return self.patch_reviewed(target, body, ignore=ignore)[0]
+    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> None:
+        self.patch_reviewed(target, body, ignore=ignore)
 
     def patch_reviewed(
         self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
-    ) -> tuple[bool, tuple[Finding, ...]]:
+    ) -> tuple[Finding, ...]:
         """As the protocol says. Of several writes only the first can be judged: the server forgets each."""
         asked, self._asked = self._asked, True
         if asked:
-            return False, ()
+            return ()
         verdict = self._review(target, body, ignore, strict=strict)
         for error in verdict.errors:
             raise _refusal(Refused(int(error.get("status", HTTPStatus.BAD_REQUEST)), error))
-        return False, verdict.findings
+        return verdict.findings
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
         """None is added that could be named. Raises ``NotImplementedError``: ask ``checking`` instead."""

@@ -150,6 +150,7 @@ def _entities_at(xid: Xid, body: JSONObject, without: Container[int]) -> Iterato
 
 Find = Callable[[Xid], JSONObject | None]
 Collections = Callable[[Xid], Iterable[str]]
+FillDefaults = Callable[[Xid, JSONObject], JSONObject]
 
 # What the server sets, or says in other words too.
 _SERVER: Final = frozenset(
@@ -169,13 +170,15 @@ class ImportPlan:
     unchanged: list[Xid] = field(default_factory=list)
 
 
-def compare(upload: Upload, find: Find, collections: Collections) -> ImportPlan:
-    """What ``upload`` has to say that is new.
+def compare(upload: Upload, find: Find, collections: Collections, fill_defaults: FillDefaults) -> ImportPlan:
+    """Return the part of ``upload`` that is new.
 
-    ``find`` gives an entity in document view with all beneath it, documents as base64, None where there is none (of the
-    Registry its own attributes are enough); ``collections`` the names of the collections an entity has by the model.
+    ``find`` returns an entity in document view with all entities under it and documents as base64, or None (of the
+    Registry its own attributes are enough). ``collections`` returns the names of the collections that an entity has by
+    the model. ``fill_defaults`` returns the attributes of an entity with the model's defaults, as the registry stores
+    them: a document that leaves out a default says nothing new.
     """
-    comparison = _Comparison(find, collections)
+    comparison = _Comparison(find, collections, fill_defaults)
     target = upload.target
     if target.is_collection:
         body: JSONObject | None = comparison.members(target, upload.body, None)
@@ -185,20 +188,12 @@ def compare(upload: Upload, find: Find, collections: Collections) -> ImportPlan:
     return comparison.work
 
 
-def attributes(tree: JSONObject, xid: Xid, collections: Collections) -> dict[Xid, JSONObject]:
-    """The own attributes of every entity in ``tree``, which is at ``xid``, without what the server sets."""
-    own = {xid: _own_attributes(tree, xid, tuple(collections(xid)))}
-    for plural in collections(xid):
-        for name, member in (tree.get(plural) or {}).items():
-            own |= attributes(member, xid / plural / name, collections)
-    return own
-
-
 class _Comparison:
-    def __init__(self, find: Find, collections: Collections) -> None:
+    def __init__(self, find: Find, collections: Collections, fill_defaults: FillDefaults) -> None:
         self.work = ImportPlan()
         self._find = find
         self._collections = collections
+        self._fill_defaults = fill_defaults
 
     def entity(self, xid: Xid, given: JSONObject, current: JSONObject | None) -> JSONObject | None:
         """What of ``given`` is new."""
@@ -208,8 +203,7 @@ class _Comparison:
         plurals = tuple(self._collections(xid))
         there = _own_attributes(_effective(given, current), xid, plurals)
         wanted = _own_attributes(given, xid, plurals)
-        changed = (name for name in wanted if name != "meta" and not _is_there(name, wanted, there))
-        news: JSONObject = {name: given[name] for name in changed}
+        news: JSONObject = {name: given[name] for name in self._changed_attributes(xid, wanted, there)}
         # Attributes that only the registry has stay, in PATCH: they are no difference.
         if "meta" in wanted and _meta_differs(wanted["meta"], there.get("meta")):
             news["meta"] = given["meta"]
@@ -235,6 +229,13 @@ class _Comparison:
                 known = self._find(xid) if current is None or xid.kind is Kind.GROUP else current.get(name)
                 news[name] = self.entity(xid, body, known)
         return {name: body for name, body in news.items() if body is not None} or None
+
+    def _changed_attributes(self, xid: Xid, given: JSONObject, stored: JSONObject) -> list[str]:
+        changed = [name for name in given if name != "meta" and not _is_there(name, given, stored)]
+        if changed:
+            filled = self._fill_defaults(xid, {**stored, **given})
+            changed = [name for name in changed if name not in stored or filled.get(name) != stored[name]]
+        return changed
 
     def _created(self, xid: Xid, given: JSONObject) -> None:
         self.work.created.append(xid)

@@ -118,13 +118,12 @@ class LocalRegistry:
             _require_types(view, target)
             yield from view.pieces(target, options)
 
-    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> bool:
+    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> None:
         self._write(partial(_patch, target, body, ignore))
-        return True
 
     def patch_reviewed(
         self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
-    ) -> tuple[bool, tuple[Finding, ...]]:
+    ) -> tuple[Finding, ...]:
         findings: list[Finding] = []
 
         def review(result: WriteResult, session: Session) -> None:
@@ -133,7 +132,7 @@ class LocalRegistry:
                 refuse_doubts(Verdict(findings=tuple(findings)))
 
         self._write(partial(_patch, target, body, ignore), review)
-        return True, tuple(findings)
+        return tuple(findings)
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
         own = {name: value for name, value in attributes.items() if name != "contenttype"}
