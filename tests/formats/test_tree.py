@@ -175,3 +175,47 @@ def test_a_tree_is_bounded(format: str, document: Any) -> None:
         return node.cut or any(map(cut, node.members))
 
     assert cut(root)
+
+
+@pytest.mark.parametrize(
+    ("format", "document"),
+    [
+        (
+            "JsonSchema/draft-07",
+            {
+                "required": ["last"],
+                "properties": {
+                    "large": {"properties": {f"p{number}": {} for number in range(2 * MOST_NODES)}},
+                    "last": {"properties": {"a": {"type": "string"}}, "required": ["a"]},
+                },
+            },
+        ),
+        (
+            "Avro/1.11",
+            {
+                "type": "record",
+                "name": "R",
+                "fields": [
+                    {
+                        "name": "large",
+                        "type": {
+                            "type": "record",
+                            "name": "L",
+                            "fields": [{"name": f"p{number}", "type": "int"} for number in range(2 * MOST_NODES)],
+                        },
+                    },
+                    {
+                        "name": "last",
+                        "type": {"type": "record", "name": "S", "fields": [{"name": "a", "type": "string"}]},
+                    },
+                ],
+            },
+        ),
+    ],
+)
+def test_a_large_member_hides_no_other_member(format: str, document: Any) -> None:
+    root = tree(format, json.dumps(document))
+    assert [each.name for each in root.members] == ["large", "last"]
+    assert member(root, "large").cut
+    assert not root.cut
+    assert member(member(root, "last"), "a").type == "string"

@@ -5,11 +5,11 @@ A tree is bounded: definitions may use each other, or themselves, so that thirty
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Any, Final, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
 
 from signalbook.formats.compatibility import SchemaText
 from signalbook.values import JSON, dump_json
@@ -18,6 +18,7 @@ Kind = Literal[
     "object", "array", "map", "choice", "null", "any", "string", "integer", "number", "boolean", "bytes", "timestamp",
     "date", "time", "decimal",
 ]  # fmt: skip
+T = TypeVar("T")
 MOST_NODES: Final = 500
 DEEPEST: Final = 24
 ONLY_ONE: Final = "only one of"
@@ -76,6 +77,19 @@ class Room:
         """Whether there is room for another node, which is taken then."""
         self.nodes -= 1
         return self.nodes >= 0 and depth < DEEPEST
+
+    def share(self, items: Sequence[T]) -> Iterator[T]:
+        """Yield the first items, as many as there is room for. Each may take its share of the room until the next.
+
+        So a large first member does not hide the members behind it. Room that a member leaves is for those behind it.
+        """
+        count = min(len(items), max(self.nodes, 0))
+        for index, item in enumerate(items[:count]):
+            others = count - index - 1
+            reserved = self.nodes * others // (others + 1)
+            self.nodes -= reserved
+            yield item
+            self.nodes = max(self.nodes, 0) + reserved
 
 
 def text(value: Any) -> str:

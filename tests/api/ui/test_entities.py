@@ -51,6 +51,14 @@ def test_what_refers_to_an_entity_is_beside_it(explorer: Client) -> None:
     assert "Used by" not in show(explorer, "/endpoints/orders").words("aside")
 
 
+def test_the_page_of_a_schema_says_how_many_more_use_it(explorer: Client) -> None:
+    schema = "/schemagroups/shop/schemas/order"
+    messages = {f"m{number:02}": {"dataschemaxid": schema} for number in range(25)}
+    assert explorer.send("POST", "/messagegroups/shop/messages", json=messages).is_success
+    page = show(explorer, schema)
+    assert page.links()["and 16 more"] == f"/ui/-/impact{schema}"
+
+
 def test_an_endpoint_has_the_messages_of_its_groups(explorer: Client) -> None:
     explorer.put("/endpoints/far", {"usage": ["producer"], "messagegroups": ["/messagegroups/gone", "#/a", "x:y"]})
     page = show(explorer, "/endpoints/orders")

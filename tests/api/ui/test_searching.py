@@ -31,6 +31,19 @@ def test_facets_narrow_and_widen(explorer: Client) -> None:
     assert narrow.status == 200
 
 
+def test_deprecated_entities_can_be_listed_alone(explorer: Client) -> None:
+    groups = {"shop-old": {"deprecated": {}}, "shop-new": {}}
+    assert explorer.send("POST", "/messagegroups", json=groups).is_success
+    hrefs = show(explorer, "/-/search", params={"q": "shop"}).links()
+    old = show(explorer, hrefs["yes"].removeprefix("/ui"))
+    assert "shop-old" in old.links()
+    assert "shop-new" not in old.links()
+    new = show(explorer, hrefs["no"].removeprefix("/ui"))
+    assert "shop-new" in new.links()
+    assert "shop-old" not in new.links()
+    assert explorer.get("/ui/-/search", params={"q": "shop", "deprecated": "x"}).status_code == 400
+
+
 def test_pages_lead_on(explorer: Client) -> None:
     groups = {f"many{number:02}": {"name": "One of many"} for number in range(60)}
     assert explorer.send("POST", "/messagegroups", json=groups).is_success

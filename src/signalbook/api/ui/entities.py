@@ -26,6 +26,9 @@ _MEMBERS: Final = 20
 _VERSIONS: Final = 10
 _LABELS: Final = 40
 _USERS: Final = 10
+"""The number of users that a page lists."""
+_MAX_USER_LINKS: Final = 200
+"""The number of links that a page follows to count the users."""
 _TITLE: Final = 200
 _TEXT: Final = 4000
 _HEAD: Final = frozenset(
@@ -74,6 +77,7 @@ class UserLink:
 class Heading:
     """What an entity is: the head of its page. ``deprecated`` has the details of that, if it is.
 
+    ``more_users`` is the number of further entities that use it.
     ``related`` says that it has a page of relations, ``tried`` that a change of its document can be tried there.
     ``compared`` lead from a Version to what it differs in from its ancestor and from the default one.
     """
@@ -90,6 +94,7 @@ class Heading:
     related: bool
     tried: bool
     users: tuple[UserLink, ...]
+    more_users: int
     compared: tuple[Edit, ...]
     json: str
 
@@ -155,6 +160,7 @@ def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject)
     kind = view.model.resource_type(xid) or view.model.group_type(xid)
     singular = kind.singular if kind is not None else "registry"
     collection = xid.resource.parent if xid.resource_id else xid.parent
+    users = tuple(_users(view, xid))
     return Heading(
         kind=f"{singular} {xid.kind}" if xid.kind in (Kind.VERSION, Kind.META) else singular,
         title=title_of(xid, str(shown.get("name") or ""))[:_TITLE],
@@ -167,7 +173,8 @@ def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject)
         edits=tuple(_edits(view, xid, meta)),
         related=xid.kind is not Kind.META,
         tried=view.model.documented_type(xid) is not None,
-        users=tuple(_users(view, xid)),
+        users=users[:_USERS],
+        more_users=len(users[_USERS:]),
         compared=tuple(_compared(view, xid, shown)),
         json=_json_path(view.model, xid),
     )
@@ -184,7 +191,7 @@ def _users(view: View, xid: Xid) -> Iterator[UserLink]:
     """What refers to a Group or a Resource, endpoints first: through them a message is sent."""
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE):
         return
-    found = [each.xid for each in view.direct_dependents(xid, _USERS)]
+    found = [each.xid for each in view.direct_dependents(xid, _MAX_USER_LINKS)]
     rows = view.reader.get_many([each for each in found if each.group_type == ENDPOINTS and each.kind is Kind.GROUP])
     for user in sorted(found, key=lambda each: each not in rows):
         kind = view.model.resource_type(user) or view.model.group_type(user)

@@ -12,6 +12,7 @@ from signalbook.api.ui.pages import PATH, Crumb, Page, UIRequest
 from signalbook.engine.read.view import View
 from signalbook.engine.search.finding import FACETS, Place, Search, SearchHit, SearchPage
 from signalbook.engine.search.query import QueryError, parse_query
+from signalbook.errors import RegistryError
 from signalbook.values import JSON
 
 SEARCH: Final = f"{PATH}/-/search"
@@ -19,6 +20,8 @@ _PAGE: Final = 25
 _LONGEST: Final = 1_000
 _CHOICES: Final = 12
 _LINE: Final = 240
+_DEPRECATED: Final = "deprecated"
+_DEPRECATED_VALUES: Final = {"true": "yes", "false": "no"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +53,10 @@ class HitRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetValue:
-    """A value to narrow the search by, or to take away again if it is ``chosen``."""
+    """A value to narrow the search by, or to take away again if it is ``chosen``; ``count`` may not be known."""
 
     text: str
-    count: int
+    count: int | None
     href: str
     chosen: bool
 
@@ -81,11 +84,17 @@ def page(view: View, request: UIRequest) -> Page:
 
 
 def _content(view: View, request: UIRequest, text: str) -> SearchContent:
-    chosen = tuple((name, request.query[name][:_LONGEST]) for name in FACETS if request.query.get(name))
+    names = (*FACETS, _DEPRECATED)
+    chosen = tuple((name, request.query[name][:_LONGEST]) for name in names if request.query.get(name))
+    facets = dict(chosen)
+    deprecated = facets.pop(_DEPRECATED, None)
+    if deprecated not in (None, *_DEPRECATED_VALUES):
+        raise RegistryError("bad_request", subject=request.subject, error_detail='"deprecated" is true or false')
     try:
         wanted = Search(
             query=parse_query(text),
-            facets={name: (value,) for name, value in chosen},
+            facets={name: (value,) for name, value in facets.items()},
+            deprecated=None if deprecated is None else deprecated == "true",
             limit=_PAGE,
             after=_after(request, text, chosen),
         )
@@ -139,23 +148,18 @@ def _facets(
     for name in FACETS:
         values = found.facets.get(name, ())[:_CHOICES]
         if len(values) > 1 or name in now:
-            yield (
-                name,
-                tuple(
-                    FacetValue(
-                        text=value,
-                        count=count,
-                        chosen=now.get(name) == value,
-                        href=_href(text, {each: of for each, of in now.items() if each != name}, name, value, now),
-                    )
-                    for value, count in values
-                ),
-            )
+            yield name, tuple(_facet_value(text, now, name, value, value, count) for value, count in values)
+    yield _DEPRECATED, tuple(_facet_value(text, now, _DEPRECATED, *each, None) for each in _DEPRECATED_VALUES.items())
 
 
-def _href(text: str, others: dict[str, str], name: str, value: str, now: dict[str, str]) -> str:
-    narrowed = others if now.get(name) == value else {**others, name: value}
-    return f"/-/search?{urlencode({'q': text, **narrowed})}"
+def _facet_value(
+    query: str, chosen: dict[str, str], name: str, value: str, label: str, count: int | None
+) -> FacetValue:
+    """Return a link that narrows the search by a value, or that takes the value away if it is chosen."""
+    others = {each: of for each, of in chosen.items() if each != name}
+    is_chosen = chosen.get(name) == value
+    parameters = {"q": query, **others, **({} if is_chosen else {name: value})}
+    return FacetValue(text=label, count=count, chosen=is_chosen, href=f"/-/search?{urlencode(parameters)}")
 
 
 def _scope(text: str, chosen: tuple[tuple[str, str], ...]) -> list[JSON]:

@@ -57,6 +57,7 @@ class _Tree:
         full = str(schema.get("name", ""))
         cut = full in above or not self._room.take(len(above))
         logical = str(schema.get("logicalType", ""))
+        members = () if cut else self._members(schema, kind, (*above, full))
         return SchemaNode(
             kind=_LOGICAL.get(logical, _KINDS.get(kind, "any")),
             type=" ".join(part for part in (kind, logical, full) if part),
@@ -65,8 +66,8 @@ class _Tree:
             description=text((field or {}).get("doc") or schema.get("doc") or ""),
             constraints=_constraints(schema, field),
             values=_values(schema, kind),
-            members=() if cut else self._members(schema, kind, (*above, full)),
-            cut=cut,
+            members=members,
+            cut=cut or len(members) < len(schema.get("fields", ())),
         )
 
     def _union(self, branches: list[Type], name: str, above: tuple[str, ...], field: JSONObject | None) -> SchemaNode:
@@ -78,7 +79,8 @@ class _Tree:
                 kind=one.kind, type=one.type, name=name, required=one.required, nullable=nullable, values=one.values,
                 description=one.description, constraints=one.constraints, members=one.members, cut=one.cut,
             )  # fmt: skip
-        cut = not self._room.take(len(above))
+        shares = self._room.share(others) if self._room.take(len(above)) else ()
+        members = tuple(self.node(each, "", (*above, "")) for each in shares)
         return SchemaNode(
             kind="choice",
             type="union",
@@ -86,13 +88,13 @@ class _Tree:
             required=_is_required(field),
             nullable=nullable,
             description=text((field or {}).get("doc") or ""),
-            members=() if cut else tuple(self.node(each, "", (*above, "")) for each in others),
-            cut=cut,
+            members=members,
+            cut=len(members) < len(others),
         )
 
     def _members(self, schema: JSONObject, kind: str, above: tuple[str, ...]) -> tuple[SchemaNode, ...]:
         if kind == "record":
-            fields = schema["fields"][: max(0, self._room.nodes)]
+            fields = self._room.share(schema["fields"])
             return tuple(self.node(each["type"], each["name"], above, each) for each in fields)
         inner = schema.get("items" if kind == "array" else "values")
         return () if inner is None else (self.node(inner, "", above),)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from signalbook.formats.jsonschema.document import JsonSchemaDocument, absolute, fragment_of, lookup
 from signalbook.formats.tree import Kind, Room, SchemaNode, constraints, few, text
@@ -50,8 +50,7 @@ class _Tree:
         members: tuple[SchemaNode, ...] = ()
         cut = not whole or not self._room.take(len(above))
         if not cut:
-            kind, members = self._members(merged, kind, base, above)
-            cut = self._room.nodes < 0
+            kind, members, cut = self._members(merged, kind, base, above)
         return SchemaNode(
             kind=kind,
             type=_named(merged, kinds, kind),
@@ -92,37 +91,42 @@ class _Tree:
 
     def _members(
         self, schema: JSONObject, kind: Kind, base: str, above: tuple[str, ...]
-    ) -> tuple[Kind, tuple[SchemaNode, ...]]:
+    ) -> tuple[Kind, tuple[SchemaNode, ...], bool]:
+        """Return the kind of a schema and its members, and True if there is no room for some of them."""
         for part in _PARTS:
             branches = schema.get(part)
             if isinstance(branches, list) and kind in ("any", "object") and not schema.get("properties"):
-                return "choice", tuple(self.node(each, base, "", (*above, "")) for each in self._some(branches))
+                return "choice", *self._parts(branches, base, above)
         if kind == "object":
             return self._object(schema, base, above)
         if kind == "array":
-            return kind, tuple(self.node(each, base, "", (*above, "")) for each in self._some(_items(schema)))
-        return kind, ()
+            return kind, *self._parts(_items(schema), base, above)
+        return kind, (), False
 
-    def _object(self, schema: JSONObject, base: str, above: tuple[str, ...]) -> tuple[Kind, tuple[SchemaNode, ...]]:
+    def _parts(self, schemas: list[JSON], base: str, above: tuple[str, ...]) -> tuple[tuple[SchemaNode, ...], bool]:
+        nodes = tuple(self.node(each, base, "", (*above, "")) for each in self._room.share(schemas))
+        return nodes, len(nodes) < len(schemas)
+
+    def _object(
+        self, schema: JSONObject, base: str, above: tuple[str, ...]
+    ) -> tuple[Kind, tuple[SchemaNode, ...], bool]:
         properties = schema.get("properties")
         needed = schema.get("required")
         wanted = set(needed) if isinstance(needed, list) and all(isinstance(each, str) for each in needed) else set()
         if isinstance(properties, dict) and properties:
-            return "object", tuple(
+            members = tuple(
                 self.node(each, base, name, (*above, ""), required=name in wanted)
-                for name, each in self._some(list(properties.items()))
+                for name, each in self._room.share(list(properties.items()))
             )
+            return "object", members, len(members) < len(properties)
         value = schema.get("additionalProperties")
         if isinstance(value, dict):
-            return "map", (self.node(value, base, "", (*above, "")),)
-        return "object", tuple(SchemaNode(kind="any", type="any", name=name, required=True) for name in wanted)
-
-    def _some(self, items: list[Any]) -> Iterator[Any]:
-        for item in items:
-            if self._room.nodes <= 0:
-                self._room.nodes = -1
-                return
-            yield item
+            return "map", (self.node(value, base, "", (*above, "")),), False
+        return (
+            "object",
+            tuple(SchemaNode(kind="any", type="any", name=name, required=True) for name in sorted(wanted)),
+            False,
+        )
 
 
 def _joined(a: JSONObject, b: JSONObject) -> JSONObject:

@@ -40,6 +40,9 @@ _BOUNDS: Final = (
     "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "contentEncoding", "contentMediaType", "unit", "default",
 )  # fmt: skip
 
+_Part = tuple[JSON, str, bool]
+"""The schema of a member, its name, and True if it is required."""
+
 
 def tree_of(structure: Structure, schema: JSON) -> SchemaNode:
     """A type, with those it refers to and extends in their places."""
@@ -67,11 +70,12 @@ class _Tree:
         inside = (*above, id(schema))
         if isinstance(kind, list):
             shown: Kind = "choice"
-            branches = [{"type": each} for each in others]
-            members = () if cut else tuple(self.node(each, "", inside) for each in branches)
+            parts: list[_Part] = [({"type": each}, "", False) for each in others]
         else:
             shown = _KINDS.get(str(kind), "string")
-            members = () if cut else self._members(schema, str(kind), inside)
+            parts = self._parts(schema, str(kind))
+        shares = () if cut else self._room.share(parts)
+        members = tuple(self.node(part, name, inside, required=needed) for part, name, needed in shares)
         return SchemaNode(
             kind=shown,
             type="union" if isinstance(kind, list) else str(kind),
@@ -82,28 +86,26 @@ class _Tree:
             constraints=_constraints(schema),
             values=_values(schema, str(kind)),
             members=members,
-            cut=cut,
+            cut=cut or len(members) < len(parts),
         )
 
-    def _members(self, schema: JSONObject, kind: str, above: tuple[int, ...]) -> tuple[SchemaNode, ...]:
+    def _parts(self, schema: JSONObject, kind: str) -> list[_Part]:
         match kind:
             case "object":
-                wanted = {name for each in required(self._structure, schema)[:1] for name in each}
-                properties = list(self._structure.properties(schema).items())[: max(0, self._room.nodes)]
-                return tuple(self.node(each, name, above, required=name in wanted) for name, each in properties)
+                names = {name for each in required(self._structure, schema)[:1] for name in each}
+                properties = self._structure.properties(schema)
+                return [(part, name, name in names) for name, part in properties.items()]
             case "array" | "set":
-                return (self.node(schema.get("items"), "", above),)
+                return [(schema.get("items"), "", False)]
             case "map":
-                return (self.node(schema.get("values"), "", above),)
+                return [(schema.get("values"), "", False)]
             case "tuple":
-                properties_of = self._structure.properties(schema)
-                names = schema.get("tuple")
-                return tuple(self.node(properties_of.get(name), name, above) for name in few(names))
+                properties = self._structure.properties(schema)
+                return [(properties.get(name), name, False) for name in few(schema.get("tuple"))]
             case "choice":
                 choices = schema.get("choices")
-                named = list(choices.items())[: max(0, self._room.nodes)] if isinstance(choices, dict) else []
-                return tuple(self.node(each, name, above) for name, each in named)
-        return ()
+                return [(part, name, False) for name, part in choices.items()] if isinstance(choices, dict) else []
+        return []
 
 
 def _constraints(schema: JSONObject) -> tuple[tuple[str, str], ...]:

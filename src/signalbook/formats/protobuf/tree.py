@@ -56,15 +56,16 @@ class _Tree:
             kind, values = _KNOWN[full]
             return SchemaNode(kind=kind, type=full, name=name, required=required, description=about, values=values)
         cut = full in above or not self._room.take(len(above))
-        fields = [] if cut else list(descriptor.fields)[: max(0, self._room.nodes)]
+        fields = [] if cut else list(descriptor.fields)
+        members = tuple(self._field(field, (*above, full)) for field in self._room.share(fields))
         return SchemaNode(
             kind="object",
             type=full,
             name=name,
             required=required,
             description=about,
-            members=tuple(self._field(field, (*above, full)) for field in fields),
-            cut=cut or len(fields) < len(descriptor.fields),
+            members=members,
+            cut=cut or len(members) < len(fields),
         )
 
     def _field(self, field: FieldDescriptor, above: tuple[str, ...]) -> SchemaNode:

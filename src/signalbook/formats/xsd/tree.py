@@ -85,7 +85,9 @@ class _Tree:
             return replace(node, kind="string", type=f"{kind}, as XML", values=(f"<{local(child.tag)}/>",))
         if not self._room.take(depth):
             return replace(node, cut=True)
-        return replace(node, members=tuple(self._members(plan, xsd, depth + 1)), cut=self._room.nodes <= 0)
+        members = tuple(self._members(plan, xsd, depth + 1))
+        whole = len(plan.attributes) + (plan.value is not None) + len(plan.children)
+        return replace(node, members=members, cut=len(members) < whole)
 
     def _members(self, plan: ChildrenPlan, xsd: Any, depth: int) -> list[SchemaNode]:
         content: Any = getattr(xsd, "content", None)
@@ -103,11 +105,8 @@ class _Tree:
         ]
         if plan.value is not None:
             found.append(_simple(plan.value.simple, name="$", required=True, default=plan.value.default))
-        for each in plan.children:
-            if self._room.nodes <= 0:
-                break
-            found.append(self.child(each, elements.get(each.tag), depth))
-        return found
+        children = self._room.share(plan.children)
+        return found + [self.child(each, elements.get(each.tag), depth) for each in children]
 
 
 def _simple(
