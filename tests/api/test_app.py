@@ -34,6 +34,24 @@ def test_every_answer_names_the_root(client: Client, path: str) -> None:
     assert client.get(path).headers["Link"] == "<http://r.example>;rel=xregistry-root"
 
 
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+def test_a_browser_is_led_from_the_root_to_the_explorer(client: Client) -> None:
+    answer = client.get("/", headers=BROWSER, follow_redirects=False)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "http://r.example/ui")
+    assert answer.headers["Vary"] == "Accept"
+
+
+def test_the_root_is_json_for_programs_and_with_a_query(client: Client) -> None:
+    for headers, path in (({}, "/"), ({"Accept": "application/json"}, "/"), (BROWSER, "/?inline=model")):
+        assert client.get(path, headers=headers).json()["xid"] == "/"
+
+
+def test_the_root_is_json_for_browsers_without_an_explorer(store: Store, serve: Serve) -> None:
+    assert serve(store, ui="off").get("/", headers=BROWSER).json()["xid"] == "/"
+
+
 def test_a_preflight_is_allowed(client: Client) -> None:
     """R138, R315."""
     asked = {"Origin": "http://ui.example", "Access-Control-Request-Method": "GET"}

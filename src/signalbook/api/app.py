@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
+from http import HTTPStatus
 from time import perf_counter
 from typing import Final
 
@@ -24,6 +25,7 @@ from signalbook.api.confluent import routes as confluent
 from signalbook.api.confluent.comparing import check_levels
 from signalbook.api.feed import Feed
 from signalbook.api.impact import ImpactAPI
+from signalbook.api.kernel.cookies import PAGES
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.large_requests import LargeRequests
 from signalbook.api.kernel.origins import READS, Origins
@@ -255,6 +257,9 @@ class Application(Starlette):
             refused = Denied("this registry takes no copies from others (setting copies)")
             return problem_response(refused, scope["path"]).send
         path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path in ("", "/") and self._settings.ui == "on" and _is_browser(scope):
+            headers = (("Location", f"{base_url(scope, self._settings)}{PAGES}"), ("Vary", "Accept"), NO_STORE)
+            return Response(status=HTTPStatus.SEE_OTHER, headers=headers).send
         for route in self._paths.routes(path):
             if found := route.path_regex.match(path):
                 scope["path_params"] = found.groupdict()
@@ -300,6 +305,13 @@ def _added(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], 
     link = ((b"link", f"<{root}>;rel=xregistry-root".encode("ascii", "replace")),) if root else ()
     headers = (*cors, *varying, *link)
     return headers, b"".join(b"%s: %s\r\n" % header for header in headers)
+
+
+def _is_browser(scope: Scope) -> bool:
+    """Return True if a person opened the root in a browser: with a query, somebody wants the JSON."""
+    if scope["method"] not in READS or scope["query_string"]:
+        return False
+    return any(name == b"accept" and b"text/html" in value.lower() for name, value in scope["headers"])
 
 
 def _copies(scope: Scope) -> bool:
