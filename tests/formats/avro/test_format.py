@@ -59,7 +59,20 @@ NODE = record(("next", ["null", "Node"]), name="Node")
         (b'{"type":"record","name":"a","fields":[3]}', "/fields/0", "name"),
         (dump_json(record(("x", "int"), ("x", "int"))), "/fields/1/name", "name"),
         (dump_json(record(("x", "Later"))), "/fields/0/type", "name"),
-        (b'{"type":"record","name":"a","fields":[{"name":"x","type":"int","default":"s"}]}', "", "schema"),
+        (
+            b'{"type":"record","name":"a","fields":[{"name":"x","type":"int","default":"s"}]}',
+            "/fields/0/default",
+            "default",
+        ),
+        (b'{"type":"record","name":"a","fields":[{"name":"x","type":"int","order":"up"}]}', "/fields/0/order", "order"),
+        (b'{"type":"record","name":"a","aliases":"b","fields":[]}', "/aliases", "aliases"),
+        (
+            b'{"type":"record","name":"a","fields":[{"name":"x","type":"int","aliases":[1]}]}',
+            "/fields/0/aliases",
+            "aliases",
+        ),
+        (b'{"type":"record","name":"int","fields":[]}', "/name", "name"),
+        (b'{"type":"enum","name":"e","symbols":["A"],"default":"B"}', "/default", "default"),
         (b"[" * 500, "", "json"),
     ],
 )

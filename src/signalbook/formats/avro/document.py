@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import fastavro
 
+from signalbook.formats.avro.defaults import find_fault
 from signalbook.formats.base import Path, Resolve, SchemaError, finding_at, shorten, too_large
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, JSONObject, digest
@@ -23,6 +24,7 @@ MAX_OTHERS: Final = 100
 _LEFT_ALONE: Final = frozenset(
     {"uuid", "duration", "timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"}
 )
+_ORDERS: Final = ("ascending", "descending", "ignore")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NAMES: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*+\n)*+", re.ASCII)
 
@@ -80,6 +82,8 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
     except RecursionError:
         # As deep as Python's stack is more than any payload is worth.
         heavy = True
+    if not heavy:
+        resolver.check_defaults()
     if resolver.findings:
         raise SchemaError(resolver.findings)
     if heavy:
@@ -124,6 +128,8 @@ class _Resolver:
     others: list[bytes] = field(default_factory=list)
     types: dict[str, JSONObject] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    defaults: list[tuple[Path, JSON, Type]] = field(default_factory=list)
+    """Where a default is, the default, and the type of its field."""
 
     def report(self, path: Path, rule: str, message: str) -> None:
         self.findings.append(finding_at(path, rule, message))
@@ -197,12 +203,14 @@ class _Resolver:
             self.report(path, "name", f"the type {full!r} is defined twice")
         kept: JSONObject = {key: node[key] for key in ("doc",) if key in node}
         made: JSONObject = {**kept, "type": "record" if kind == "error" else kind, "name": full}
-        made.update(_aliases(node, full.rpartition(".")[0]))
+        made.update(self.aliases(node, full.rpartition(".")[0], path))
         # Filed before its fields are read, since these may refer to it.
         self.types[full] = made
         if kind == "enum":
             made.update({key: node[key] for key in ("symbols", "default") if key in node})
             self.symbols(node.get("symbols"), path)
+            if "default" in node:
+                self.defaults.append(((*path, "default"), node["default"], full))
         elif kind == "fixed":
             made.update({"size": node.get("size"), **_logical(node)})
             if not isinstance(made["size"], int) or isinstance(made["size"], bool) or made["size"] < 0:
@@ -219,7 +227,26 @@ class _Resolver:
         full = name if "." in name or not given else f"{given}.{name}"
         if not all(_NAME.fullmatch(part) for part in full.split(".")):
             self.report((*path, "name"), "name", f"{full!r} is no Avro name: letters, digits and _ between dots")
+        elif full in PRIMITIVES:
+            self.report((*path, "name"), "name", f"{full!r} is the name of a primitive type")
         return full
+
+    def aliases(self, node: JSONObject, space: str, path: Path) -> JSONObject:
+        """Return the other names of a field or a named type; those of a type are in the namespace ``space``."""
+        given = node.get("aliases", [])
+        if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+            self.report((*path, "aliases"), "aliases", "aliases are an array of names")
+            return {}
+        return {"aliases": [_full_name(name, space) for name in given]} if given else {}
+
+    def check_defaults(self) -> None:
+        """Report the defaults that are not values of their types, once all types are known."""
+        if self.findings:
+            return
+        for path, default, owner in self.defaults:
+            fault = find_fault(default, owner, self.types)
+            if fault is not None:
+                self.report((*path, *fault[0]), "default", fault[1])
 
     def symbols(self, symbols: JSON, path: Path) -> None:
         # All at once: there may be very many.
@@ -243,9 +270,18 @@ class _Resolver:
             elif name in found:
                 self.report((*here, "name"), "name", f"the field {name!r} is there twice")
             else:
-                kept = {key: part[key] for key in ("name", "doc", "default") if key in part} | _aliases(part, "")
+                kept = {key: part[key] for key in ("name", "doc", "default") if key in part}
+                kept |= self.aliases(part, "", here)
                 found[name] = {**kept, "type": self.type(part.get("type"), space, (*here, "type"))}
+                if "default" in part:
+                    self.defaults.append(((*here, "default"), part["default"], found[name]["type"]))
+                if part.get("order", "ascending") not in _ORDERS:
+                    self.report((*here, "order"), "order", f"the order of a field is {', '.join(_ORDERS)}")
         return list(found.values())
+
+
+def _full_name(name: str, space: str) -> str:
+    return name if "." in name or not space else f"{space}.{name}"
 
 
 def _logical(node: JSONObject) -> JSONObject:
@@ -262,15 +298,6 @@ def _left_alone(node: JSONObject) -> JSONObject:
 def _bare(node: JSONObject) -> JSONObject:
     """``node`` without its logical type."""
     return {key: value for key, value in node.items() if key != "logicalType"}
-
-
-def _aliases(node: JSONObject, space: str) -> JSONObject:
-    """Other names of a field or a named type; those of a type are in its namespace unless they say otherwise."""
-    given = node.get("aliases")
-    names = [name for name in given if isinstance(name, str)] if isinstance(given, list) else []
-    if not names:
-        return {}
-    return {"aliases": [name if "." in name or not space else f"{space}.{name}" for name in names]}
 
 
 def branch_name(node: Type) -> str:

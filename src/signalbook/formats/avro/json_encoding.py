@@ -14,6 +14,7 @@ from typing import Any, Final
 from fastavro.validation import validate
 from fastavro.write import LOGICAL_WRITERS
 
+from signalbook.formats.avro.defaults import FLOATS, wrong_scalar
 from signalbook.formats.avro.document import PRIMITIVES, Type, branch_name
 from signalbook.formats.base import MAX_FINDINGS, Path, finding_at
 from signalbook.values import JSON, NONFINITE, Finding, JSONObject
@@ -106,7 +107,7 @@ def _numbers(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
     if isinstance(node, list):
         return _alternative(value, node, types)
     kind = node if isinstance(node, str) else node["type"]
-    if kind in _FLOATS and isinstance(value, str):
+    if kind in FLOATS and isinstance(value, str):
         return NONFINITE.get(value, value)
     if kind == "record" and isinstance(value, dict):
         fields = {field["name"]: field["type"] for field in node["fields"]}
@@ -135,7 +136,7 @@ def _is_like(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> bool:
     kind = node if isinstance(node, str) else node["type"]
     if kind == "record":
         return isinstance(value, dict) and value.keys() == {field["name"] for field in node["fields"]}
-    return isinstance(value, str) if kind in _FLOATS else isinstance(value, _CONTAINERS.get(kind, ()))
+    return isinstance(value, str) if kind in FLOATS else isinstance(value, _CONTAINERS.get(kind, ()))
 
 
 def _wrong(value: JSON, node: Type) -> str:
@@ -150,7 +151,6 @@ def _wrong(value: JSON, node: Type) -> str:
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_RANGES: Final = {"int": 2**31, "long": 2**63}
 
 
 def decode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> tuple[JSON, list[Finding]]:
@@ -280,35 +280,17 @@ class _Reader:
         return value
 
     def scalar(self, value: JSON, kind: str, node: Type, path: Path) -> JSON:
-        wrong = _wrong_json(value, kind, node)
+        wrong = wrong_scalar(value, kind, node)
         if wrong:
             self.report(path, "type", f"expected {wrong}")
             return None
         # One character stands for one byte, as the specification has it for bytes in JSON.
-        plain = value.encode("latin-1") if kind in ("bytes", "fixed") else float(value) if kind in _FLOATS else value
+        plain = value.encode("latin-1") if kind in ("bytes", "fixed") else float(value) if kind in FLOATS else value
         try:
             return _logical(plain, node)
         except (ArithmeticError, ValueError) as error:
             self.report(path, "range", f"not a {node['logicalType']}: {error}")
             return None
-
-
-_FLOATS: Final = frozenset({"float", "double"})
-
-
-def _wrong_json(value: JSON, kind: str, node: Type) -> str:
-    """What was expected instead of ``value``, or ``""``."""
-    if kind in ("bytes", "fixed"):
-        if not isinstance(value, str) or any(ord(char) > 255 for char in value):
-            return "bytes as text with one character up to U+00FF per byte"
-        return f"{node['size']} bytes" if kind == "fixed" and len(value) != node["size"] else ""
-    if kind in _RANGES:
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return "" if whole and -_RANGES[kind] <= value < _RANGES[kind] else f"a whole number in the range of {kind}"
-    if kind in _FLOATS:
-        return "" if isinstance(value, (int, float)) and not isinstance(value, bool) else "a number"
-    expected: type = {"string": str, "boolean": bool}.get(kind, type(None))
-    return "" if isinstance(value, expected) else kind
 
 
 def _timestamp(unit: timedelta) -> Callable[[int, JSONObject], datetime]:

@@ -1,0 +1,104 @@
+"""The check of default values against their types, in depth (Avro 1.12, "Complex Types", field ``default``).
+
+A reader takes the default where a writer has no such field: a default that is not a value of its type would be read as
+something that the schema does not allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from signalbook.formats.base import Path
+from signalbook.values import JSON, JSONObject
+
+FLOATS: Final = frozenset({"float", "double"})
+_RANGES: Final = {"int": 2**31, "long": 2**63}
+_Fault = tuple[Path, str]
+"""Where in a default something is wrong, and what."""
+
+
+def find_fault(default: JSON, type: Any, types: Mapping[str, JSONObject]) -> _Fault | None:
+    """Return what is wrong with the default of a field of ``type``, or None.
+
+    The default of a union may be a value of any of its alternatives. Members of a record that the record does not have
+    are ignored, as reference implementations do.
+    """
+    return _DefaultCheck(types).find(default, type, ())
+
+
+class _DefaultCheck:
+    """Checks one default. A pair of value and type is checked once, however many alternatives lead to it."""
+
+    def __init__(self, types: Mapping[str, JSONObject]) -> None:
+        self._types = types
+        self._results: dict[tuple[int, int], _Fault | None] = {}
+
+    def find(self, value: JSON, type: Any, path: Path) -> _Fault | None:
+        node = self._types.get(type, type) if isinstance(type, str) else type
+        if isinstance(node, str):
+            return self._scalar(value, node, node, path)
+        key = id(value), id(node)
+        if key not in self._results:
+            # A record that needs its own default to be complete has no finite value.
+            self._results[key] = path, "the default contains itself"
+            self._results[key] = self._composite(value, node, path)
+        return self._results[key]
+
+    def _composite(self, value: JSON, node: Any, path: Path) -> _Fault | None:
+        if isinstance(node, list):
+            return self._union(value, node, path)
+        match node["type"]:
+            case "record":
+                return self._record(value, node, path)
+            case "array" if isinstance(value, list):
+                faults = (self.find(item, node["items"], (*path, index)) for index, item in enumerate(value))
+            case "map" if isinstance(value, dict):
+                faults = (self.find(item, node["values"], (*path, name)) for name, item in value.items())
+            case "array" | "map" as kind:
+                return path, f"expected {'an array' if kind == 'array' else 'an object'}"
+            case "enum":
+                is_symbol = isinstance(value, str) and value in node["symbols"]
+                return None if is_symbol else (path, f"expected one of {', '.join(node['symbols'])}")
+            case kind:
+                return self._scalar(value, kind, node, path)
+        return next((fault for fault in faults if fault is not None), None)
+
+    def _union(self, value: JSON, alternatives: list[Any], path: Path) -> _Fault | None:
+        faults = [self.find(value, alternative, path) for alternative in alternatives]
+        if None in faults:
+            return None
+        # Of one alternative besides null the reason helps; of several nobody knows which one was meant.
+        others = [fault for fault, other in zip(faults, alternatives, strict=True) if other != "null"]
+        return others[0] if len(others) == 1 else (path, "expected a value of one of the alternatives of the union")
+
+    def _record(self, value: JSON, node: JSONObject, path: Path) -> _Fault | None:
+        if not isinstance(value, dict):
+            return path, f"expected an object for the record {node['name']}"
+        for field in node["fields"]:
+            name = field["name"]
+            if name not in value and "default" not in field:
+                return (*path, name), "the field is missing and has no default"
+            fault = self.find(value.get(name, field.get("default")), field["type"], (*path, name))
+            if fault is not None:
+                return fault
+        return None
+
+    def _scalar(self, value: JSON, kind: str, node: Any, path: Path) -> _Fault | None:
+        expected = wrong_scalar(value, kind, node)
+        return (path, f"expected {expected}") if expected else None
+
+
+def wrong_scalar(value: JSON, kind: str, node: Any) -> str:
+    """Return what was expected instead of ``value``, a default or a value in JSON; ``""`` if it is right."""
+    if kind in ("bytes", "fixed"):
+        if not isinstance(value, str) or any(ord(char) > 255 for char in value):
+            return "bytes as text with one character up to U+00FF per byte"
+        return f"{node['size']} bytes" if kind == "fixed" and len(value) != node["size"] else ""
+    if kind in _RANGES:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return "" if whole and -_RANGES[kind] <= value < _RANGES[kind] else f"a whole number in the range of {kind}"
+    if kind in FLOATS:
+        return "" if isinstance(value, (int, float)) and not isinstance(value, bool) else "a number"
+    expected: type = {"string": str, "boolean": bool}.get(kind, type(None))
+    return "" if isinstance(value, expected) else kind
