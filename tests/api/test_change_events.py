@@ -209,10 +209,14 @@ MORE = {
             ("resource.deprecation", F1): {"alternative", "effective"},
         },
     ),
-    "born deprecated: created alone says it (E-8)": Sample(
+    "a Group created deprecated (E-8, R303)": Sample(
         [],
         ("PUT", D1, DEPRECATED),
-        {("registry.updated", "/"): {*STAMPS, "dirs", "dirscount"}, ("group.created", D1): None},
+        {
+            ("registry.updated", "/"): {*STAMPS, "dirs", "dirscount"},
+            ("group.created", D1): None,
+            ("group.deprecation", D1): {"alternative", "effective"},
+        },
     ),
     "capabilities (E-12, E-13)": Sample(
         [],

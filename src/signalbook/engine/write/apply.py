@@ -362,6 +362,7 @@ def _deleted(tree: WorkingTree) -> Iterator[Change]:
 def _owner(copy: OwnerCopy, config: Collection[str] = ()) -> Iterator[Change]:
     if copy.before is None:
         yield _change(copy, ChangeAction.CREATED)
+        yield from _deprecation(copy)
         return
     changed = _stamps(copy, copy.before.createdat, copy.before.modifiedat)
     changed += _differences(copy.before.attributes, copy.attributes)
@@ -377,6 +378,7 @@ def _resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
     before = copy.before
     if before is None:
         yield _change(copy, ChangeAction.CREATED)
+        yield from _deprecation(copy)
         return
     changed = [f"meta.{name}" for name in _stamps(copy, before.createdat, before.modifiedat)]
     changed += [f"meta.{name}" for name in _differences(before.attributes, copy.attributes)]
@@ -443,7 +445,7 @@ def _differences(before: JSONObject, after: JSONObject) -> list[str]:
 
 
 def _deprecation(copy: WorkingCopy) -> Iterator[Change]:
-    """The separate event for ``deprecated``, naming its members (R303)."""
+    """Yield the separate event for ``deprecated``, also of a new entity, naming the members (R303)."""
     old = (copy.before.attributes if copy.before else {}).get("deprecated")
     new = copy.attributes.get("deprecated")
     if old != new:
