@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
@@ -134,3 +140,74 @@ def test_a_server_s_folder(cli: Cli, server: str) -> None:
     assert Path("book/messagegroups/folder/messages/one.xreg.json").exists()
     cli("export", "/messagegroups/folder", "--server", server, "--out", "one.json")
     assert json.loads(Path("one.json").read_text())["messagegroupid"] == "folder"
+
+
+@contextmanager
+def hostile_server(documents: dict[str, Any]) -> Iterator[str]:
+    """Serve these JSON texts by path: a registry that no Signalbook would be."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = json.dumps(documents.get(unquote(urlsplit(self.path).path), {})).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+HOSTILE_IDS = ["../../victim", "/victim", "..", "a\\..\\..\\victim", "a\x00", "\x1b[2J", "con/x", "x" * 300]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE_IDS)
+@pytest.mark.parametrize("where", ["type", "group", "version"])
+def test_ids_of_a_server_stay_in_the_folder(cli: Cli, hostile: str, where: str) -> None:
+    plural = hostile if where == "type" else "dirs"
+    group = hostile if where == "group" else "g"
+    version = hostile if where == "version" else "1"
+    documents = {
+        "/model": {"groups": {plural: {"resources": {"files": {}}}}},
+        "/modelsource": {"groups": {}},
+        f"/{plural}": {group: {"dirid": group}},
+        "/dirs/g/files": {"f": {"fileid": "f", "versions": {version: {"filebase64": "e30="}}}},
+    }
+    for victim in (Path("victim.xreg.json"), Path("victim")):
+        victim.write_text("before")
+    Path("book").mkdir()
+    with hostile_server(documents) as url:
+        ran = cli("export", "--server", url, "--out", "book/deeper/")
+    assert {path.read_text() for path in Path().glob("victim*")} == {"before"}
+    assert [path.name for path in Path("book").iterdir()] == ["deeper"]
+    if where != "type":
+        assert (ran.code, "the registry has an invalid id in" in ran.err) == (1, True)
+        assert list(Path("book/deeper").iterdir()) == []
+
+
+def test_ids_of_a_server_that_differ_only_in_case(cli: Cli) -> None:
+    documents = {
+        "/model": {"groups": {"dirs": {"resources": {}}}},
+        "/modelsource": {"groups": {}},
+        "/dirs": {"g": {"dirid": "g"}, "G": {"dirid": "G"}},
+    }
+    with hostile_server(documents) as url:
+        ran = cli("export", "--server", url, "--out", "book/")
+    assert (ran.code, "'dirs/G.xreg.json' and 'dirs/g.xreg.json' would be one file" in ran.err) == (1, True)
+
+
+def test_a_link_in_the_folder_is_not_followed(cli: Cli) -> None:
+    Path("elsewhere/m").mkdir(parents=True)
+    Path("book").mkdir()
+    Path("book/messagegroups").symlink_to(Path("elsewhere").absolute())
+    ran = cli("export", "/messagegroups/m", "--out", "book/")
+    assert (ran.code, "book/messagegroups is a link, which is not followed" in ran.err) == (1, True)
+    assert Path("elsewhere/m").is_dir()

@@ -151,3 +151,18 @@ def test_a_run_that_was_cut_short_is_made_up_for(cli: Cli, monkeypatch: pytest.M
         "h.md",
         ".signalbook-markdown.json",
     }
+
+
+def test_ids_of_definitions_stay_in_the_folder(cli: Cli) -> None:
+    messages = {"..\\..\\victim": GOOD, "..": GOOD, "con": GOOD, "a\x00": GOOD}
+    Path("book.json").write_bytes(
+        dump_json({"messagegroups": {"..": {"messages": messages}, "con": {"messages": messages}}})
+    )
+    for target in ("markdown", "python"):
+        assert cli("generate", target, "--registry", "book.json", "--output", "out/deeper").code == 0
+    assert {path.name for path in Path().iterdir()} == {"book.json", "out"}
+    assert [path.name for path in Path("out").iterdir()] == ["deeper"]
+    assert {path.name for path in Path("out/deeper/groups").iterdir()} == {"%2E%2E.md", "%63on.md"}
+    write(**{"../victim": GOOD})
+    ran = run(cli)
+    assert (ran.code, "'../victim' is no id" in ran.err) == (1, True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from tests.codegen.conftest import DOCUMENT, GROUP, Make
 from tests.engine.write.test_imports import CASES, ORDER, order
 
 from signalbook.codegen import base
-from signalbook.codegen.base import Generated, GeneratedFile, Generator, GeneratorError, GeneratorInput, generate
+from signalbook.codegen.base import GeneratorError, GeneratorInput
 from signalbook.values import JSONObject
 
 
@@ -82,17 +81,3 @@ def test_unknown_targets_and_options(make: Make) -> None:
         make("dbt", x="1")
     with pytest.raises(GeneratorError, match="sql: dialect is one of all, duckdb, trino, bigquery, snowflake, not 'x'"):
         make("sql", dialect="x")
-
-
-@pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x", "", ".signalbook-dbt.json", "a\\b"])
-def test_generators_stay_in_the_folder(
-    path: str, read: Callable[..., GeneratorInput], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = Generated(files=(GeneratedFile(path=path, content=b"", xids=()),))
-    monkeypatch.setattr(base, "find_generator", lambda _: Generator(summary="", generate=lambda _: made))
-    with pytest.raises(GeneratorError, match="outside of the output folder"):
-        generate(read("dbt"))
-    twice = replace(made, files=tuple(GeneratedFile(path=name, content=b"", xids=()) for name in ("a/B", "A/b")))
-    monkeypatch.setattr(base, "find_generator", lambda _: Generator(summary="", generate=lambda _: twice))
-    with pytest.raises(GeneratorError, match="two files of one name"):
-        generate(read("dbt"))

@@ -72,11 +72,22 @@ def test_links_and_folders_in_the_way(plan: Plan, tmp_path: Path) -> None:
         plan(b="1")
 
 
+@pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x", "", ".signalbook-dbt.json", "a\\b", "a\0"])
+def test_generators_stay_in_the_folder(path: str, plan: Plan) -> None:
+    with pytest.raises(GeneratorError, match=r"not a path for a file in a folder|made a hidden file"):
+        plan(**{path: "1"})
+
+
+def test_two_files_of_one_name(plan: Plan) -> None:
+    with pytest.raises(GeneratorError, match="'A/b' and 'a/B' would be one file"):
+        plan(**{"a/B": "1", "A/b": "2"})
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"target": "x", "options": {}, "files": {"../x": {"sha256": "", '
                                   '"definitions": []}}, "left_out": {}}'])  # fmt: skip
 def test_a_broken_list_of_files(text: str, plan: Plan, tmp_path: Path) -> None:
     """It says what may be removed, and may have come from anywhere."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / manifest_name("dbt")).write_text(text)
-    with pytest.raises(GeneratorError, match=r"broken|outside of its folder"):
+    with pytest.raises(GeneratorError, match=r"broken|not a path for a file in a folder"):
         plan(a="1")

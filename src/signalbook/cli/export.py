@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from typer import Argument, Option
 
 from signalbook.cli.console import say, working
-from signalbook.cli.files import write_folder, write_pieces
+from signalbook.cli.files import NotWritten, write_folder, write_pieces
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.values import JSONObject
-from signalbook.xid import ROOT, Xid
+from signalbook.xid import ROOT, Xid, XidError, check_id
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
@@ -81,7 +81,19 @@ def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[FolderFile]
     with registry.consistent() as found:
         for xid, entity in _entities(found):
             if target == ROOT or xid.parts[: len(target.parts)] == target.parts:
+                _check_ids(xid, entity)
                 yield from files_for(xid, entity, suffix=suffix)
+
+
+def _check_ids(xid: Xid, entity: JSONObject) -> None:
+    """Raise ``NotWritten`` for ids that no registry may have: what a server returns is not to be trusted."""
+    try:
+        if Xid.parse(str(xid)) != xid:
+            raise XidError("an id has no slashes")
+        for version in entity.get("versions") or ():
+            check_id(version)
+    except XidError as error:
+        raise NotWritten(f"the registry has an invalid id in {xid}: {error}; nothing was written") from None
 
 
 def _entities(registry: Registry) -> Iterator[tuple[Xid, JSONObject]]:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from signalbook.errors import SignalbookError
+from signalbook.filenames import FileNameError, OutputPaths
 from signalbook.values import JSONError, parse_json
 
 if TYPE_CHECKING:
@@ -59,21 +60,29 @@ def write_folder(path: Path, files: Iterable[FolderFile], *, instead: Iterable[P
     """Make ``path`` hold ``files`` in place of the files and folders ``instead``, and return how many.
 
     Everything is written beside it first, and then put in place in the order of ``files``: a list of them that comes
-    last is there only if all of them are. Raises ``NotWritten``, also if there are no files.
+    last is there only if all of them are. Paths may be made from the ids of a server: all are checked before anything
+    is put in place. Raises ``NotWritten``, also if there are no files.
     """
     written: dict[PurePath, None] = {}
+    paths = OutputPaths(path)
     beside = None
     try:
+        stale = tuple(instead)
+        for name in stale:
+            paths.check_removal(name)
         path.mkdir(parents=True, exist_ok=True)
         # Beside the folder, so on the same disk: its files can be moved into place.
         beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.resolve().parent))
         for file in files:
+            paths.add(file.path)
             target = beside / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.content)
             written[file.path] = None
         if written:
-            _take_place(beside, path, written, instead)
+            _take_place(beside, path, written, stale)
+    except FileNameError as error:
+        raise NotWritten(f"{path}: nothing was written: {error}") from None
     except OSError as error:
         raise _not_written(path, error) from None
     finally:

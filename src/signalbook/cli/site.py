@@ -15,6 +15,7 @@ from signalbook.cli.console import print_json, say, working
 from signalbook.cli.files import write_folder
 from signalbook.cli.registry import JsonOption
 from signalbook.errors import SignalbookError
+from signalbook.filenames import FileNameError, check_path
 from signalbook.values import JSONError, dump_json, parse_json
 
 if TYPE_CHECKING:
@@ -111,14 +112,14 @@ def _known(out: Path) -> dict[str, str]:
     except (OSError, JSONError) as error:
         raise SiteError(f"{out / MANIFEST}: cannot be read ({error}): give another folder, or remove it") from None
     files = found.get("files") if isinstance(found, dict) else None
-    if not isinstance(files, dict) or not all(map(_is_below, files)):
-        raise SiteError(f"{out / MANIFEST}: is no list of the files of a site: give another folder, or remove it")
+    try:
+        for name in files if isinstance(files, dict) else ("",):
+            check_path(name)
+    except FileNameError:
+        raise SiteError(
+            f"{out / MANIFEST}: is no list of the files of a site: give another folder, or remove it"
+        ) from None
     return {name: str(digest) for name, digest in files.items()}
-
-
-def _is_below(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and "\\" not in name and bool(path.parts)
 
 
 def _checked(site: Site, out: Path, known: dict[str, str], written: dict[str, str]) -> Iterator[FolderFile]:

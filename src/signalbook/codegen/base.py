@@ -12,7 +12,6 @@ from functools import cached_property
 from importlib.metadata import EntryPoint
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import PurePosixPath
 from typing import Final
 
 from signalbook import plugins
@@ -266,21 +265,8 @@ def generate(given: GeneratorInput) -> Generated:
     left_out = dict(sorted({**given.unusable, **found.left_out}.items()))
     if not found.files:
         raise GeneratorError(_nothing(left_out))
-    _check_paths(given.target, found.files)
     return Generated(files=tuple(sorted(found.files, key=lambda file: file.path)), left_out=left_out)
 
 
 def _nothing(left_out: Mapping[str, str]) -> str:
     return "\n".join(["none of the definitions can be generated:", *(f"  {x}: {why}" for x, why in left_out.items())])
-
-
-def _check_paths(target: str, files: Iterable[GeneratedFile]) -> None:
-    """Raise ``GeneratorError`` for a path that leads out of the folder, or that two files have on some file system."""
-    seen: set[str] = set()
-    for file in files:
-        path = PurePosixPath(file.path)
-        if path.is_absolute() or not path.parts or ".." in path.parts or "\\" in file.path or path.parts[0][0] == ".":
-            raise GeneratorError(f"{target} made a file outside of the output folder: {file.path!r}")
-        if file.path.lower() in seen:
-            raise GeneratorError(f"{target} made two files of one name: {file.path!r}")
-        seen.add(file.path.lower())

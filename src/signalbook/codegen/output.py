@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from signalbook.codegen.base import Generated, GeneratorError, GeneratorInput
+from signalbook.filenames import FileNameError, OutputPaths, check_path
 from signalbook.values import digest, dump_json
 
 _LARGEST: Final = 64 * 1024 * 1024
@@ -63,8 +64,13 @@ def manifest_name(target: str) -> str:
 
 
 def plan_output(folder: Path, given: GeneratorInput, generated: Generated) -> OutputPlan:
-    """Hold the generated files against those in ``folder``. Raises ``GeneratorError`` for a broken manifest."""
+    """Compare the generated files with those in ``folder``.
+
+    Raises:
+        GeneratorError: for a broken manifest, and for a path that leads out of the folder or that two files have.
+    """
     name = manifest_name(given.target)
+    _check_paths(folder, given.target, generated)
     before = _read_manifest(folder / name)
     made = {file.path: file.content for file in generated.files}
     manifest = dump_json(
@@ -88,6 +94,17 @@ def plan_output(folder: Path, given: GeneratorInput, generated: Generated) -> Ou
             found["updated"] = [name]
         writes[name] = manifest  # last: a crash before it leaves files that are known to be ours, or as they would be
     return OutputPlan(**{kind: tuple(paths) for kind, paths in found.items()}, writes=writes)
+
+
+def _check_paths(folder: Path, target: str, generated: Generated) -> None:
+    paths = OutputPaths(folder)
+    for file in generated.files:
+        if file.path.startswith("."):
+            raise GeneratorError(f"{target} made a hidden file, which manifests are: {file.path!r}")
+        try:
+            paths.add(PurePosixPath(check_path(file.path)))
+        except FileNameError as error:
+            raise GeneratorError(f"{target}: {error}") from None
 
 
 def _state(folder: Path, path: str, made: bytes | None, before: _Entry | None) -> Iterator[str]:
@@ -135,7 +152,8 @@ def _read_manifest(path: Path) -> Mapping[str, _Entry]:
         raise GeneratorError(f"{path}: the list of generated files is broken: {error}; {advice}") from None
     for name in found.files:
         # The list says what may be removed: it may have come from anywhere.
-        parts = PurePosixPath(name).parts
-        if name.startswith("/") or ".." in parts or not parts:
-            raise GeneratorError(f"{path}: names a file outside of its folder: {name!r}")
+        try:
+            check_path(name)
+        except FileNameError as error:
+            raise GeneratorError(f"{path}: {error}") from None
     return found.files

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import yaml
 
+from signalbook.filenames import file_name
 from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.xid import ROOT, Xid
 
@@ -128,7 +129,7 @@ def place(xid: Xid) -> PurePosixPath:
     """Where in a folder ``xid`` is: the name of its document without suffix, and of the folder with what is in it."""
     if xid == ROOT:
         return PurePosixPath("registry")
-    return PurePosixPath(*(_file_name(part) for part in xid.parts))
+    return PurePosixPath(*map(file_name, xid.parts))
 
 
 def _lasting(entity: JSONObject) -> JSONObject:
@@ -149,7 +150,7 @@ def _document(versionid: str, body: JSONObject, xid: Xid) -> tuple[str | None, b
             content = base64.b64decode(body[name], validate=True)
         except (binascii.Error, TypeError, ValueError):
             continue
-        file = f"{_file_name(xid.id)}/{_file_name(versionid)}{_suffix(body)}"
+        file = f"{file_name(xid.id)}/{file_name(versionid)}{_suffix(body)}"
         del body[name]
         body[f"{name.removesuffix('base64')}url"] = f"./{quote(file)}"
         return file, content
@@ -160,9 +161,3 @@ def _suffix(version: JSONObject) -> str:
     name = str(version.get("format", "")).partition("/")[0].lower()
     media = str(version.get("contenttype", "")).partition(";")[0].strip().lower()
     return _SUFFIXES.get(name) or _BY_TYPE.get(media) or (".json" if media.endswith("+json") else ".bin")
-
-
-def _file_name(part: str) -> str:
-    """Part of an xid as the name of a file on any system: ``:`` and a dot at the end are none."""
-    name = part.replace(":", "%3A")
-    return f"{name[:-1]}%2E" if name.endswith(".") else name

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 
 from signalbook.api.ui import site
-from signalbook.api.ui.site import POLICY, Site, file_name
+from signalbook.api.ui.site import POLICY, Site, folder_name
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.settings import Settings
@@ -198,11 +198,11 @@ NAMES = {
 
 @pytest.mark.parametrize(("part", "name"), NAMES.items())
 def test_names_are_such_as_any_disk_takes(part: str, name: str) -> None:
-    assert file_name(part) == name
+    assert folder_name(part) == name
 
 
 def test_long_names_are_cut_and_stay_different() -> None:
-    names = {file_name(":" * 127 + end) for end in "abc"}
+    names = {folder_name(":" * 127 + end) for end in "abc"}
     assert len({name.casefold() for name in names}) == 3
     assert all(len(name.encode()) <= 200 for name in names)
 

@@ -494,3 +494,13 @@ def test_what_was_found_is_said_again_though_it_is_not_looked_for_again(parcels:
     other = snapshot(document).check(parse_flags(["on_schema_violation=tag"]))
     assert other.outlines is not first.outlines
     assert snapshot(parcels.catalogue()).check(Policy()).doubts == ()
+
+
+@pytest.mark.parametrize("pair", [(("g", "a"), ("g", "A")), (("g", "a"), ("G", "a"))])
+def test_ids_that_differ_only_in_case(pair: tuple[tuple[str, str], ...], parcels: Any) -> None:
+    """Where a file system ignores case, both would land in one table."""
+    groups: dict[str, Any] = {}
+    for group, message in pair:
+        groups.setdefault(group, {"messages": {}})["messages"][message] = parcels.message(message)
+    with pytest.raises(PipelineError, match="differ only in case, which no registry accepts"):
+        snapshot({"messagegroups": groups})

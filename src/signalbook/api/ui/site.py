@@ -12,7 +12,6 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import Final
@@ -33,6 +32,7 @@ from signalbook.api.ui.schemas import SchemaContent
 from signalbook.engine.engine import Engine
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.search.text import split
+from signalbook.filenames import file_name
 from signalbook.settings import Settings
 from signalbook.storage.words import DEPRECATED, Text
 from signalbook.values import JSON, JSONObject, dump_json
@@ -50,14 +50,8 @@ _LEFT_OUT: Final = ("", "descriptions of fields", "fields, texts but names")
 _SEARCH: Final = "-/search/index.html"
 _INDEX: Final = "-/index.js"
 _DESCRIPTION: Final = 160
-_LONGEST_NAME: Final = 200
 _LINK: Final = re.compile(r' (href|src|action)="([^"]*)"')
-_SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~@-")
 _OWN_NAMES: Final = frozenset({"index.html", "index.json", "document.txt"})
-_DEVICES: Final = frozenset(
-    {"con", "prn", "aux", "nul", *(f"{name}{number}" for name in ("com", "lpt") for number in range(10))}
-)
-"""What Windows takes for devices, whatever the suffix."""
 _TIMES: Final = ("createdat", "modifiedat")
 _RELATED: Final = (Kind.GROUP, Kind.RESOURCE)
 """What has pages of relations and of dependents: Versions have those of their Resource."""
@@ -82,19 +76,12 @@ class SiteSummary:
     left_out: str = ""
 
 
-def file_name(part: str) -> str:
-    """A segment of an xid as the name of a file, on any file system: no two of a collection get the same.
+def folder_name(part: str) -> str:
+    """Return the name of the folder of a site for a part of an xid.
 
-    Characters that some file systems refuse are written as ``=`` and two hexadecimal digits: no id has a ``=``.
+    Names of the site's own files begin with a dash. The mark is ``=``, since web servers resolve percent signs.
     """
-    name = "".join(each if each in _SAFE else "".join(f"={byte:02X}" for byte in each.encode()) for each in part)
-    if name.endswith("."):
-        name = f"{name[:-1]}=2E"
-    if name.lower() in _OWN_NAMES or name.lower().partition(".")[0] in _DEVICES or name[:1] in "-.":
-        name = f"={ord(name[0]):02X}{name[1:]}"
-    if len(name) > _LONGEST_NAME:
-        name = f"{name[: _LONGEST_NAME - 33]}={blake2b(part.encode(), digest_size=16).hexdigest()}"
-    return name
+    return file_name(part, mark="=", not_first=".-", reserved=_OWN_NAMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,7 +408,7 @@ def _collections(view: View, xid: Xid) -> list[str]:
 
 
 def _page_name(xid: Xid) -> str:
-    return "/".join([*map(file_name, xid.parts), "index.html"])
+    return "/".join([*map(folder_name, xid.parts), "index.html"])
 
 
 def _numbered(name: str, number: int) -> str:

@@ -257,6 +257,7 @@ class Snapshot:
             else:
                 schemas[resource] = {"versionid": pinned[xid]["versionid"]}
         wanted = sorted(xid for xid in messages if not groups or group_of(xid) in parents)
+        _check_case(wanted)
         return cls(
             messages=with_bases(messages, documents),
             schemas=schemas,
@@ -483,6 +484,15 @@ def _hidden(registry: str) -> tuple[str, ...]:
 
 
 _Entity = TypeVar("_Entity", JSONObject, JSONObject | None)
+
+
+def _check_case(xids: Iterable[str]) -> None:
+    """Raise ``PipelineError`` for two messages that no registry would have: they would share a table in some stores."""
+    by_folded_xid: dict[str, str] = {}
+    for xid in xids:
+        other = by_folded_xid.setdefault(xid.casefold(), xid)
+        if other != xid:
+            raise PipelineError(f"{other} and {xid} differ only in case, which no registry accepts: rename one")
 
 
 def _merge(into: dict[str, _Entity], found: Mapping[str, _Entity], name: str) -> None:

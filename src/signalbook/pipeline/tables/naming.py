@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from signalbook.values import digest
+from signalbook.filenames import file_name
 
 TABLES: Final = "tables"
 """The folder of tables, below the output folder."""
@@ -24,9 +24,6 @@ CATALOG_FILE: Final = "catalog.json"
 CATALOG_DATABASE: Final = "catalog.db"
 """Their catalog, where that is in the output folder."""
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9.~@_-]", re.ASCII)
-# File systems take 255 bytes in a name, and other programs add suffixes.
-_LONGEST: Final = 200
 _MESSAGE_GROUPS: Final = "messagegroups"
 _NUMBERED: Final = re.compile(r"@([1-9]\d{0,8})$", re.ASCII)
 
@@ -99,15 +96,11 @@ def definition_of(name: TableName) -> str:
 
 
 def escape(text: str) -> str:
-    """``text`` as one name in a file system; ``urllib.parse.unquote`` reads it back unless it was too long."""
-    name = "".join(char if _PLAIN.match(char) else _percent(char) for char in text)
-    if name[:1] in ("", ".", "_"):
-        name = _percent(text[:1]) + name[1:]
-    return name if len(name) <= _LONGEST else f"{name[:120]}%~{digest(text.encode())}"
+    """Return ``text`` as the name of a file or folder that Spark reads: it ignores those that begin with ``_``.
 
-
-def _percent(char: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+    ``urllib.parse.unquote`` restores ``text`` unless it was too long.
+    """
+    return file_name(text, not_first="._")
 
 
 def quoted(name: str) -> str:
