@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 import httpcore
 import pytest
 
-from signalbook.fetching import AllowList, Deadline, Errand, FetchError, FetchLimits, reachable
+from signalbook.fetching import AllowList, Deadline, Errand, FetchError, FetchLimits, is_public, reachable
 from signalbook.settings import SettingError
 
 Answer = Callable[[socket.socket], None]
@@ -252,6 +252,71 @@ def test_nothing_is_allowed_by_default() -> None:
 def test_addresses_that_names_may_have(entries: list[str], address: str, host: str, taken: bool) -> None:
     """A name on the list that leads inside is an attack, unless the list says that it may (DNS rebinding)."""
     assert AllowList(entries).takes(ip_address(address), host) is taken
+
+
+NOT_PUBLIC = {
+    "0.0.0.0/8": "this network",
+    "10.0.0.0/8": "private",
+    "100.64.0.0/10": "shared",
+    "127.0.0.0/8": "loopback",
+    "169.254.0.0/16": "link-local",
+    "172.16.0.0/12": "private",
+    "192.0.0.0/24": "protocol assignments",
+    "192.0.0.8/32": "dummy",
+    "192.0.0.170/31": "NAT64 discovery",
+    "192.0.2.0/24": "documentation",
+    "192.88.99.0/24": "6to4 relays",
+    "192.168.0.0/16": "private",
+    "198.18.0.0/15": "benchmarks",
+    "198.51.100.0/24": "documentation",
+    "203.0.113.0/24": "documentation",
+    "224.0.0.0/4": "multicast",
+    "240.0.0.0/4": "reserved",
+    "255.255.255.255/32": "broadcast",
+    "::/128": "unspecified",
+    "::1/128": "loopback",
+    "::/96": "IPv4-compatible",
+    "::ffff:10.0.0.0/104": "IPv4-mapped, private",
+    "::ffff:127.0.0.0/104": "IPv4-mapped, loopback",
+    "::ffff:0:0:0/96": "IPv4-translated",
+    "64:ff9b::/96": "NAT64",
+    "64:ff9b:1::/48": "NAT64, local",
+    "100::/64": "discard",
+    "100:0:0:1::/64": "dummy prefix",
+    "2001::/32": "Teredo",
+    "2001:2::/48": "benchmarks",
+    "2001:10::/28": "ORCHID",
+    "2001:20::/28": "ORCHIDv2",
+    "2001:30::/28": "drone identifiers",
+    "2001:db8::/32": "documentation",
+    "2002::/16": "6to4",
+    "2002:7f00:1::/48": "6to4 of loopback",
+    "3fff::/20": "documentation",
+    "4000::/3": "not assigned",
+    "5f00::/16": "segment routing",
+    "fc00::/7": "unique local",
+    "fe80::/10": "link-local",
+    "fec0::/10": "site-local",
+    "ff00::/8": "multicast",
+}
+
+
+@pytest.mark.parametrize("network", NOT_PUBLIC)
+def test_special_purpose_addresses_are_not_public(network: str) -> None:
+    """The IANA registries of special-purpose addresses, and what surrounds them."""
+    addresses = ip_network(network)
+    assert not is_public(addresses[0])
+    assert not is_public(addresses[-1])
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["1.1.1.1", "9.255.255.255", "11.0.0.0", "100.128.0.0", "172.32.0.1", "191.255.255.255", "192.0.1.0",
+     "192.31.196.1", "192.175.48.1", "198.20.0.0", "223.255.255.255", "::ffff:8.8.8.8", "2001:200::1", "2001:4860:4860::8888",
+     "2003::1", "2606:4700:4700::1111", "2620:4f:8000::1", "2a00::1", "3ffe::1"],
+)  # fmt: skip
+def test_addresses_beside_them_are_public(address: str) -> None:
+    assert is_public(ip_address(address))
 
 
 @pytest.mark.parametrize(

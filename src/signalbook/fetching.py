@@ -77,7 +77,7 @@ class AllowList:
     def takes(self, address: Address, host: str) -> bool:
         """Whether ``host`` may have this ``address``."""
         known = getattr(address, "ipv4_mapped", None) or address
-        if _public(known):
+        if is_public(known):
             return True
         return (host == "localhost" and known.is_loopback) or any(known in network for network in self._networks)
 
@@ -87,7 +87,7 @@ class AllowList:
         An address on the list stands for its ports there, a network for every port.
         """
         known = getattr(address, "ipv4_mapped", None) or address
-        if _public(known) or any(known in network for network in self._ranges):
+        if is_public(known) or any(known in network for network in self._ranges):
             return True
         return (self.names(host, port) or self.names(str(known), port)) and self.takes(known, host)
 
@@ -105,12 +105,51 @@ class AllowList:
             return
 
 
-_TUNNELS: Final = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "2001::/32", "2002::/16"))
-"""Where IPv4 addresses are in IPv6 ones, private ones too: NAT64, Teredo, 6to4."""
+_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+"""The only IPv6 addresses that IANA has assigned for global unicast."""
+_SPECIAL_V4: Final = tuple(
+    ipaddress.IPv4Network(text)
+    for text in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # shared by customers of a provider
+        "127.0.0.0/8",  # loopback
+        "169.254.0.0/16",  # link-local, and where clouds serve credentials
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # 6to4 relays, deprecated
+        "192.168.0.0/16",  # private
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, broadcast
+    )
+)
+_SPECIAL_V6: Final = tuple(
+    ipaddress.IPv6Network(text)
+    for text in (
+        "2001::/23",  # protocol assignments; Teredo, which embeds IPv4 addresses
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4, which embeds IPv4 addresses
+        "3fff::/20",  # documentation
+    )
+)
+"""What the IANA registries of special-purpose addresses have, https://www.iana.org/assignments/iana-ipv6-special-registry
+
+They are listed here since ``ipaddress.is_global`` differs between versions of Python, and accepts site-local addresses,
+IPv4-compatible ones and translation prefixes, behind which private IPv4 addresses may be.
+"""
 
 
-def _public(address: Address) -> bool:
-    return address.is_global and not address.is_multicast and not any(address in tunnel for tunnel in _TUNNELS)
+def is_public(address: Address) -> bool:
+    """Return True if ``address`` belongs to a machine on the public Internet, also as an IPv4-mapped IPv6 address."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public(address.ipv4_mapped)
+        return address in _UNICAST and not any(address in network for network in _SPECIAL_V6)
+    return not any(address in network for network in _SPECIAL_V4)
 
 
 class Deadline:

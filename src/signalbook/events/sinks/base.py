@@ -19,7 +19,7 @@ import httpcore
 from signalbook import plugins
 from signalbook.errors import SignalbookError
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
-from signalbook.fetching import AddressNotAllowed, AllowList, FetchError, reachable
+from signalbook.fetching import AddressNotAllowed, AllowList, FetchError, is_public, reachable
 from signalbook.values import JSONObject
 
 EVENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
@@ -151,7 +151,7 @@ def check_allowed(host: str, port: int, secure: bool, policy: SinkPolicy, where:
     address = _literal(host)
     if address is not None and not policy.allow.admits(address, host, port):
         raise _not_allowed(where, host, port)
-    named = policy.allow.names(host, port) or (address is not None and not address.is_global)
+    named = policy.allow.names(host, port) or (address is not None and not is_public(address))
     if not secure and not named:
         raise SubscriptionError(
             f"{where}: without TLS only places that the operator names are delivered to: {_way_out(host, port)}"
