@@ -107,14 +107,14 @@ def test_targets(port: int, target: bytes, status: int) -> None:
         b"GET / HTTP/1.1\nHost: r.example\n\n",
         b"GET / HTTP/1.1\r\nHost: r.example\r\nA: b\r\n c\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: r.example\r\nA: \x00\r\n\r\n",
-        b"PUT / HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
-        b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
-        b"PUT / HTTP/1.1\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
-        b"PUT / HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
-        b"PUT / HTTP/1.1\r\nContent-Length: +2\r\n\r\n{}",
-        b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
-        b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n",
+        b"PUT / HTTP/1.1\r\nHost: r.example\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nHost: r.example\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nHost: r.example\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nHost: r.example\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nHost: r.example\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        b"PUT / HTTP/1.1\r\nHost: r.example\r\nContent-Length: +2\r\n\r\n{}",
+        b"PUT / HTTP/1.1\r\nHost: r.example\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nHost: r.example\r\nTransfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n",
     ],
 )
 def test_what_is_no_request(port: int, request_: bytes) -> None:
@@ -123,6 +123,45 @@ def test_what_is_no_request(port: int, request_: bytes) -> None:
     assert statuses(received) == [400]
     assert b"Connection: close" in received or b"connection: close" in received
     assert b'core/spec.md#bad_request","title":"this is no HTTP/1.1 request' in received
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        (b"GET / HTTP/1.1\r\n", b"there is no Host header"),
+        (b"GET / HTTP/1.1\r\nHost: r.example\r\nHost: r.example\r\n", b"more than one Host header"),
+        (b"GET / HTTP/1.1\r\nHost: r.example\r\nhost: other\r\n", b"more than one Host header"),
+        (b"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n", b"more than one Host header"),
+        (b"GET / HTTP/1.1\r\nHost:\r\n", b"the Host header is not HOST or HOST:PORT"),
+        (b"GET / HTTP/1.1\r\nHost: a/b\r\n", b"the Host header is not HOST or HOST:PORT"),
+        (b"GET / HTTP/1.1\r\nHost: a b\r\n", b"the Host header is not HOST or HOST:PORT"),
+        (b"GET / HTTP/1.1\r\nHost: u@a\r\n", b"the Host header is not HOST or HOST:PORT"),
+        (b"GET / HTTP/1.1\r\nHost: a:80:80\r\n", b"the Host header is not HOST or HOST:PORT"),
+        (b"GET / HTTP/1.1\r\nHost: <a>\r\n", b"the Host header is not HOST or HOST:PORT"),
+        (b"GET / HTTP/1.1\r\nHost: \xc3\xa9\r\n", b"the Host header is not HOST or HOST:PORT"),
+        (b"PUT / HTTP/1.1\r\nHost: r.example\r\nTransfer-Encoding: gzip, chunked\r\n", b"Transfer-Encoding that is"),
+        (b"PUT / HTTP/1.1\r\nHost: r.example\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+         b"Transfer-Encoding that is"),
+        (b"PUT / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n", b"HTTP/1.0 has no Transfer-Encoding"),
+    ],
+)  # fmt: skip
+def test_heads_that_are_refused(port: int, head: bytes, message: bytes) -> None:
+    """RFC 9112, 3.2 and 6.1. What follows is not read."""
+    received = exchange(port, head + b"\r\n0\r\n\r\n" + LIVE)
+    assert statuses(received) == [400]
+    assert message in received
+
+
+def test_a_refused_head_waits_for_the_request_before(port: int) -> None:
+    received = exchange(port, LIVE + b"GET /health/live HTTP/1.1\r\n\r\n" + LIVE)
+    assert statuses(received) in ([200], [200, 400])
+
+
+def test_heads_that_are_accepted(port: int) -> None:
+    chunked = b"PUT /nothing HTTP/1.1\r\nHost: r.example:80\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    assert statuses(exchange(port, last(chunked))) == [404, 200]
+    assert statuses(exchange(port, b"GET /health/live HTTP/1.0\r\n\r\n")) == [200]
+    assert statuses(exchange(port, last(b"GET /health/live HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n"))) == [200, 200]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +214,7 @@ def test_a_head_that_never_ends_is_refused(port: int, head: bytes) -> None:
 
 def test_a_trailer_that_never_ends_is_refused(port: int) -> None:
     with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) as client:
-        client.sendall(b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
+        client.sendall(b"PUT /" + END[:-2] + b"Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
         assert client.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"
         client.sendall(b"0\r\nA: " + b"a" * HEAD_BYTES)
         assert statuses(client.recv(1 << 16)) == [400]
@@ -199,8 +238,8 @@ def test_requests_that_come_at_once_wait_in_bounded_memory(port: int, monkeypatc
 
 def test_an_offer_of_another_protocol_changes_nothing(port: int) -> None:
     """Java's client makes one with its first request, whatever that is."""
-    put = b"PUT /schemagroups/%s HTTP/1.1\r\n%s" + OFFER + b"\r\n"
-    get = b"GET /health/live HTTP/1.1\r\n" + OFFER + b"\r\n"
+    put = b"PUT /schemagroups/%s HTTP/1.1\r\nHost: r.example\r\n%s" + OFFER + b"\r\n"
+    get = b"GET /health/live HTTP/1.1\r\nHost: r.example\r\n" + OFFER + b"\r\n"
     assert statuses(exchange(port, get, last(get))) == [200, 200, 200]
     whole = put % (b"whole", b"Content-Length: 12\r\n") + b'{"name":"a"}'
     assert statuses(exchange(port, last(whole))) == [201, 200]
@@ -218,7 +257,7 @@ def test_an_offer_of_another_protocol_changes_nothing(port: int) -> None:
         b"GET / HT",
         LIVE,
         LIVE + b"GET / HT",
-        b"GET /health/live HTTP/1.1\r\nContent-Length: 5\r\n\r\n1234",
+        b"GET /health/live HTTP/1.1\r\nHost: r.example\r\nContent-Length: 5\r\n\r\n1234",
     ],
 )
 def test_clients_that_do_not_go_on(port: int, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
@@ -29,6 +30,8 @@ _UNREADABLE: Final = (
 _MOST_ANSWERED: Final = 1 << 18
 """Bytes of answers from which on requests that came at once wait like all others, until somebody reads."""
 _REPEATABLE: Final = frozenset({b"GET", b"POST"})
+_HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(?::[0-9]*)?")
+"""The value of a Host header (RFC 9110, 7.2). No http URL has an empty host (RFC 9110, 4.2.1)."""
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -46,6 +49,8 @@ class HTTPConnection(HttpToolsProtocol):
     _resuming = False
     """The parser is given again how the body of a request is delimited; see ``_stay``."""
 
+    _refusal = ""
+    """The reason why the head of a request is refused."""
     _certificate: Identity | None = None
     """Who the client's certificate is from; TLS has verified it."""
     _repeats: Repeats | None = None
@@ -75,7 +80,7 @@ class HTTPConnection(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as upgrade:
             self._stay(data[upgrade.args[0] :])
         except httptools.HttpParserError:
-            self.send_400_response(_UNREADABLE)
+            self.send_400_response(self._refusal or _UNREADABLE)
             return
         if self._body is not None:  # the rest may take its time, which the handler counts
             self._begin()
@@ -101,6 +106,9 @@ class HTTPConnection(HttpToolsProtocol):
         self._progress()
         if self._resuming:
             return
+        self._refusal = find_head_fault(self.headers, self.parser.get_http_version())
+        if self._refusal:
+            raise ValueError(self._refusal)  # the parser stops, and its own error is raised where it is fed
         if self._may_repeat():
             self.scope["target"] = self.url  # type: ignore[typeddict-unknown-key]
             self._body = bytearray()
@@ -249,6 +257,31 @@ class HTTPConnection(HttpToolsProtocol):
         # While a request is under way, its handler says how long its body may take.
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
+
+
+def find_head_fault(headers: Iterable[tuple[bytes, bytes]], version: str) -> str:
+    """Return why a head must be refused that proxies may understand otherwise, ``""`` if it may be answered.
+
+    Names of ``headers`` are in lower case. The parser itself refuses a second Content-Length, and Content-Length beside
+    Transfer-Encoding (RFC 9112, 3.2, 6.1 and 6.3).
+    """
+    hosts, codings = [], []
+    for name, value in headers:
+        if name == b"host":
+            hosts.append(value)
+        elif name == b"transfer-encoding":
+            codings.append(value)
+    if len(hosts) > 1:
+        return "there is more than one Host header"
+    if not hosts and version != "1.0":
+        return "there is no Host header"
+    if hosts and not _HOST.fullmatch(hosts[0]):
+        return "the Host header is not HOST or HOST:PORT"
+    if codings and version == "1.0":
+        return "HTTP/1.0 has no Transfer-Encoding"
+    if codings and (len(codings) > 1 or codings[0].lower() != b"chunked"):
+        return "the only Transfer-Encoding that is supported is chunked"
+    return ""
 
 
 class _Exchange(RequestResponseCycle):
