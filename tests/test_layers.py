@@ -13,6 +13,7 @@ L0 = {
     "largejson",
     "excerpts",
     "filenames",
+    "terminal",
     "metrics",
     "tracing",
     "logs",
@@ -33,7 +34,8 @@ ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replicatio
 DEPENDENCIES: dict[str, set[str]] = {
     "__init__": set(),
     "metrics": set(),
-    "logs": {"tracing", "values"},
+    "logs": {"terminal", "tracing", "values"},
+    "terminal": set(),
     "tracing": {"errors", "plugins"},
     "values": set(),
     "largejson": {"values"},

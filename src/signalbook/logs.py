@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Final
 
+from signalbook.terminal import printable
 from signalbook.tracing import correlationid
 from signalbook.values import JSONObject, dump_json
 
@@ -17,13 +18,26 @@ _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 def begin_log(level: str, form: str = "text") -> None:
     """Write what is of this ``level`` or above to standard error, as text or as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter(_TEXT))
     logging.basicConfig(level=level, handlers=[handler])
     if level != "DEBUG":
         # It names every request: to a registry that is followed, one a second for ever.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         # It names every migration, and a new database has all of them.
         logging.getLogger("alembic").setLevel(logging.WARNING)
+
+
+class TextFormatter(logging.Formatter):
+    """A line for people. Messages may quote clients: they stay on one line and do not control a terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """Return the line without the traceback."""
+        record.message = " ".join(record.message.splitlines())
+        return super().formatMessage(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and the traceback if there is one."""
+        return printable(super().format(record))
 
 
 class JsonFormatter(logging.Formatter):

@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Option
 
 from signalbook import settings
-from signalbook.cli.console import CommandGroup, plain, print_json, say
+from signalbook.cli.console import CommandGroup, echo, plain, print_json, say
 from signalbook.cli.registry import DbOption, JsonOption, ServerOption, here, open_client, open_part, read_xid, where
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONObject
@@ -134,9 +134,9 @@ def explain(
     if json:
         print_json(found)
     else:
-        typer.echo(f"{'allowed' if found['allowed'] else 'denied'}: {plain(found['reason'])}")
+        echo(f"{'allowed' if found['allowed'] else 'denied'}: {plain(found['reason'])}")
         for rule in (*found["denying"], *found["allowing"]):
-            typer.echo(f"  {_rule(rule)}")
+            echo(f"  {_rule(rule)}")
     raise typer.Exit(0 if found["allowed"] else 1)
 
 
@@ -168,7 +168,7 @@ def whoami(
     }
     for name, text in shown.items():
         if text:
-            typer.echo(f"{name}: {plain(text)}")
+            echo(f"{name}: {plain(text)}")
     if not found["restricted"]:
         say("There is no policy in force: everybody may do everything.", style="yellow")
 

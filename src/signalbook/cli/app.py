@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from signalbook import __version__
-from signalbook.cli.console import CommandGroup, fail, say
+from signalbook.cli.console import CommandGroup, echo, fail, say
 from signalbook.cli.credentials import TokenOption
 from signalbook.errors import SignalbookError
 from signalbook.plugins import install
@@ -112,7 +112,7 @@ _debug: Final = {"on": bool(os.environ.get("SIGNALBOOK_DEBUG"))}
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"signalbook {__version__}")
+        echo(f"signalbook {__version__}")
         raise typer.Exit
 
 
@@ -146,9 +146,11 @@ def demo(
     faults, runs the pipeline, and checks that those faults and only those became dead letters. Then starts a Kafka and
     a stream from it, changes a definition meanwhile, and replays dead letters.
     """
+    from signalbook.cli.safeconsole import SafeConsole
     from signalbook.demo.steps import run
 
-    run(folder, count=count, master=master, with_github=github, with_live=live)
+    screen = SafeConsole(markup=True, soft_wrap=True)
+    run(folder, count=count, master=master, with_github=github, with_live=live, console=screen)
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer import Option
 
-from signalbook.cli.console import plain
+from signalbook.cli.console import echo, plain
 from signalbook.cli.registry import DbOption, ServerOption, open_part
 from signalbook.values import JSONObject, dump_json, format_timestamp, parse_timestamp
 
@@ -105,8 +104,8 @@ def _print(found: Sequence[JSONObject], *, json: bool) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     for row in rows:
         padded = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
-        sys.stdout.write("  ".join([*padded, row[-1]]).rstrip() + "\n")
-    sys.stdout.flush()
+        line = "  ".join([*padded, row[-1]]).rstrip()
+        echo(line.encode() if json else line)
 
 
 def _cells(entry: JSONObject) -> list[str]:

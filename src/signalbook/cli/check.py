@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 from typer import Argument, Option
 
-from signalbook.cli.console import output
+from signalbook.cli.console import echo, output
 from signalbook.cli.files import guess_format, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import RegistryError, SignalbookError
@@ -183,7 +183,7 @@ def _report(checked: list[CheckedSource], *, strict: bool, as_json: bool) -> Non
     """Print the verdicts, and end with 1 unless all passes."""
     accepted = all(row.passes(strict) for row in checked)
     if as_json:
-        typer.echo(dump_json({"accepted": accepted, "checked": [row.to_json() for row in checked]}))
+        echo(dump_json({"accepted": accepted, "checked": [row.to_json() for row in checked]}))
     else:
         screen = output()
         for row in checked:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 from typer import Argument, Option
 
-from signalbook.cli.console import console, say
+from signalbook.cli.console import console, echo, output, say
 from signalbook.cli.credentials import TokenOption
 from signalbook.cli.files import write_pieces
 from signalbook.uris import without_user
@@ -84,7 +84,7 @@ def run(
     if list_cases:
         for case in cases:
             needed: Tier = "read" if case.reads else "write"
-            typer.echo(f"{case.id}  {case.level} {needed}  {' '.join(case.requirements)}  {case.says}")
+            echo(f"{case.id}  {case.level} {needed}  {' '.join(case.requirements)}  {case.says}")
         return
     if not url:
         raise typer.BadParameter("name the URL of a server", param_hint="URL")
@@ -179,9 +179,7 @@ def _track(cases: Sequence[Case]) -> Iterable[Case]:
 
 def _report(summary: Summary) -> None:
     """To standard output: each topic, each failure with its exchange, the sections, the totals."""
-    from rich.console import Console
-
-    screen = Console(highlight=False, soft_wrap=True)
+    screen = output(soft_wrap=True)
     for topic, rows in groupby(summary.results, key=lambda row: row.case.topic):
         _topic(screen, topic, list(rows), summary)
     _sections(screen, summary)

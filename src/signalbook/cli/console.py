@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from signalbook.cli.credentials import with_token
+from signalbook.terminal import printable
 from signalbook.values import JSON, dump_json
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ class CommandGroup(typer.Typer):
 
 def console() -> Console:
     """Standard error."""
-    from rich.console import Console
+    from signalbook.cli.safeconsole import SafeConsole
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return SafeConsole(stderr=True, soft_wrap=True)
 
 
 def fail(message: str) -> None:
@@ -69,17 +70,19 @@ def plain(text: str) -> str:
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
     """Show on a terminal that ``what`` is under way; what is yielded takes other words for it."""
+    from rich.text import Text
+
     screen = console()
     if not screen.is_terminal:
         yield lambda _: None
         return
-    with screen.status(what) as status:
-        yield status.update
+    with screen.status(Text(what)) as status:
+        yield lambda words: status.update(Text(words))
 
 
 def notice(words: str) -> None:
     """What people should know while a command goes on."""
-    typer.echo(f"signalbook: {plain(words)}", err=True)
+    echo(f"signalbook: {plain(words)}", err=True)
 
 
 def print_json(value: JSON) -> None:
@@ -87,11 +90,16 @@ def print_json(value: JSON) -> None:
     sys.stdout.buffer.write(dump_json(value, indent=2) + b"\n")
 
 
-def output() -> Console:
+def output(*, soft_wrap: bool = False) -> Console:
     """Standard output, for results to read."""
-    from rich.console import Console
+    from signalbook.cli.safeconsole import SafeConsole
 
-    return Console(highlight=False)
+    return SafeConsole(soft_wrap=soft_wrap)
+
+
+def echo(content: str | bytes, *, nl: bool = True, err: bool = False) -> None:
+    """Write a text without control characters, or bytes, such as JSON, exactly as they are."""
+    typer.echo(printable(content) if isinstance(content, str) else content, nl=nl, err=err)
 
 
 def table(*names: str, numbers: Sequence[str], title: str | None = None) -> Table:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
-from signalbook.cli.console import notice, output, plain, print_json, say, table, working
+from signalbook.cli.console import echo, notice, output, plain, print_json, say, table, working
 from signalbook.cli.files import write_folder
 from signalbook.cli.message import RegistryOption
 from signalbook.cli.outputs import pairs
@@ -104,7 +104,7 @@ def _show(folder: Path, generated: Generated, plan: OutputPlan, *, check: bool) 
         say(f"left out {plain(xid)}: {plain(why)}")
     if check:
         for path, what in plan.stale:
-            typer.echo(f"{plain(str(folder / path))} {what}")
+            echo(f"{plain(str(folder / path))} {what}")
     count = len(generated.files)
     kinds = (("new", plan.created), ("changed", plan.updated), ("removed", plan.removed))
     changes = ", ".join(f"{len(paths)} {kind}" for kind, paths in kinds if paths) or "no change"

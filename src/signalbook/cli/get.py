@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
-from signalbook.cli.console import plain, print_json
+from signalbook.cli.console import echo, plain, print_json
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 
 if TYPE_CHECKING:
@@ -42,4 +41,4 @@ def run(
             print_json(dict(registry.items(target, limit=limit, **flags)))
         else:
             for name, member in registry.items(target, limit=limit, **flags):
-                typer.echo("\t".join((name, member.get("modifiedat", ""), plain(member.get("name", "")))).rstrip())
+                echo("\t".join((name, member.get("modifiedat", ""), plain(member.get("name", "")))).rstrip())

@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from signalbook.cli.check import Rule, fault_lines, verdict_lines
-from signalbook.cli.console import output, plain, print_json, say
+from signalbook.cli.console import echo, output, plain, print_json, say
 from signalbook.cli.files import read_file
 from signalbook.cli.registry import DbOption, JsonOption, ServerOption, open_part, read_xid
 from signalbook.values import JSONObject
@@ -142,13 +142,13 @@ def _tree(found: JSONObject) -> Iterator[tuple[JSONObject, int]]:
 
 
 def _show(found: JSONObject) -> None:
-    typer.echo(plain(found["xid"]))
+    echo(plain(found["xid"]))
     for each, depth in _tree(found):
-        typer.echo(f"{'  ' * depth}{plain(each['xid'])}  ({plain(each['relation'])})")
+        echo(f"{'  ' * depth}{plain(each['xid'])}  ({plain(each['relation'])})")
     for pipeline in found["pipelines"]:
-        typer.echo(f"pipeline {plain(pipeline['name'])}: {', '.join(map(plain, pipeline['messages']))}")
+        echo(f"pipeline {plain(pipeline['name'])}: {', '.join(map(plain, pipeline['messages']))}")
     for subscription in found["subscriptions"]:
-        typer.echo(f"subscription {plain(subscription['id'])} ({plain(subscription['protocol'])})")
+        echo(f"subscription {plain(subscription['id'])} ({plain(subscription['protocol'])})")
     if not found["complete"]:
         say("there is more than is shown: ask for what depends on one of these")
 
@@ -165,7 +165,7 @@ def _show_trial(name: str, found: JSONObject) -> None:
         named = ", ".join(map(plain, pipeline["messages"]))
         screen.print(_line(pipeline, f"pipeline {plain(pipeline['name'])}: {named}"), soft_wrap=True)
     for subscription in found["subscriptions"]:
-        typer.echo(f"subscription {plain(subscription['id'])} ({plain(subscription['protocol'])})")
+        echo(f"subscription {plain(subscription['id'])} ({plain(subscription['protocol'])})")
     if not found["default"]:
         say("the schema keeps its default version: who names the schema would not meet this one")
     if not found["complete"]:

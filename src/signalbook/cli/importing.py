@@ -10,10 +10,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
 from typer import Argument, Option
 
-from signalbook.cli.console import console, say
+from signalbook.cli.console import console, echo, say
 from signalbook.cli.files import STANDARD_INPUT, guess_format, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import RegistryError, SignalbookError
@@ -91,7 +90,7 @@ def run(
             take = partial(import_source, registry, ignore=ignore or (), to=target, strict=strict)
             done = _import_all(take, sources, verb="" if as_json else "imported")
     if as_json:
-        typer.echo(dump_json({"imported": [row.to_json() for row in done], "dry_run": dry_run}))
+        echo(dump_json({"imported": [row.to_json() for row in done], "dry_run": dry_run}))
 
 
 def _owners_first(source: SourceDocument) -> tuple[bool, int]:

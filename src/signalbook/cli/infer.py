@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
 from typer import Option
 
-from signalbook.cli.console import console, counts_table, notice, plain, say, working
+from signalbook.cli.console import console, counts_table, echo, notice, plain, say, working
 from signalbook.cli.outputs import StorageOption, pairs
 from signalbook.cli.registry import open_registry
 from signalbook.cli.replay import MasterOption
@@ -89,7 +88,7 @@ def run(
             _store(found, group, inferred)
     elsewhere = registry or out is not None
     if as_json:
-        typer.echo(dump_json(inferred.to_json() | ({} if elsewhere else {"document": inferred.document})))
+        echo(dump_json(inferred.to_json() | ({} if elsewhere else {"document": inferred.document})))
         return
     if not elsewhere:
         _write(None, inferred)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 from typer import Argument, Option
 
-from signalbook.cli.console import CommandGroup, plain
+from signalbook.cli.console import CommandGroup, echo, plain
 from signalbook.cli.files import read_file
 from signalbook.values import Finding, JSONObject, dump_json
 
@@ -41,11 +41,11 @@ def inputs(
     _warn(definition.xid, known.contract.incomplete.get(definition.xid, ()))
     params = required_inputs(definition)
     if as_json:
-        typer.echo(dump_json({"message": definition.xid, "inputs": params}))
+        echo(dump_json({"message": definition.xid, "inputs": params}))
         return
     rows = [(each.name, each.type, each.source, "required" if each.required else "optional") for each in params]
     for line in table(rows):
-        typer.echo(plain(line))
+        echo(plain(line))
 
 
 @app.command("build")
@@ -134,11 +134,11 @@ def check(
         rows = [{"source": place, **_refusal_json(refusal)} for place, refusal in refused]
         doubtful = {**known.contract.broken, **known.contract.incomplete}
         doubts = {xid: [finding.to_json() for finding in findings] for xid, findings in doubtful.items()}
-        typer.echo(dump_json({"accepted": not refused, "checked": checked, "refused": rows, "definitions": doubts}))
+        echo(dump_json({"accepted": not refused, "checked": checked, "refused": rows, "definitions": doubts}))
     else:
         _show(checked, refused)
         for xid, findings in known.contract.broken.items():
-            typer.echo(plain(f"{xid} cannot be used: {'; '.join(map(str, findings))}"), err=True)
+            echo(plain(f"{xid} cannot be used: {'; '.join(map(str, findings))}"), err=True)
         for xid, findings in known.contract.incomplete.items():
             _warn(xid, findings)
     if refused:
@@ -147,7 +147,7 @@ def check(
 
 def _warn(xid: str, findings: Iterable[Finding]) -> None:
     for each in findings:
-        typer.echo(plain(f"warning: {xid}: {each}"), err=True)
+        echo(plain(f"warning: {xid}: {each}"), err=True)
 
 
 def _refusal_json(refusal: Rejected) -> JSONObject:
@@ -158,11 +158,11 @@ def _refusal_json(refusal: Rejected) -> JSONObject:
 def _show(checked: int, refused: Sequence[tuple[str, Rejected]]) -> None:
     for place, refusal in refused:
         meant = f" of {refusal.candidates[0]}" if len(refusal.candidates) == 1 else ""
-        typer.echo(plain(f"refused  {place}  {refusal.reason.value}{meant}"))
+        echo(plain(f"refused  {place}  {refusal.reason.value}{meant}"))
         for finding in refusal.violations:
-            typer.echo(plain(f"  {finding}"))
+            echo(plain(f"  {finding}"))
     places = len({place for place, _ in refused})
-    typer.echo(f"{checked} checked: {checked - places} may be sent, {places} may not")
+    echo(f"{checked} checked: {checked - places} may be sent, {places} may not")
 
 
 def _assigned(text: str) -> tuple[str, str]:

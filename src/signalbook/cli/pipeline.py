@@ -16,7 +16,7 @@ from typer import Option
 
 from signalbook import __version__
 from signalbook.cli import infer, outputs, replay, tables
-from signalbook.cli.console import CommandGroup, console, counts_table, notice, output, plain, table
+from signalbook.cli.console import CommandGroup, console, counts_table, echo, notice, output, plain, table
 from signalbook.tracing import program
 from signalbook.values import JSONObject, dump_json
 
@@ -237,7 +237,7 @@ def run_stream(
     with traced, _stopped_by_signals() as stop, pipeline.reporting(wanted.job.place, reporting, notice) as committed:
 
         def done(report: Report) -> None:
-            typer.echo(_line(report, as_json))
+            echo(_line(report, as_json))
             committed()
 
         pipeline.stream(wanted, stop=stop, notify=notice, done=done)
@@ -356,7 +356,7 @@ def run(
         report = pipeline.run(wanted, progress=progress, notify=notice)
         committed()
     if as_json:
-        typer.echo(dump_json(report.to_json()))
+        echo(dump_json(report.to_json()))
     else:
         _show(report)
 
@@ -411,6 +411,6 @@ def _show(report: Report) -> None:
     if "seconds" in result["lag"]:
         screen.print(f"the newest event was {result['lag']['seconds']:,.0f} s old", soft_wrap=True)
     for xid, reasons in list(result.get("left_out", {}).items())[:_SHOWN]:
-        screen.print(plain(f"left out: {xid}: {'; '.join(reasons)}"), soft_wrap=True, markup=False)
+        screen.print(plain(f"left out: {xid}: {'; '.join(reasons)}"), soft_wrap=True)
     if "note" in result:
         screen.print(result["note"], soft_wrap=True)

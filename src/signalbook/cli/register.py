@@ -15,7 +15,7 @@ import typer
 from typer import Argument, Option
 
 from signalbook.cli.check import Rule, SchemaFile, verdict_lines
-from signalbook.cli.console import output
+from signalbook.cli.console import echo, output
 from signalbook.cli.files import STANDARD_INPUT, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry
 from signalbook.errors import SignalbookError
@@ -91,14 +91,14 @@ def run(
             if not as_json:
                 _show(done[-1])
     if as_json:
-        typer.echo(dump_json({"registered": [row.to_json() for row in done]}))
+        echo(dump_json({"registered": [row.to_json() for row in done]}))
     if any(row.verdict for row in done):
         raise typer.Exit(1)
 
 
 def _show(row: Registered) -> None:
     if row.verdict is None:
-        typer.echo(str(row))
+        echo(str(row))
         return
     screen = output()
     for line in verdict_lines(row.source, row.verdict):

@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from signalbook.cli import console
-from signalbook.cli.console import counts_table, notice, plain, working
+from signalbook.cli.console import counts_table, echo, notice, plain, working
 from signalbook.cli.outputs import OutputOption, StorageOption, place
 from signalbook.values import dump_json
 
@@ -99,7 +99,7 @@ def replay(
     with working("starting") as progress:
         found = pipeline.replay(job, progress=lambda now: progress(_stage(now)), notify=notice)
     if as_json:
-        typer.echo(dump_json(found.to_json()))
+        echo(dump_json(found.to_json()))
     else:
         _show(found)
 
@@ -150,9 +150,9 @@ def backtest(
     with working("reading") as progress:
         found = pipeline.backtest(job, progress, notify=notice)
     if as_json:
-        typer.echo(dump_json(found.to_json()))
+        echo(dump_json(found.to_json()))
     elif markdown:
-        typer.echo(found.to_markdown(), nl=False)
+        echo(found.to_markdown(), nl=False)
     else:
         _compare(found)
     if found.broken.messages > allow:
@@ -167,7 +167,7 @@ def _compare(found: Backtest) -> None:
                 screen.print(counts_table(name, title, counts.most_common(_SHOWN)))
         for example in changes.examples:
             said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations)
-            screen.print(plain(f"{example.id} of {example.producer}: {said}"), soft_wrap=True, markup=False)
+            screen.print(plain(f"{example.id} of {example.producer}: {said}"), soft_wrap=True)
     screen.print(
         f"{found.messages:,} messages: {found.broken.messages:,} would be rejected, {found.mended.messages:,} would "
         f"land after all, {found.accepted:,} conform as before, {found.refused:,} are refused as before",

@@ -15,7 +15,7 @@ import typer
 from typer import Argument, Option
 
 from signalbook import settings
-from signalbook.cli.console import console, say
+from signalbook.cli.console import console, echo, say
 from signalbook.cli.registry import database_settings, open_engine
 from signalbook.confluent.naming import URL_PREFIX
 from signalbook.errors import SignalbookError
@@ -295,7 +295,7 @@ def _failed(error: SignalbookError | None) -> None:
 
 def _print_report(report: CopyReport, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(dump_json(report.to_json()))
+        echo(dump_json(report.to_json()))
         return
     say(str(report))
     for name, passed in (("skipped", report.skipped), ("refused", report.refused)):

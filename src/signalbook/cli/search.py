@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer import Argument, Option
 
-from signalbook.cli.console import plain, print_json, say
+from signalbook.cli.console import echo, plain, print_json, say
 from signalbook.cli.registry import DbOption, JsonOption, ServerOption, open_part
 from signalbook.values import JSONObject
 
@@ -101,13 +101,13 @@ def _show(found: JSONObject) -> None:
     for hit in found["hits"]:
         named = f"  {plain(hit['name'])}" if hit["name"] else ""
         marked = "  (deprecated)" if hit["deprecated"] else ""
-        typer.echo(f"{hit['xid']}{named}{marked}")
+        echo(f"{hit['xid']}{named}{marked}")
         for snippet in hit["snippets"]:
             if snippet["path"] in ("id", "xid", "name"):
                 continue
             about = "" if snippet["text"] == snippet["path"] else f": {plain(snippet['text'])}"
             of = f" of {snippet['schema']}" if "schema" in snippet else ""
-            typer.echo(f"    {snippet['kind']} {plain(snippet['path'])}{of}{about}")
+            echo(f"    {snippet['kind']} {plain(snippet['path'])}{of}{about}")
     count = f"{found['count']}" if found["complete"] else f"more than {found['count']}"
     shown = f", {len(found['hits'])} shown" if len(found["hits"]) < found["count"] else ""
     say(f"{count} found{shown}")

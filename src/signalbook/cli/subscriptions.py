@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer import Argument, Option
 
-from signalbook.cli.console import CommandGroup, plain, print_json
+from signalbook.cli.console import CommandGroup, echo, plain, print_json
 from signalbook.cli.registry import JsonOption, here, open_client
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
@@ -100,7 +100,7 @@ def list_(server: ServerOption = None, json: JsonOption = False) -> None:
         for one in subscriptions:
             state = one.get("status", {})
             shown = (one["id"], state.get("state", ""), state.get("delivered", ""), one["sink"], state.get("lasterror"))
-            typer.echo("\t".join(plain(str(text or "")) for text in shown).rstrip())
+            echo("\t".join(plain(str(text or "")) for text in shown).rstrip())
 
 
 @app.command("show")
@@ -142,7 +142,7 @@ def _show_created(made: JSONObject, json: bool) -> None:
     if json:
         print_json(made)
     else:
-        typer.echo(made["id"])
+        echo(made["id"])
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import typer
 from typer import Option
 
 from signalbook.cli import console
-from signalbook.cli.console import notice, plain, table, working
+from signalbook.cli.console import echo, notice, plain, table, working
 from signalbook.cli.outputs import OutputOption, StorageOption, place
 from signalbook.cli.replay import MasterOption, PolicyOption, RegistryOption, SubjectsOption
 from signalbook.values import dump_json
@@ -68,11 +68,11 @@ def _history(url: str, name: str | None, *, as_json: bool) -> None:
         for each in client.pipelines if name is None else client.pipelines.reports(name):
             report = each["last"] if name is None else each["report"]
             if as_json:
-                typer.echo(dump_json(each))
+                echo(dump_json(each))
                 continue
             counts = f"{report['read']:,} read = {report['landed']:,} landed + {report['dead_lettered']:,} dead letters"
             shown = (each.get("name", ""), report["batch"], report.get("finished", ""), counts)
-            typer.echo("\t".join(plain(text) for text in shown if text) + f" + {report['dropped']:,} dropped")
+            echo("\t".join(plain(text) for text in shown if text) + f" + {report['dropped']:,} dropped")
 
 
 def _batches(output: Place, as_json: bool) -> None:
@@ -81,7 +81,7 @@ def _batches(output: Place, as_json: bool) -> None:
     found = pipeline.status(output)
     if as_json:
         for line in [*(each.to_json() for each in found.streams), *(each.to_json() for each in found.reports)]:
-            typer.echo(dump_json(line))
+            echo(dump_json(line))
         return
     if found.streams:
         console.output().print(_streams(found.streams))
@@ -126,7 +126,7 @@ def profile(
         profiles = pipeline.profile(place(output, storage), tuple(definition or ()), master, progress, registry)
     for each in profiles:
         if as_json:
-            typer.echo(dump_json(each.to_json()))
+            echo(dump_json(each.to_json()))
         else:
             _show_profile(each)
 
@@ -180,14 +180,14 @@ def compact(
         done = pipeline.compact(place(output, storage), tuple(definition or ()), target_size * _MIB, show)
     if as_json:
         for each in done:
-            typer.echo(dump_json(each.to_json()))
+            echo(dump_json(each.to_json()))
     else:
         _show_compaction(done)
 
 
 def _show_compaction(done: Sequence[Compaction]) -> None:
     if not done:
-        typer.echo("nothing to compact")
+        echo("nothing to compact")
         return
     tables = table("table", numbers=("rows", "files before", "after", "MiB before", "after"))
     for each in done:
@@ -225,14 +225,14 @@ def backfill(
         )
     if as_json:
         for each in done:
-            typer.echo(dump_json(each.to_json()))
+            echo(dump_json(each.to_json()))
     else:
         _show_backfill(done)
 
 
 def _show_backfill(done: Sequence[Backfill]) -> None:
     if not done:
-        typer.echo("nothing to fill")
+        echo("nothing to fill")
         return
     tables = table("table", numbers=("rows filled", "unfit", "files"))
     for each in done:
@@ -240,7 +240,7 @@ def _show_backfill(done: Sequence[Backfill]) -> None:
     console.output().print(tables)
     for each in done:
         if each.refused:
-            typer.echo(f"{each.table} has other columns of these names: {', '.join(map(plain, each.refused))}")
+            echo(f"{each.table} has other columns of these names: {', '.join(map(plain, each.refused))}")
 
 
 def views(
@@ -264,7 +264,7 @@ def views(
     from signalbook import pipeline
 
     for view in pipeline.views(place(output, storage), tuple(definition or ()), catalog):
-        typer.echo(dump_json(view) if as_json else f"{view['sql']};\n")
+        echo(dump_json(view) if as_json else f"{view['sql']};\n")
 
 
 def metrics(output: OutputOption, pipeline: PipelineOption = None, storage: StorageOption = None) -> None:

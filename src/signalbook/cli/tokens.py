@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from signalbook import settings, values
-from signalbook.cli.console import CommandGroup, plain, print_json, say
+from signalbook.cli.console import CommandGroup, echo, plain, print_json, say
 from signalbook.cli.registry import DbOption, JsonOption, ServerOption, open_part, where
 from signalbook.errors import SignalbookError
 from signalbook.values import JSONObject, format_timestamp
@@ -71,7 +71,7 @@ def create(
     if json:
         print_json(made)
     else:
-        typer.echo(made["token"])
+        echo(made["token"])
         say(f"API token {made['id']} of {plain(subject)} in {where(server, db)}; {_ends(made)}. It is not shown again.")
     for warning in odd:
         say(f"warning: {plain(warning)}", style="yellow")
@@ -88,7 +88,7 @@ def list_(server: ServerOption = None, db: DbOption = None, json: JsonOption = F
             groups, scopes = ",".join(one["groups"]), "all" if one["scopes"] is None else ",".join(one["scopes"])
             used = f"used {one['used']}" if one["used"] else "never used"
             shown = (one["id"], one["subject"], groups, scopes, _ends(one), used, one["note"])
-            typer.echo("\t".join(plain(str(text)) for text in shown).rstrip())
+            echo("\t".join(plain(str(text)) for text in shown).rstrip())
 
 
 @app.command("revoke")
