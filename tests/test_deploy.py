@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -27,7 +28,9 @@ from signalbook import metrics, settings
 from signalbook.access.policy import read_policy
 from signalbook.api.metrics import registry_state
 from signalbook.cli.app import app
-from signalbook.settings import Settings
+from signalbook.events.subscriptions.store import Keyring
+from signalbook.server import check_secrets
+from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.storage.subscriptions import RETRYING, DeliveryState
 
@@ -137,6 +140,50 @@ def test_what_composed_services_refer_to_is_declared() -> None:
     example = (DEPLOY / "compose" / "example.env").read_text()
     for name in re.findall(r"\$\{(\w+):\?", (DEPLOY / "compose" / "compose.yaml").read_text()):
         assert f"{name}=" in example
+
+
+def test_no_example_has_a_secret_that_works(tmp_path: Path) -> None:
+    """Whoever forgets to replace it is to notice: a published key protects nothing."""
+    example = (DEPLOY / "compose" / "example.env").read_text()
+    assert dict(re.findall(r"^(\w*(?:PASSWORD|TOKEN))=(.*)$", example, re.MULTILINE)).keys() == {
+        "POSTGRES_PASSWORD",
+        "SIGNALBOOK_TOKEN",
+    }
+    assert not re.search(r"(?:PASSWORD|TOKEN)=.", example), "compose asks for what is empty"
+    secret = read(KUBERNETES / "secret.example.yaml")["stringData"]
+    (tmp_path / "keys").write_text(secret["keys"])
+    with pytest.raises(SettingError, match="no key"):
+        Keyring(tmp_path / "keys").keys()
+    with pytest.raises(SettingError, match="is that of an example"):
+        check_secrets(Settings(db="postgresql://u@h/d"), {"PGPASSWORD": secret["PGPASSWORD"]})
+    everything = [path for name in ("deploy", "examples") for path in (ROOT / name).rglob("*") if path.is_file()]
+    for path in everything:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        assert not re.search(r"sbk_\w|PRIVATE KEY|\b[A-Za-z0-9+/]{43}=", text), path
+
+
+def test_everything_locked_has_hashes_and_no_index() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    entries = re.findall(r"^\w.*\n(?: .*\n)*", lock, re.MULTILINE)
+    assert len(entries) > 100
+    assert all("==" in entry and "--hash=sha256:" in entry for entry in entries)
+    assert "://" not in lock
+
+
+@pytest.mark.parametrize(
+    ("extras", "some", "none"),
+    [
+        ([], {"starlette", "uvloop", "anyio", "rich"}, {"pyspark", "psycopg", "pytest"}),
+        (["postgres"], {"starlette", "psycopg", "psycopg-binary"}, {"pyspark", "pytest"}),
+        (["pipeline"], {"pyspark", "py4j", "pyarrow", "pyiceberg", "sqlalchemy"}, {"pytest", "dagster"}),
+    ],
+)
+def test_what_is_locked_for_some_extras(extras: list[str], some: set[str], none: set[str]) -> None:
+    command = [sys.executable, "tools/locked", *extras]
+    part = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = set(re.findall(r"^([\w-]+)==", part, re.MULTILINE))
+    assert some <= names
+    assert not none & names
 
 
 @pytest.mark.parametrize("folder", ["compose", "kubernetes", "systemd"])

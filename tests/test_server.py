@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 import httpx
@@ -27,7 +27,7 @@ from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import SignalbookError
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.events.subscriptions.subscription import Credential, Subscription
-from signalbook.server import ServerError, build, run
+from signalbook.server import ServerError, build, check_secrets, run
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import StorageError
@@ -377,6 +377,20 @@ def test_settings_that_cannot_work(error: type[SignalbookError], settings: dict[
         told = refused(error, **{"port": port, **settings})
     assert told
     assert "\n" not in told
+
+
+@pytest.mark.parametrize(
+    ("db", "environ", "refused"),
+    [
+        ("postgresql://u@h/d", {"PGPASSWORD": "REPLACE-ME"}, True),
+        ("postgresql://u:change-me@h/d", {}, True),
+        ("postgresql://u:good@h/d", {"PGPASSWORD": "good"}, False),
+        ("sqlite:///r.db", {"PGPASSWORD": "change-me"}, False),
+    ],
+)
+def test_passwords_of_examples_are_refused(db: str, environ: dict[str, str], refused: bool) -> None:
+    with pytest.raises(SettingError, match="is that of an example") if refused else nullcontext():
+        check_secrets(Settings(db=db), environ)
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:

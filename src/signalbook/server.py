@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from uvicorn import Config
@@ -44,7 +45,7 @@ from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.deliveries import Deliveries, sink_policy
 from signalbook.events.feed import Head, Retention
-from signalbook.events.subscriptions.store import SubscriptionStore
+from signalbook.events.subscriptions.store import SubscriptionStore, keyring
 from signalbook.fetching import AllowList
 from signalbook.folder_registry import FolderWatch
 from signalbook.logs import FORMATS, begin_log
@@ -57,6 +58,8 @@ from signalbook.terminal import printable
 from signalbook.xid import ROOT
 
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+_EXAMPLE_PASSWORDS: Final = frozenset({"change-me", "REPLACE-ME"})
+"""Passwords in examples of deployments."""
 _COPIES: Final = ("accept", "refuse")
 _SHUTDOWN_SECONDS: Final = 10
 _KILL_SECONDS: Final = 2
@@ -182,6 +185,7 @@ def run(settings: Settings) -> None:
     ``SettingError`` or ``RegistryError``.
     """
     check_settings(settings)
+    check_secrets(settings, os.environ)
     with ExitStack() as opened:
         ports = (settings.port, *((settings.confluent_port,) if settings.confluent_port else ()))
         listening = [opened.enter_context(_listening(settings, port)) for port in ports]
@@ -430,6 +434,14 @@ def check_settings(settings: Settings) -> None:
     if settings.log_format not in FORMATS:
         raise SettingError(f"log_format is one of {', '.join(FORMATS)}, not {settings.log_format!r}")
     tracing.check(os.environ)
+
+
+def check_secrets(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Raise ``SettingError`` for secrets that cannot be used, or that everybody knows from an example."""
+    keyring(settings).keys()
+    passwords = {environ.get("PGPASSWORD"), urlsplit(settings.db).password}
+    if settings.db.startswith("postgresql") and not _EXAMPLE_PASSWORDS.isdisjoint(passwords):
+        raise SettingError("the password of the database is that of an example: give its user another one")
 
 
 def _listening(settings: Settings, port: int) -> socket.socket:

@@ -91,6 +91,14 @@ def test_what_is_no_key_file(tmp_path: Path, text: str) -> None:
     assert not text.strip() or text.strip() not in str(caught.value)
 
 
+@pytest.mark.parametrize("before", ["", line(KEY)])
+def test_a_published_key_is_refused(tmp_path: Path, before: str) -> None:
+    (tmp_path / "key").write_text(before + line(b"change-me-change-me-change-me-12"))
+    with pytest.raises(SettingError, match="published as an example") as caught:
+        Keyring(tmp_path / "key").keys()
+    assert "Y2hhbmdl" not in str(caught.value)
+
+
 def test_a_file_that_cannot_be_read_or_made(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="cannot be read"):
         Keyring(tmp_path).keys()

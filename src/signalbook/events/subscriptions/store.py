@@ -38,6 +38,8 @@ from signalbook.xid import ROOT
 
 _KEY_BYTES: Final = 32
 _NAME: Final = 16
+_EXAMPLE_KEYS: Final = frozenset({b"change-me-change-me-change-me-12"})
+"""Keys that were in an example of a Secret for Kubernetes."""
 _SQLITE_FILE: Final = "sqlite:///"
 
 
@@ -145,6 +147,11 @@ def _read(text: str, path: Path) -> list[bytes]:
         raise _no_key_file(path) from None
     if not keys or any(len(key) != _KEY_BYTES for key in keys):
         raise _no_key_file(path)
+    if not _EXAMPLE_KEYS.isdisjoint(keys):
+        raise SettingError(
+            f"the key file {path} has a key that was published as an example, so that everybody knows it: make another"
+            " one by head -c 32 /dev/urandom | base64"
+        )
     return keys
 
 
