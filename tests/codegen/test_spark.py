@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from hypothesis import HealthCheck, given, settings
 from pyspark.sql.types import StructType
 from tests.codegen.conftest import GROUP, Make
+from tests.codegen.hostile import HOSTILE, document, texts
 
-from signalbook.codegen.base import GeneratorInput
+from signalbook.codegen.base import Generated, GeneratorInput
 
 
-def schemas(make: Make) -> dict[str, StructType]:
-    (module,) = [file for file in make("spark").files if file.path == "schemas.py"]
+def run_schemas(generated: Generated) -> dict[str, StructType]:
+    (module,) = [file for file in generated.files if file.path == "schemas.py"]
     names: dict[str, dict[str, StructType]] = {}
     exec(compile(module.content, module.path, "exec"), names)
     return names["TABLES"]
+
+
+def schemas(make: Make) -> dict[str, StructType]:
+    return run_schemas(make("spark"))
 
 
 def test_schemas_have_the_columns_that_land(make: Make) -> None:
@@ -33,3 +40,28 @@ def test_names_of_constants(read: Callable[..., GeneratorInput], make: Make) -> 
     text = next(file.content.decode() for file in make("spark").files if file.path == "schemas.py")
     assert all(f"{name} = StructType(" in text for name in ("ORDER_PLACED", "ORDER_PLACED_2", "CLASS_"))
     assert GROUP + "class" in read("spark").messages
+
+
+def test_a_message_named_as_the_tables(make: Make) -> None:
+    messages = {"tables": {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "t"}}}}
+    found = schemas(lambda target: make(target, {"messagegroups": {"g": {"messages": messages}}}))
+    assert isinstance(found["g.tables"], StructType)
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=texts())
+def test_hostile_texts_in_schemas_are_data(make: Make, texts: list[str]) -> None:
+    check_schema(make("spark", document(texts)), texts)
+
+
+def test_every_kind_of_hostile_text_in_schemas_is_data(make: Make) -> None:
+    check_schema(make("spark", document(HOSTILE)), HOSTILE)
+
+
+def check_schema(generated: Generated, texts: Sequence[str]) -> None:
+    """Run the module, and look for the texts in names and comments."""
+    schema = run_schemas(generated)["all.all"]
+    for text in texts:
+        kind: Any = schema[text].dataType
+        assert kind.names == [text, "fixed member", "chosen member"]
+        assert schema[text].metadata == {"comment": text}

@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from signalbook.messages import CompiledDefinition, Contract
-from signalbook.pipeline.tables.ddl import table_columns, text
-from signalbook.pipeline.tables.naming import quoted
+from signalbook.pipeline.tables.ddl import table_columns
 
 XID = "/messagegroups/g/messages/m"
 FIELDS: list[dict[str, Any]] = [
@@ -31,11 +30,10 @@ def definition(**more: Any) -> CompiledDefinition:
 
 def test_spark_reads_the_columns_that_land(spark_session: SparkSession) -> None:
     columns = table_columns(definition())
-    lines = [f"{quoted(each.name)} {each.commented} COMMENT {text(each.description)}" for each in columns]
-    read: Any = StructType.fromDDL(", ".join(lines))
+    read: Any = StructType.fromDDL(", ".join(each.definition for each in columns))
     assert read.names == [each.name for each in columns]
     assert [each.dataType.simpleString() for each in read] == [each.spark_type.simpleString() for each in columns]
-    assert read["n"].metadata == {"comment": "it's a `doc` -- with \\ and lines"}
+    assert read["n"].metadata == {"comment": "it's a `doc` -- with \\ and\nlines"}
     assert read["inner"].dataType["on"].metadata == {"comment": "in 'it'"}
 
 

@@ -96,6 +96,27 @@ def test_every_type_is_read(tmp_path: Path, spark_session: SparkSession) -> None
     assert found.asDict() == expected | {"ts": int(AT.timestamp() * 1_000_000)}
 
 
+HOSTILE_NAMES = ("${env:HOME}", "it's", "`", '"', "a\\", "a;b", "a\nb", "-- x", "*/", "{{ x }}")
+
+
+def test_hostile_names_are_read_as_they_are(tmp_path: Path, spark_session: SparkSession) -> None:
+    """Names of columns and members reach no statement as anything else, where Spark would substitute variables."""
+    lake = Lake(tmp_path / "lake", "parquet")
+    for key, kind in ((1, INT), ("2", LONG)):  # the second has a table of its own, whose types differ
+        values = dict.fromkeys(HOSTILE_NAMES, int(key))
+        kinds = dict.fromkeys(HOSTILE_NAMES, kind)
+        columns = {"id": INT if key == 1 else TEXT, **kinds, "all": pa.struct(list(kinds.items()))}
+        lake.put([{"id": key, **values, "all": values}], columns)
+    rows = [row.asDict(recursive=True) for row in read(spark_session, lake.output, XID).collect()]
+    assert {row["id"] for row in rows} == {"1", "2"}
+    for row in rows:
+        expected = dict.fromkeys(HOSTILE_NAMES, int(row["id"]))
+        assert ({name: row[name] for name in HOSTILE_NAMES}, row["all"]) == (expected, expected)
+    if tuple(map(int, spark_session.version.split(".")[:2])) >= (4, 1):  # which takes IDENTIFIER behind AS
+        (view,) = views(lake.output)
+        assert spark_session.sql(view["sql"].partition(" AS\n")[2]).columns == list(rows[0])
+
+
 def test_a_view_of_iceberg_names_its_tables(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake", "iceberg")
     lake.put([{"a": 1}], {"a": INT})

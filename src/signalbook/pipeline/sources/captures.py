@@ -28,7 +28,7 @@ from signalbook.pipeline.sources.kafka import message_records, record_message
 from signalbook.pipeline.sources.mapping import MessageParts
 from signalbook.pipeline.sources.message_records import MessageRecords
 from signalbook.pipeline.sources.salvage import DamagedInput, is_damage, salvaged
-from signalbook.pipeline.tables.naming import quoted
+from signalbook.pipeline.tables.spark_sql import identifier, string_literal
 
 _PARQUET: Final = "parquet"
 _FORMAT: Final = "format"
@@ -176,7 +176,7 @@ class _Columns:
                 )
         return MessageParts(
             {
-                _PARTS[role]: (quoted(name), there[name.lower()].dataType)
+                _PARTS[role]: (identifier(name), there[name.lower()].dataType)
                 for role, name in self.names.items()
                 if name.lower() in there
             }
@@ -186,8 +186,7 @@ class _Columns:
         """Which file a row is in, and its number there; of formats that do not say, the path and any number."""
         if self.format == _PARQUET:
             return "_metadata.file_path", "_metadata.row_index"
-        escaped = path.replace("\\", "\\\\").replace("'", "\\'")
-        return f"'{escaped}'", "monotonically_increasing_id()"
+        return string_literal(path), "monotonically_increasing_id()"
 
 
 def _reason(text: str) -> str:

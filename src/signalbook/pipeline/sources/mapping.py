@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 from signalbook.messages.cloudevents import SPECVERSION
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, NOWHERE
-from signalbook.pipeline.tables.naming import quoted
+from signalbook.pipeline.tables.spark_sql import identifier, string_literal
 
 _PAIRS: Final = "array<struct<name: string, value: binary>>"
 _NONE: Final = f"CAST(array() AS {_PAIRS})"
@@ -185,7 +185,8 @@ class MessageParts:
         return f"coalesce(IF({stated}, {pairs}, concat({version}, {pairs})), {_NONE})"
 
     def _pairs(self, array: str, key: str, value: str) -> str:
-        name, content = (self._cast(f"h.{quoted(part)}", kind) for part, kind in ((key, "string"), (value, "binary")))
+        parts = ((key, "string"), (value, "binary"))
+        name, content = (self._cast(f"h[{string_literal(part)}]", kind) for part, kind in parts)
         return f"transform({array}, h -> struct({name} AS name, {content} AS value))"
 
 
@@ -225,7 +226,7 @@ def _parts(frame: DataFrame, columns: MessageColumns | None) -> MessageParts:
                 f"MessageColumns(body=...); they are: {', '.join(frame.columns)}"
             )
         if name:
-            found[part] = quoted(there[name.lower()].name), there[name.lower()].dataType
+            found[part] = identifier(there[name.lower()].name), there[name.lower()].dataType
     _check(found)
     return MessageParts(found, strict=int(frame.sparkSession.version.partition(".")[0]) >= _STRICT)
 

@@ -30,7 +30,7 @@ from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, RecordSource, Split
 from signalbook.pipeline.sources.inputs import find_files
 from signalbook.pipeline.sources.reading import ENDLESS
-from signalbook.pipeline.tables.naming import quoted
+from signalbook.pipeline.tables.spark_sql import identifier
 
 FILE: Final = "_signalbook_file"
 ROW: Final = "_signalbook_row"
@@ -161,7 +161,7 @@ def listed_files(session: SparkSession, path: str, storage: Storage) -> list[Cap
     try:
         frame = session.read.format("binaryFile").load(path)
         folders = [name for name in frame.columns if name not in _COMMON]
-        casts = [f"CAST({quoted(name)} AS STRING)" for name in folders]
+        casts = [f"CAST({identifier(name)} AS STRING)" for name in folders]
         listed = frame.selectExpr("path", "_metadata.file_path", *casts).collect()
     except (PySparkException, Py4JError) as error:
         raise PipelineError(f"cannot list {path}: {error}") from error

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from signalbook.formats import Struct
 from signalbook.messages import CompiledDefinition
@@ -17,6 +17,7 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.landing.rows import layout
 from signalbook.pipeline.tables.evolution import readable
 from signalbook.pipeline.tables.naming import TableName, quoted, table_name
+from signalbook.pipeline.tables.spark_sql import identifier, string_literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,19 +44,24 @@ class TableColumn:
 
     @cached_property
     def type(self) -> str:
-        """Its type in the words of Spark SQL."""
-        return _type(self.field.type, comments=False)
+        """The type of the column as Spark SQL shows it, not safe to be a part of a statement."""
+        return _type(self.field.type, _shown_member)
 
     @property
-    def commented(self) -> str:
-        """The same with the comments of its members."""
-        return _type(self.field.type, comments=True)
+    def definition(self) -> str:
+        """The column in a statement that creates the table: its name, its type and the descriptions."""
+        return f"{identifier(self.name)} {_type(self.field.type, _defined_member)}{comment_clause(self.description)}"
 
     @property
     def spark_type(self) -> DataType:
         """Its type as PySpark has it; none for times of day."""
         found: DataType = from_arrow_type(self.field.type)
         return found
+
+    @property
+    def spark_source(self) -> str:
+        """The Python expression that makes the same type."""
+        return _type_source(self.spark_type)
 
 
 def landing_table(definition: CompiledDefinition) -> TableName:
@@ -113,25 +119,41 @@ def _doc(field: pa.Field) -> str:
     return str((field.metadata or {}).get(b"doc", b""), "utf-8", "replace")
 
 
-def _type(kind: pa.DataType, *, comments: bool) -> str:
+def comment_clause(description: str, separator: str = " ") -> str:
+    """Return the COMMENT clause of a column or table behind ``separator``, "" without a description."""
+    return f"{separator}COMMENT {string_literal(description)}" if description else ""
+
+
+def _type(kind: pa.DataType, write_member: Callable[[pa.Field], str]) -> str:
     if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(_member(field, comments) for field in kind)}>"
+        return f"STRUCT<{', '.join(map(write_member, kind))}>"
     if pa.types.is_list(kind):
-        return f"ARRAY<{_type(kind.value_type, comments=comments)}>"
+        return f"ARRAY<{_type(kind.value_type, write_member)}>"
     if pa.types.is_map(kind):
-        return f"MAP<{_type(kind.key_type, comments=comments)}, {_type(kind.item_type, comments=comments)}>"
+        return f"MAP<{_type(kind.key_type, write_member)}, {_type(kind.item_type, write_member)}>"
     if pa.types.is_time(kind):
         return "TIME"
-    found: DataType = from_arrow_type(kind)
-    return str(found.simpleString()).upper()
+    spark_type: DataType = from_arrow_type(kind)
+    return str(spark_type.simpleString()).upper()
 
 
-def _member(field: pa.Field, comments: bool) -> str:
-    said = f" COMMENT {text(_doc(field))}" if comments and _doc(field) else ""
-    return f"{quoted(field.name)}: {_type(field.type, comments=comments)}{said}"
+def _shown_member(field: pa.Field) -> str:
+    return f"{quoted(field.name)}: {_type(field.type, _shown_member)}"
 
 
-def text(value: str) -> str:
-    """A string literal of Spark SQL, on one line."""
-    found = value.replace("\\", "\\\\").replace("'", "\\'")
-    return "'" + "".join(char if char.isprintable() else " " for char in found) + "'"
+def _defined_member(field: pa.Field) -> str:
+    return f"{identifier(field.name)}: {_type(field.type, _defined_member)}{comment_clause(_doc(field))}"
+
+
+def _type_source(kind: DataType) -> str:
+    """Return the Python expression that makes a type. The ``repr`` of PySpark's types does not escape names."""
+    match kind:
+        case StructType():
+            fields = (f"StructField({f.name!r}, {_type_source(f.dataType)}, {f.nullable})" for f in kind.fields)
+            return f"StructType([{', '.join(fields)}])"
+        case ArrayType():
+            return f"ArrayType({_type_source(kind.elementType)}, {kind.containsNull})"
+        case MapType():
+            return f"MapType({_type_source(kind.keyType)}, {_type_source(kind.valueType)}, {kind.valueContainsNull})"
+        case _:
+            return repr(kind)

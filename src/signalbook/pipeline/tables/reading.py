@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -30,6 +30,7 @@ from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
 from signalbook.pipeline.tables.evolution import aligned, as_text, merge, readable
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, plain_name, quoted
 from signalbook.pipeline.tables.parquet import ParquetTables
+from signalbook.pipeline.tables.spark_sql import identifier, string_literal
 from signalbook.plugins import install
 from signalbook.values import JSONObject
 
@@ -87,33 +88,36 @@ _TYPES: Final = {
 }
 
 
-def spark_type(kind: pa.DataType) -> str:
-    """The type of Spark's SQL for a column's type."""
+def spark_type(kind: pa.DataType, write_name: Callable[[str], str] = identifier) -> str:
+    """Return the Spark SQL type of a column, with the names of members written by ``write_name``."""
     if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision}, {kind.scale})"
     if pa.types.is_list(kind):
-        return f"ARRAY<{spark_type(kind.value_type)}>"
+        return f"ARRAY<{spark_type(kind.value_type, write_name)}>"
     if pa.types.is_map(kind):
-        return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
+        return f"MAP<{spark_type(kind.key_type, write_name)}, {spark_type(kind.item_type, write_name)}>"
     if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {spark_type(field.type)}' for field in kind)}>"
+        members = (f"{write_name(field.name)}: {spark_type(field.type, write_name)}" for field in kind)
+        return f"STRUCT<{', '.join(members)}>"
     return _TYPES.get(kind, "STRING")
 
 
 def ddl(columns: pa.Schema) -> str:
-    """The columns as a schema for ``spark.read.schema``."""
-    return ", ".join(f"{quoted(field.name)} {spark_type(field.type)}" for field in columns)
+    """Return the columns as a schema for ``spark.read.schema``, in which Spark substitutes no variables."""
+    return ", ".join(f"{quoted(field.name)} {spark_type(field.type, quoted)}" for field in columns)
 
 
 def selection(there: pa.Schema, wanted: pa.Schema) -> list[str]:
-    """An expression for each column of ``wanted``, over a table with the columns ``there``; null where it has none."""
+    """Return an expression for each column of ``wanted``, over a table with the columns ``there``.
+
+    The expression is null for a column that the table lacks.
+    """
     known = {field.name.lower(): field for field in there}
-    found = []
+    expressions = []
     for field in wanted:
         own = known.get(field.name.lower())
-        value = _null(field.type) if own is None else converted(quoted(own.name), own.type, field.type)
-        found.append(f"{value} AS {quoted(field.name)}")
-    return found
+        expressions.append(_null(field.type) if own is None else converted(identifier(own.name), own.type, field.type))
+    return expressions
 
 
 def converted(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int = 0) -> str:
@@ -142,9 +146,8 @@ def _members(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int) -> s
         if own is None:
             value = _null(field.type)
         else:
-            value = converted(f"{text}.{quoted(own.name)}", own.type, field.type, depth)
-        escaped = field.name.replace("\\", "\\\\").replace("'", "\\'")
-        parts.append(f"'{escaped}', {value}")
+            value = converted(f"{text}[{string_literal(own.name)}]", own.type, field.type, depth)
+        parts.append(f"{string_literal(field.name)}, {value}")
     return ", ".join(parts)
 
 
@@ -220,7 +223,9 @@ class LandedTables:
                 # with the instant, which is the day of rows whose folder is none of a day
                 own = pa.schema([field for field in columns if field.name.lower() in {*read, LANDED_AT}])
                 rows = self._rows(session, version, own)
-                frames.append(rows.selectExpr(*selection(own, wanted), quoted(DAY)).select(*map(quoted, asked)))
+                # Spark before 4.1 has no safe way to write every name behind AS: the columns are named afterwards.
+                columns_and_day = rows.selectExpr(*selection(own, wanted), quoted(DAY)).toDF(*wanted.names, DAY)
+                frames.append(columns_and_day.select(*map(quoted, asked)))
             except PySparkException as error:
                 raise PipelineError(f"table {version} cannot be read: {error}") from error
         return union(frames)
@@ -263,11 +268,12 @@ class LandedTables:
         """A statement of Spark's SQL that makes a view of the same rows."""
         parts = self.parts(table)
         wanted = together(parts.values())
-        queries = [
-            f"SELECT {', '.join(selection(columns, wanted))}, {self.tables.day(version, catalog)} AS {quoted(DAY)}\n"
-            f"FROM {self.tables.source(version, catalog)}"
-            for version, columns in parts.items()
-        ]
+        queries = []
+        for version, columns in parts.items():
+            named = zip(selection(columns, wanted), map(identifier, wanted.names), strict=True)
+            select = ", ".join(f"{expression} AS {name}" for expression, name in named)
+            day = f"{self.tables.day(version, catalog)} AS {quoted(DAY)}"
+            queries.append(f"SELECT {select}, {day}\nFROM {self.tables.source(version, catalog)}")
         query = "\nUNION ALL\n".join(queries)
         return f"CREATE OR REPLACE VIEW {quoted(view_name(table))} AS\n{query}"
 
