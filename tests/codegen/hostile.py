@@ -8,14 +8,15 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 HOSTILE: Final = (
-    "it's", '"', "'''", '"""', "`", "``", "\\", "\\\\'", "a\\", "\\'; DROP TABLE x; --", "a; DROP TABLE x; --",
-    "\n", "a\nb", "\r\n", "a\u2028b", "\u2029", "\x00", "\x1b[31m", "\x85", "\ufeff", "\u202eab", "\u2066ab", "\U0001f600",
-    "*/", "/*", "--", "-->", "--->", "--!>", "<!--", "#", "//", "${env:HOME}", "${system:user.home}", "${x}", "$${env:HOME}",
-    "$", "{{ 7 * 7 }}", "{{{ 7 * 7 }}", "{{", "}}", "{% raw %}", "{%- set x = 1 %}", "{# x #}", "%}", "#}", "{{ env_var('HOME') }}",
-    "env_var('HOME')", " var('x') ", "a' || 'b", "</script>", "<script>alert(1)</script>", "<img src=x onerror=y>",
-    "[x](javascript:y)", "![x](y)", "a|b", "\\|<b>", "\\|`", "- x", "1. x", "---", "===", "::: x", " a", "a ", "  ", "a  b", "\t",
-    "<% ctx.env.HOME %>", "&{ x }", "&amp;", "R&D", "%s", "%(x)s", "{}", "{x}", "~", "null", "yes", "1e3", "0o17", "08", "=",
-    "<<", "2026-01-01", "- a: b", ": ", " #x", "&a", "*a", "!x", "@x", "%x", "?", "x:", "\\u0041", "\\N{BULLET}", "\\x41",
+    "it's", '"', "'''", '"""', "`", "``", "\\", "\\\\'", "a\\", "\\'; DROP TABLE x; --", "a; DROP TABLE x; --", "\n",
+    "a\nb", "\r\n", "a\u2028b", "\u2029", "\x00", "\x1b[31m", "\x85", "\ufeff", "\u202eab", "\u2066ab", "\U0001f600",
+    "*/", "/*", "--", "-->", "--->", "--!>", "<!--", "#", "//", "${env:HOME}", "${system:user.home}", "${x}",
+    "$${env:HOME}", "$", "{{ 7 * 7 }}", "{{{ 7 * 7 }}", "{{", "}}", "{% raw %}", "{%- set x = 1 %}", "{# x #}", "%}",
+    "#}", "{{ env_var('HOME') }}", "env_var('HOME')", " var('x') ", "a' || 'b", "</script>",
+    "<script>alert(1)</script>", "<img src=x onerror=y>", "[x](javascript:y)", "![x](y)", "a|b", "\\|<b>", "\\|`",
+    "- x", "1. x", "---", "===", "::: x", " a", "a ", "  ", "a  b", "\t", "<% ctx.env.HOME %>", "&{ x }", "&amp;",
+    "R&D", "%s", "%(x)s", "{}", "{x}", "~", "null", "yes", "1e3", "0o17", "08", "=", "<<", "2026-01-01", "- a: b",
+    ": ", " #x", "&a", "*a", "!x", "@x", "%x", "?", "x:", "\\u0041", "\\N{BULLET}", "\\x41",
     "a', StringType(), True), __import__('os').abort() or StructField('b",
 )  # fmt: skip
 """A text of each kind."""

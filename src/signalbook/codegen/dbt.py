@@ -1,7 +1,13 @@
-"""Landed tables as sources of dbt: columns, types, descriptions, tests."""
+"""Landed tables as sources of dbt: columns, types, descriptions, tests.
+
+dbt renders the texts of a source as Jinja templates, which can run SQL and read environment variables, and puts names
+of columns and accepted values into the SQL of tests. No text of a definition may be a template, or end its quotes.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Final
 
 from signalbook.codegen.base import Generated, Generator, GeneratorInput
@@ -9,7 +15,17 @@ from signalbook.codegen.naming import group_files, last_part, snake, unique
 from signalbook.codegen.yamlfiles import yaml_file
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline.tables.ddl import TableColumn, landing_table, table_columns
-from signalbook.values import JSONObject
+from signalbook.values import JSONObject, dump_json
+
+# What dbt itself looks for before it renders a text.
+_TEMPLATE: Final = re.compile(r"\{[{%#]|[#}%]\}")
+# Jinja makes one kind of line break of all, and drops the last.
+_LINE_BREAK: Final = re.compile(r"[\r\n]")
+# Adapters put names of columns between double quotes or backquotes as they are, and values between single quotes. In
+# some databases a backslash begins an escape there, and Spark replaces ${env:NAME} in any SQL. Such columns have no
+# tests.
+_UNSAFE_NAME: Final = re.compile(r"[\"`\\\x00-\x1f\x7f]|\$\{")
+_UNSAFE_VALUE: Final = re.compile(r"[\\\x00-\x1f\x7f]|\$\{")
 
 
 def _generate(given: GeneratorInput) -> Generated:
@@ -41,28 +57,58 @@ def _source(given: GeneratorInput, name: str, group: str, definitions: tuple[Com
 def _table(definition: CompiledDefinition, name: str) -> JSONObject:
     table: JSONObject = {"name": name, "identifier": landing_table(definition).message}
     table |= _described(definition.definition)
-    table["columns"] = [_column(each) for each in table_columns(definition, times=True)]
+    table["columns"] = [_column(column) for column in table_columns(definition, times=True)]
     return table
 
 
 def _column(column: TableColumn) -> JSONObject:
-    found: JSONObject = {"name": column.name, "quote": True, "data_type": column.type}
-    if column.description:
-        found["description"] = _plain(column.description)
-    tests: list[str | JSONObject] = ["not_null"] if column.required else []
-    if column.values:
-        tests.append({"accepted_values": {"arguments": {"values": list(column.values)}}})  # as of dbt 1.10.5
-    return {**found, "data_tests": tests} if tests else found
+    made: JSONObject = {
+        "name": escape_template(column.name),
+        "quote": True,
+        "data_type": escape_template(column.type),
+        **_description(column.description),
+    }
+    tests = [] if _UNSAFE_NAME.search(column.name) else list(_tests(column))
+    return {**made, "data_tests": tests} if tests else made
+
+
+def _tests(column: TableColumn) -> Iterator[str | JSONObject]:
+    if column.required:
+        yield "not_null"
+    if column.values and not any(map(_UNSAFE_VALUE.search, column.values)):
+        values = [_accepted_value(value) for value in column.values]
+        yield {"accepted_values": {"arguments": {"values": values}}}  # as of dbt 1.10.5
 
 
 def _described(entity: JSONObject) -> JSONObject:
-    text = str(entity.get("description") or "")
-    return {"description": _plain(text)} if text else {}
+    return _description(str(entity.get("description") or ""))
 
 
-def _plain(text: str) -> str:
-    """A description that dbt renders as it is: what looks like the beginning of a template is none."""
-    return text.replace("{{", "{ {").replace("{%", "{ %").replace("{#", "{ #")
+def _description(text: str) -> JSONObject:
+    # dbt renders a description only if it has something of a template.
+    return {"description": _template_literal(text) if _TEMPLATE.search(text) else text} if text else {}
+
+
+def escape_template(text: str) -> str:
+    """Return a Jinja template that renders ``text``: the text itself, unless Jinja would change it."""
+    return _template_literal(text) if _TEMPLATE.search(text) or _LINE_BREAK.search(text) else text
+
+
+def _template_literal(text: str) -> str:
+    return f"{{{{ {_jinja_string(text)} }}}}"
+
+
+def _jinja_string(text: str) -> str:
+    # Jinja reads the escapes of JSON. Without braces no delimiter of a template is left.
+    return dump_json(text).decode().replace("{", "\\u007b").replace("}", "\\u007d")
+
+
+def _accepted_value(value: str) -> str:
+    """Return the template of what dbt puts between single quotes in the SQL of a test."""
+    if "'" in value:
+        return f"{{{{ dbt.escape_single_quotes({_jinja_string(value)}) }}}}"
+    # Of a text like var('x') dbt makes a template by itself.
+    return _template_literal(value) if "(" in value else escape_template(value)
 
 
 GENERATOR: Final = Generator(summary="the landed tables as sources of dbt, with tests", generate=_generate)
