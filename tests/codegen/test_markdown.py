@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from hypothesis import HealthCheck, given, settings
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from tests.codegen.conftest import Make
+from tests.codegen.hostile import HOSTILE, document, entity_id, texts
+
+from signalbook.codegen.base import Generated, printable
+
+PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
 def test_pages(make: Make) -> None:
@@ -16,3 +26,52 @@ def test_pages(make: Make) -> None:
     assert "| `source` | `uritemplate` | `/shops/{shop}` | yes |" in page
     assert "A producer gives: `shop`, and the payload." in page
     assert all(line.endswith("-->") and line.count("--") == 2 for line in page.splitlines() if line[:4] == "<!--")
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=texts())
+def test_hostile_texts_are_shown_as_they_are(make: Make, texts: list[str]) -> None:
+    check_pages(make("markdown", document(texts)), texts)
+
+
+def test_every_kind_of_hostile_text_is_shown_as_it_is(make: Make) -> None:
+    check_pages(make("markdown", document(HOSTILE)), HOSTILE)
+
+
+def check_pages(generated: Generated, texts: Sequence[str]) -> None:
+    """Parse the pages, and look for the texts; what is no text comes from the generator alone."""
+    pages = {file.path: file.content.decode() for file in generated.files}
+    tokens = {path: list(flatten(PARSER.parse(page))) for path, page in pages.items()}
+    for path, page in tokens.items():
+        kinds = {token.type for token in page}
+        assert not kinds & {"html_inline", "image", "fence", "code_block", "hr", "blockquote_open", "ordered_list_open"}
+        assert "link_open" not in kinds or path == "README.md"
+        comments = [line for token in page if token.type == "html_block" for line in token.content.splitlines()]
+        assert all(line.startswith("<!-- ") and line.find("--", 4) == len(line) - 3 for line in comments)
+        # sites run templates in text and in code
+        assert not any(start in pages[path] for start in ("{{", "{%", "{#"))
+    links = [str(token.attrs["href"]) for token in tokens["README.md"] if token.type == "link_open"]
+    assert len(links) == len(pages) - 1
+    assert all(link.startswith("groups/") for link in links)
+    shown = {content for page in tokens.values() for content in contents(page)}
+    for text in texts:
+        expected = {text, entity_id(text), f"{text}.{text}", f"{text}.fixed member"}
+        assert set(map(show, expected)) - {""} <= shown
+
+
+def flatten(tokens: Sequence[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from flatten(token.children or ())
+
+
+def contents(tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield what a reader sees of each paragraph, heading and cell."""
+    for token in tokens:
+        if token.type == "inline":
+            yield show("".join(child.content for child in token.children or ()))
+
+
+def show(text: str) -> str:
+    """Return a text as pages show it: on one line, with single spaces."""
+    return " ".join(printable(text).split())

@@ -13,7 +13,11 @@ from signalbook.messages import CompiledDefinition, required_inputs
 from signalbook.messages.definitions.definition import declared_attributes, declared_options
 from signalbook.messages.definitions.properties import Property
 
-_MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
+_MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>#|~!&$]|(?<=\{)%)")
+# A list, a rule, a heading, a directive, where a line begins.
+_BLOCK_START: Final = re.compile(r"^(\d*)([-+=:.)])")
+# In a cell of a table renderers disagree about a backslash before a pipe. Templates are run by some sites, in code too.
+_UNSAFE_CODE: Final = re.compile(r"\\\||\{[{%#]")
 
 
 def _generate(given: GeneratorInput) -> Generated:
@@ -32,8 +36,8 @@ def _generate(given: GeneratorInput) -> Generated:
 
 
 def _head(given: GeneratorInput, xids: Iterable[str]) -> Iterator[str]:
-    # Two hyphens would end the comment.
-    yield from (f"<!-- {line.replace('--', '- -')} -->" for line in given.header(xids))
+    # Two hyphens may end the comment.
+    yield from (f"<!-- {re.sub('-(?=-)', '- ', line)} -->" for line in given.header(xids))
     yield ""
 
 
@@ -105,7 +109,7 @@ def _payload(definition: CompiledDefinition) -> Iterator[str]:
 def _rows(node: SchemaNode, above: str) -> Iterator[tuple[str, ...]]:
     for index, each in enumerate(node.members):
         step = each.name or {"array": "[]", "map": "{}", "choice": f"({index + 1})"}.get(node.kind, "")
-        path = f"{above}.{step}".lstrip(".") if each.name else f"{above}{step}"
+        path = f"{above}.{step}" if each.name and above else f"{above}{step}"
         rules = ", ".join(f"{name} {value}" for name, value in each.constraints)
         said = f"{each.description} …" if each.cut else each.description
         yield _code(path), _text(each.type), _mark(each.required), _code(rules), _text(said)
@@ -130,15 +134,17 @@ def _line(text: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that is shown as it is, whatever is in it."""
-    return _MARKUP.sub(r"\\\1", _line(text))
+    """Return Markdown that shows ``text`` as it is."""
+    return _BLOCK_START.sub(r"\1\\\2", _MARKUP.sub(r"\\\1", _line(text)))
 
 
 def _code(text: str) -> str:
-    """Text as code, also in a table, also with backticks in it."""
+    """Return Markdown that shows ``text`` as code, or as plain text where code is not safe in all renderers."""
     line = _line(text).replace("|", "\\|")
     if not line:
         return ""
+    if _UNSAFE_CODE.search(_line(text)):
+        return _text(text)
     fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
     return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
 
