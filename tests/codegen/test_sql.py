@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import duckdb
 import pytest
 import sqlglot
+from hypothesis import HealthCheck, given, settings
 from tests.codegen.conftest import GROUP, Make
+from tests.codegen.hostile import HOSTILE, document, texts
 
+from signalbook.codegen.base import Generated, printable
 from signalbook.codegen.sql import DIALECTS
 
 
@@ -55,3 +60,55 @@ def test_times_are_in_microseconds_for_trino(make: Make) -> None:
     text = statements(make, "trino")
     assert '"ce_time" TIMESTAMP(6) WITH TIME ZONE' in text
     assert '"at" TIME(6)' in text
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=texts())
+def test_hostile_texts_are_data(make: Make, texts: list[str]) -> None:
+    check_statements(make("sql", document(texts)), texts)
+
+
+def test_every_kind_of_hostile_text_is_data(make: Make) -> None:
+    check_statements(make("sql", document(HOSTILE)), HOSTILE)
+
+
+def check_statements(generated: Generated, texts: Sequence[str]) -> None:
+    """Read the statements of each dialect, and look for names and descriptions.
+
+    Each text has a table of its own; a dialect that has no form for a name has no such table.
+    """
+    for dialect in DIALECTS.values():
+        files = [file.content.decode() for file in generated.files if file.path.startswith(f"{dialect.name}/")]
+        names: dict[str, set[str]] = {}
+        for content in files:
+            for create in sqlglot.parse("".join(content), read=dialect.name, error_level=sqlglot.ErrorLevel.RAISE):
+                assert isinstance(create, sqlglot.exp.Create | sqlglot.exp.Comment)
+                for column in create.find_all(sqlglot.exp.ColumnDef):
+                    literals = {literal.this for literal in create.find_all(sqlglot.exp.Literal)}
+                    names.setdefault(column.name, set()).update(literals)
+        for text in texts:
+            if dialect.refused_in_names.search(text):
+                assert text not in names
+            else:
+                assert text in names
+                assert dialect.apart or printable(text) in names[text]
+
+
+def test_duckdb_has_hostile_texts_as_data(make: Make) -> None:
+    connection = duckdb.connect()
+    safe = [text for text in HOSTILE if "\0" not in text]
+    for file in make("sql", document(safe), dialect="duckdb").files:
+        connection.execute(file.content.decode())
+    columns = "SELECT column_name, data_type, comment FROM duckdb_columns() WHERE table_name = 'all'"
+    found = {name: (kind, comment) for name, kind, comment in connection.execute(columns).fetchall()}
+    for text in safe:
+        kind, comment = found[text]
+        assert kind.count("VARCHAR") == 3
+        assert comment == printable(text)
+
+
+def test_the_shell_of_snowflake_replaces_nothing(make: Make) -> None:
+    for file in make("sql", document(HOSTILE), dialect="snowflake").files:
+        content = file.content.decode()
+        assert "<%" not in content
+        assert "&{" not in content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -13,6 +14,8 @@ from signalbook.codegen.base import Generated, GeneratedFile, Generator, Generat
 from signalbook.codegen.naming import group_files, unique
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline.tables.ddl import TableColumn, landing_table, table_columns
+
+_NO_NUL: Final = re.compile(r"\x00")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,10 @@ class SqlDialect:
     convert: Callable[[exp.DataType], exp.DataType] = lambda kind: kind
     plain_names: bool = False
     """Whether names have letters, digits and underscores alone."""
+    refused_in_names: re.Pattern[str] = _NO_NUL
+    """What the names of columns and members may not have, because the dialect or its shell has no escape for it."""
+    escape_literal: Callable[[str], str] = lambda literal: literal
+    """Escapes in a string literal what the library leaves."""
 
 
 # What a NUMERIC of BigQuery has before and behind the point, at most.
@@ -83,8 +90,16 @@ DIALECTS: Final[Mapping[str, SqlDialect]] = {
             table_described="\nOPTIONS(description={})",
             convert=_for_bigquery,
             plain_names=True,
+            refused_in_names=re.compile(r"[!\"$()*,./;?@\[\]\\^`{}~\x00-\x1f\x7f\x85\u2028\u2029]"),
         ),
-        SqlDialect(name="snowflake", table_described="\nCOMMENT = {}"),
+        SqlDialect(
+            name="snowflake",
+            table_described="\nCOMMENT = {}",
+            # Snowflake CLI replaces <% name %>, &{ name } and &name everywhere in a file, by variables of its
+            # environment too.
+            refused_in_names=re.compile(r"<%|&\{|\x00"),
+            escape_literal=lambda literal: literal.replace("<%", "\\x3c%").replace("&", "\\x26"),
+        ),
     )
 }
 
@@ -157,21 +172,17 @@ def _table(
                 yield f"COMMENT ON COLUMN {place} IS {_literal(column.description, dialect)};"
 
 
-_BIGQUERY_REFUSES: Final = frozenset('!"$()*,./;?@[]\\^`{}~')
-
-
 def _column(column: TableColumn, dialect: SqlDialect) -> str:
     """Raises ``Inexpressible``."""
-    if dialect.plain_names:
-        _check_name(column.name)
+    _check_name(column.name, dialect)
     made = f"{_quoted(column.name, dialect)} {_type(column.type, dialect.name)}"
     if dialect.apart or not column.description:
         return made
     return dialect.described.format(made, _literal(column.description, dialect))
 
 
-def _check_name(name: str) -> None:
-    if _BIGQUERY_REFUSES & set(name):
+def _check_name(name: str, dialect: SqlDialect) -> None:
+    if dialect.refused_in_names.search(name):
         raise Inexpressible(f"a column may not be named {name!r}")
 
 
@@ -182,9 +193,8 @@ def _type(text: str, dialect: str) -> str:
     """A type of Spark's in a dialect. Raises ``Inexpressible``."""
     chosen = DIALECTS[dialect]
     parsed: exp.DataType = parse_one(text, read="spark", into=exp.DataType)
-    if chosen.plain_names:
-        for each in parsed.find_all(exp.Identifier):
-            _check_name(each.name)
+    for identifier in parsed.find_all(exp.Identifier):
+        _check_name(identifier.name, chosen)
     return chosen.convert(parsed).sql(dialect)
 
 
@@ -195,7 +205,7 @@ def _quoted(name: str, dialect: SqlDialect) -> str:
 
 @lru_cache(maxsize=4096)
 def _literal(text: str, dialect: SqlDialect) -> str:
-    return exp.Literal.string(printable(text)).sql(dialect.name)
+    return dialect.escape_literal(exp.Literal.string(printable(text)).sql(dialect.name))
 
 
 def _plain(name: str) -> str:
