@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
+from hypothesis import HealthCheck, given, settings
 from tests.codegen.conftest import DOCUMENT, EVENT, GROUP, Make
+from tests.codegen.hostile import HOSTILE, document, entity_id, payload, texts
 
-from signalbook.codegen.base import GeneratorInput, generate, read_input
+from signalbook.codegen.base import Generated, GeneratorInput, generate, read_input
 from signalbook.documents import read_source
 from signalbook.messages.definitions.definition import declared_options
 
@@ -153,3 +155,35 @@ def structure(content: bytes) -> Any:
         return json.loads(content)
     except ValueError:
         return content
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=texts())
+def test_hostile_texts_are_data(make: Make, texts: list[str]) -> None:
+    check_texts(make("asyncapi", document(texts)), texts)
+
+
+def test_every_kind_of_hostile_text_is_data(make: Make) -> None:
+    """Also to the library that AsyncAPI's own parser reads YAML with, which is of version 1.2."""
+    generated = make("asyncapi", document(HOSTILE))
+    check_texts(generated, HOSTILE)
+    script = 'console.log(JSON.stringify(require("js-yaml").load(require("fs").readFileSync(0, "utf8"))))'
+    content = generated.files[0].content
+    ran = subprocess.run(["node", "-e", script], input=content, capture_output=True, cwd=MODULES, check=True)
+    assert json.loads(ran.stdout) == yaml.load(content, yaml.CSafeLoader)
+
+
+def check_texts(generated: Generated, texts: Sequence[str]) -> None:
+    """Look for the texts in everything that a message says, and for endpoints."""
+    made = yaml.load(generated.files[0].content, yaml.CSafeLoader)
+    assert made["info"]["title"] == made["info"]["description"] == texts[0]
+    messages = {message["name"]: message for message in made["components"]["messages"].values()}
+    schemas = {name: schema["schema"] for name, schema in made["components"]["schemas"].items()}
+    assert schemas[messages["all"]["payload"]["$ref"].rpartition("/")[2]] == payload(texts)
+    channels = {channel.get("x-xid"): channel["address"] for channel in made["channels"].values()}
+    for text in texts:
+        message = messages[entity_id(text)]
+        assert (message["title"], message["description"]) == (text, text)
+        assert text in message["headers"]["properties"][text].values()  # as a constant or a template
+        assert schemas[message["payload"]["$ref"].rpartition("/")[2]] == payload([text])
+        assert f"/endpoints/e{entity_id(text)}" in channels

@@ -236,12 +236,15 @@ class _Document:
 
 
 def _servers(endpoint: JSONObject) -> Iterator[JSONObject]:
-    """A server for each address of an endpoint."""
+    """Yield a server for each address of an endpoint that is a URI."""
     options = endpoint.get("protocoloptions")
     addresses = options.get("endpoints") if isinstance(options, dict) else None
     protocol = canonical_protocol(str(endpoint.get("protocol") or ""))
     for text in _uris(addresses):
-        uri = urlsplit(text if "://" in text else f"//{text}")
+        try:
+            uri = urlsplit(text if "://" in text else f"//{text}")
+        except ValueError:  # brackets that are not around an IPv6 address
+            continue
         # The user in a URI is nobody's business, and may have a password.
         host = uri.netloc.rpartition("@")[2]
         made: JSONObject = {"host": host, "protocol": _PROTOCOLS.get(protocol, protocol.lower() or "unknown")}
