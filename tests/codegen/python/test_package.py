@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
+from hypothesis import given, settings
 from tests.codegen.conftest import DOCUMENT, GROUP
+from tests.codegen.hostile import HOSTILE, document, entity_id, texts
 from tests.codegen.packages import generated, imported, type_errors
 
-from signalbook.codegen.base import GeneratorError
+from signalbook.codegen.base import GeneratorError, printable
+from signalbook.codegen.runtime import to_data
 from signalbook.messages import OutboundError, bind
 
 STYLES = ["dataclass", "msgspec", "pydantic"]
@@ -160,3 +164,43 @@ def test_texts_of_definitions_stay_texts(tmp_path: Path) -> None:
         module = modules["/messagegroups/g/messages/m"]
         data = {evil: "x", "e": evil}
         assert module.parse(bind(module.build(module.MESSAGE.typed_of(data)))).data == data
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_every_kind_of_hostile_text_is_data(style: str) -> None:
+    check_texts(HOSTILE, style)
+
+
+@settings(max_examples=5)
+@given(texts=texts())
+def test_hostile_texts_are_data(texts: list[str]) -> None:
+    check_texts(texts, "dataclass")
+
+
+def check_texts(texts: Sequence[str], style: str) -> None:
+    """Import the package, and look for the texts in names, documentation and types, and in a payload."""
+    with tempfile.TemporaryDirectory() as name:
+        generated(Path(name), document(texts), style=style)
+        with imported(Path(name)) as modules:
+            for text in texts:
+                xid = f"/messagegroups/{entity_id(text)}/messages/{entity_id(text)}"
+                check_module(modules[xid], xid, text)
+
+
+def check_module(module: ModuleType, xid: str, text: str) -> None:
+    payload, wire_names = module.Payload, module._types.WIRE_NAMES
+    assert module.MESSAGE.xid == xid
+    assert (module.__doc__ or "") == " ".join(printable(text).split())
+    names = wire_names.get(payload.__name__, {})
+    hints = {names.get(attribute, attribute): hint for attribute, hint in get_type_hints(payload).items()}
+    assert {text, "choice 0"} <= hints.keys()
+    assert set(get_args(hints["choice 0"])) == {text, "other"}
+    nested = next(part for part in get_args(hints[text]) if isinstance(part, type) and part is not type(None))
+    inner = wire_names.get(nested.__name__, {})
+    members = {inner.get(attribute, attribute): hint for attribute, hint in get_type_hints(nested).items()}
+    assert members.keys() >= {text, "fixed member", "chosen member"}
+    literals = [part for part in get_args(members["fixed member"]) if get_origin(part) is Literal]
+    assert [get_args(literal) for literal in literals] == [(text,)]
+    attributes = {wire: attribute for attribute, wire in names.items()}
+    data = {attributes.get("choice 0", "choice 0"): text, attributes.get(text, text): nested()}
+    assert to_data(payload(**data)) == {"choice 0": text, text: {}}
