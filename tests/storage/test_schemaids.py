@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+from signalbook.storage import schemaids
 from signalbook.storage.base import Row
-from signalbook.storage.schemaids import MOST, IdTaken, SoftDeleted
+from signalbook.storage.schemaids import MOST, IdTaken, NoIdLeft, SoftDeleted
 from signalbook.storage.store import Store
+from signalbook.storage.transaction import SqlTransaction
 from signalbook.values import digest, now
 from signalbook.xid import Xid
 
@@ -83,6 +87,46 @@ def test_numbers_end_where_records_have_no_room_for_more(store: Store) -> None:
         assert writer.schemaids.give("g", [THREE, digest(b"4")]) == {THREE: 1, digest(b"4"): 3}
     with store.write() as writer:
         assert writer.schemaids.give("g", [digest(b"5")]) == {digest(b"5"): 4}
+
+
+def test_numbers_behind_claims_near_the_end_take_few_queries(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many numbers were given: each registration searched from 1."""
+    contents = [digest(b"%d" % number) for number in range(300)]
+    with store.write() as writer:
+        writer.schemaids.give("g", contents[:250])
+        for number in (MOST - 1, MOST, MOST - 10):
+            writer.schemaids.claim("g", digest(b"claimed %d" % number), number)
+    queries: list[str] = []
+    rows = SqlTransaction.rows
+
+    def counted(self: SqlTransaction, sql: str, parameters: Mapping[str, object]) -> Any:
+        queries.append(sql)
+        return rows(self, sql, parameters)
+
+    monkeypatch.setattr(SqlTransaction, "rows", counted)
+    with store.write() as writer:
+        numbers = [writer.schemaids.give("g", [content])[content] for content in contents[250:260]]
+    assert numbers == [*range(MOST - 9, MOST - 1), 251, 252]
+    assert len(queries) < 40
+    queries.clear()
+    with store.write() as writer:
+        writer.schemaids.claim("g", digest(b"claimed 254"), 254)
+        given = writer.schemaids.give("g", contents[260:263])
+    assert list(given.values()) == [253, 255, 256]
+    assert len(queries) < 20
+
+
+def test_all_numbers_used(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schemaids, "MOST", 5)
+    contents = [digest(b"%d" % number) for number in range(9)]
+    with store.write() as writer:
+        writer.schemaids.claim("g", contents[0], 5)
+        assert list(writer.schemaids.give("g", contents[1:4]).values()) == [1, 2, 3]
+    with store.write() as writer:
+        assert writer.schemaids.give("g", [contents[4]]) == {contents[4]: 4}
+        with pytest.raises(NoIdLeft, match="all 5 schema ids of the group g are used: register in another group"):
+            writer.schemaids.give("g", [contents[5]])
+        assert writer.schemaids.give("h", [contents[5]]) == {contents[5]: 1}
 
 
 def test_versions_are_found_by_number_in_their_group(store: Store) -> None:

@@ -5,13 +5,13 @@ A content has one number in each Group, from 1 on, for ever. Groups are named by
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import bindparam, delete, func, literal_column, select
+from sqlalchemy import bindparam, delete, exists, func, literal_column, select
 
 from signalbook.errors import SignalbookError
 from signalbook.storage.dialect import Dialect
@@ -32,6 +32,10 @@ MOST: Final = 2**31 - 1
 SettingKind: TypeAlias = Literal["config", "mode", "reference", "association"]
 _BEHIND_ALL: Final = "g"
 """Behind any hexadecimal digit."""
+
+
+class NoIdLeft(SignalbookError):
+    """A Group has given all the numbers there are."""
 
 
 class IdTaken(SignalbookError):
@@ -66,6 +70,11 @@ class SchemaIdStatements:
         self.places = dialect.page(select(i.group, i.id).where(*between).order_by(i.content, i.group))
         highest = func.coalesce(func.max(i.id), literal_column("0"))
         self.highest = dialect.text(select(highest).where(of_group))
+        after = SCHEMA_IDS.alias("after").c
+        followed = exists().where(after.group == i.group, after.id == i.id + literal_column("1"))
+        before_gap = select(i.id).where(of_group, i.id < bindparam("below"), ~followed).order_by(i.id.desc())
+        self.before_gap = dialect.page(before_gap)
+        self.next_taken = dialect.text(select(func.min(i.id)).where(of_group, i.id > bindparam("after")))
         self.add = dialect.text(dialect.insert_many(SCHEMA_IDS))
         rows = select(*d)
         self.gone_of_group = dialect.page(
@@ -175,6 +184,8 @@ class SchemaIdWriter(SchemaIdReader):
         self._writing = transaction
         # The last ones given, also by parts that were undone: those are skipped.
         self._last: dict[str, int] = {}
+        # The numbers that are free, from where this transaction has to search for them.
+        self._free: dict[str, Iterator[int]] = {}
         # By number, as far as a layer has it still.
         self._contents: dict[tuple[str, int], str] = {}
 
@@ -218,11 +229,32 @@ class SchemaIdWriter(SchemaIdReader):
             raise IdTaken(f"{id} is the id of another schema" if has is None else f"the schema has the id {has}")
 
     def _next(self, group: str, count: int) -> Sequence[int]:
-        """The numbers behind the last one given; where a claim has taken the end, the first that are free."""
+        """Return the numbers behind the last one given; where a claim has taken the end, others that are free.
+
+        Raises ``NoIdLeft``.
+        """
         first = self._highest(group) + 1
         if first + count - 1 <= MOST:
             return range(first, first + count)
-        return list(islice((number for number in range(1, MOST) if self.content(group, number) is None), count))
+        numbers = list(islice(self._free.setdefault(group, self._free_numbers(group)), count))
+        if len(numbers) < count:
+            raise NoIdLeft(f"all {MOST} schema ids of the group {group} are used: register in another group")
+        return numbers
+
+    def _free_numbers(self, group: str) -> Iterator[int]:
+        """Yield the free numbers, gap by gap from the highest one down.
+
+        A claimed number near the end has a gap below it that begins behind the numbers given in order. So the first
+        query finds where to go on, however many numbers there are.
+        """
+        below = MOST
+        while below:
+            rows = self._transaction.rows(self._sql.before_gap, {"group": group, "below": below, "limit": 1})
+            below = int(rows[0][0]) if rows else 0
+            end = self._transaction.rows(self._sql.next_taken, {"group": group, "after": below})[0][0]
+            for number in range(below + 1, MOST + 1 if end is None else int(end)):
+                if (group, number) not in self._contents:  # given or claimed in this transaction
+                    yield number
 
     def _highest(self, group: str) -> int:
         if group not in self._last:

@@ -11,7 +11,9 @@ from tests.conftest import FreshStore
 from tests.engine.conftest import Registry
 
 from signalbook.engine.engine import Engine
+from signalbook.errors import RegistryError
 from signalbook.settings import Settings
+from signalbook.storage import schemaids
 from signalbook.storage.store import Store
 
 PATH = "/schemagroups/g/schemas/orders"
@@ -124,3 +126,13 @@ def number_writes(registry: Registry, writes: list[tuple[str, str, int, str]]) -
             registry.delete(path)
             del there[path]
         assert {path: number(registry, path) for path in there} == {path: model[name] for path, name in there.items()}
+
+
+def test_a_group_without_numbers_is_an_error_of_the_request(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schemaids, "MOST", 1)
+    registry.put(f"{PATH}/versions/1", avro())
+    with pytest.raises(RegistryError, match="all 1 schema ids of the group g are used") as caught:
+        registry.put(f"{PATH}/versions/2", avro("b"))
+    assert (caught.value.status, caught.value.subject) == (400, "/schemagroups/g")

@@ -29,9 +29,11 @@ from signalbook.engine.write.workingcopies import (
     WorkingCopy,
     WorkingTree,
 )
+from signalbook.errors import RegistryError
 from signalbook.model import Model
 from signalbook.storage.base import Reader, Row
 from signalbook.storage.schema import fold
+from signalbook.storage.schemaids import NoIdLeft
 from signalbook.storage.store import WriteTransaction
 from signalbook.storage.writing import EntityWriter
 from signalbook.values import Finding, JSONObject, format_timestamp, parse_timestamp
@@ -204,7 +206,11 @@ def _schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, i
                 contents.setdefault(fold(version.xid.parts[1]), {})[version.xid] = content
     found: dict[Xid, int] = {}
     for group, some in contents.items():
-        given = transaction.schemaids.give(group, list(some.values()))
+        try:
+            given = transaction.schemaids.give(group, list(some.values()))
+        except NoIdLeft as error:
+            owner = next(iter(some)).owner.owner
+            raise RegistryError("bad_request", subject=str(owner), error_detail=str(error)) from None
         found.update((xid, given[content]) for xid, content in some.items())
     return found
 
