@@ -53,6 +53,10 @@ class Postponed(SignalbookError):
     """A write that goes on once ``Work.work_out`` has done what it left for later."""
 
 
+class Abandoned(Exception):
+    """Nobody waits for the result of some work any more."""
+
+
 class _NotInTurn(Exception):
     """The steps that are allowed in a turn are used up."""
 
@@ -70,6 +74,7 @@ class Work:
         self._resumed: float | None = None
         self._looked = 0
         self._paused = 0.0
+        self._abandoned = False
         self._results: dict[Hashable, Any] = {}
         self._later: dict[Hashable, Callable[[], Any]] = {}
         self.size = 0
@@ -97,7 +102,9 @@ class Work:
 
     @contextmanager
     def on_the_spot(self) -> Iterator[None]:
-        """A block outside of any turn, in which ``spend`` counts for this work."""
+        """A block outside of any turn, in which ``spend`` counts for this work. Raises ``Abandoned``."""
+        if self._abandoned:
+            raise Abandoned
         token = _WORK.set(self)
         self._resumed = self._paused = time.perf_counter()
         try:
@@ -108,13 +115,17 @@ class Work:
             _WORK.reset(token)
 
     def spend(self, steps: int) -> None:
-        """Count ``steps``. Raises ``TooComplex`` or ``OutOfTime``."""
+        """Count ``steps``. Raises ``TooComplex``, ``OutOfTime`` or ``Abandoned``."""
         self._spent += steps
         if self._spent > self._most:
             raise TooComplex(self._steps) if self._most == self._steps else _NotInTurn
         if self._resumed is not None and self._spent - self._looked >= _LOOK_EVERY:
             self._looked = self._spent
             self._look_at_clock(self._resumed)
+
+    def abandon(self) -> None:
+        """Let the thread that does this work raise ``Abandoned`` soon. Any thread may call this."""
+        self._abandoned = True
 
     def worked_out(self, key: Hashable, compute: Callable[[], T], later: Callable[[], T], size: int) -> T | None:
         """See ``worked_out``."""
@@ -156,6 +167,8 @@ class Work:
             raise Postponed
 
     def _look_at_clock(self, resumed: float) -> None:
+        if self._abandoned:
+            raise Abandoned
         now = time.perf_counter()
         if self._took + now - resumed > self._seconds:
             raise OutOfTime(self._seconds)

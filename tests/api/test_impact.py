@@ -12,9 +12,11 @@ import pytest
 from tests.api.test_pipelines import report
 
 from signalbook.api import impact as impact_api
-from signalbook.api.impact import trial_document
+from signalbook.api.impact import CheckedCandidate, ImpactContext, trial_document, trial_work
+from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.values import JSONObject
+from signalbook.work import Abandoned, TooComplex, Work
 
 from .conftest import ADMINISTRATOR, PROXIED, put_policy
 
@@ -181,6 +183,79 @@ def test_trials_keep_nobody_else_waiting(strict: Client, monkeypatch: pytest.Mon
             return [read.status_code, held, *(each.status_code for each in await asyncio.gather(*tasks))]
 
     assert strict.run(asked()) == [200, 1, *[200] * 10]
+
+
+def test_a_trial_ends_when_the_client_goes_away(strict: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparisons may take seconds each: they are for somebody who waits for them."""
+    ended: list[type[BaseException] | None] = []
+    over, begun, gone = threading.Event(), asyncio.Event(), asyncio.Event()
+    abandon = Work.abandon
+
+    def noted(work: Work) -> None:
+        abandon(work)
+        over.set()
+
+    def slow(context: ImpactContext, checked: CheckedCandidate, work: Work) -> JSONObject:
+        loop.call_soon_threadsafe(begun.set)
+        assert over.wait(60)
+        try:
+            return trial_document(context, checked, work)
+        except Abandoned as error:
+            ended.append(type(error))
+            raise
+        finally:
+            finished.set()
+
+    monkeypatch.setattr(Work, "abandon", noted)
+    monkeypatch.setattr(impact_api, "trial_document", slow)
+    messages = iter([{"type": "http.request", "body": json.dumps(CHANGED).encode(), "more_body": False}])
+
+    async def receive() -> Any:
+        if (message := next(messages, None)) is not None:
+            return message
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        raise AssertionError(message)
+
+    finished = threading.Event()
+    headers = [(b"host", b"r.example"), *((k.lower().encode(), v.encode()) for k, v in ADMINISTRATOR.items())]
+    scope = {
+        "type": "http", "method": "POST", "path": "/impact", "raw_path": b"/impact", "root_path": "", "scheme": "http",
+        "query_string": f"xid={SCHEMA}".encode(), "headers": headers, "client": ("127.0.0.1", 1), "server": ("r", 80),
+        "http_version": "1.1", "asgi": {"version": "3.0"},
+    }  # fmt: skip
+
+    async def leave() -> None:
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        asked = asyncio.create_task(strict.app(scope, receive, send))
+        await begun.wait()
+        gone.set()
+        await asked
+
+    loop = asyncio.new_event_loop()
+    loop.close()
+    strict.run(leave())
+    assert finished.wait(60)
+    assert ended == [Abandoned]
+
+
+def test_a_refused_candidate_takes_a_part_of_the_work(strict: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent: list[tuple[int, float]] = []
+
+    def counted(settings: Settings, *, accepted: bool) -> Work:
+        spent.append((settings.max_work, settings.work_timeout))
+        work = trial_work(settings, accepted=accepted)
+        if not accepted:
+            with pytest.raises(TooComplex), work.on_the_spot():
+                work.spend(settings.max_work // 10 + 2)
+        return trial_work(settings, accepted=accepted)
+
+    monkeypatch.setattr(impact_api, "trial_work", counted)
+    assert not attempt(strict, CHANGED).json()["check"]["accepted"]
+    assert len(spent) == 1
 
 
 @pytest.mark.parametrize(

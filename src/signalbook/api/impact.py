@@ -45,6 +45,7 @@ PATH: Final = "/impact"
 _PARAMETERS: Final = ("xid", "depth")
 _TRIAL_PARAMETERS: Final = ("xid", "format", "compatibility")
 _SERVER_ERROR: Final = 500
+_REFUSED_SHARE: Final = 10
 _NOTHING_TO_TRY: Final = ("not_found", "bad_request")
 _PIPELINES: Final = 100
 _SUBSCRIPTIONS: Final = 200
@@ -109,7 +110,9 @@ class ImpactAPI:
         check = partial(check_candidate, candidate=candidate, access=request.access, root=request.root)
         about, large = (candidate.target.resource,), len(candidate.content) > LARGE
         checked = await self._kernel.commit(check, alone=large, about=about)
-        return await self._kernel.trials.read(partial(trial_document, self.context(request), checked))
+        work = trial_work(self._kernel.settings, accepted=checked.verdict.accepted)
+        trial = self._kernel.trials.read(partial(trial_document, self.context(request), checked, work))
+        return await request.unless_gone(trial, work.abandon)
 
     async def _get(self, request: HTTPRequest) -> Response:
         _check_parameters(request, _PARAMETERS)
@@ -194,10 +197,18 @@ def check_candidate(batch: Batch, candidate: CandidateDocument, access: Access, 
     return CheckedCandidate(candidate=candidate, verdict=verdict, moves=moves)
 
 
-def trial_document(context: ImpactContext, checked: CheckedCandidate) -> JSONObject:
-    """What a candidate would break, beside the verdict on storing it. Raises ``not_found``."""
+def trial_work(settings: Settings, *, accepted: bool) -> Work:
+    """Return the work that the comparisons of a candidate may take.
+
+    A refused candidate gets a part of it: the answer is decided, and what it would break is for information only.
+    """
+    share = 1 if accepted else _REFUSED_SHARE
+    return Work(steps=-(-settings.max_work // share), seconds=settings.work_timeout / share)
+
+
+def trial_document(context: ImpactContext, checked: CheckedCandidate, work: Work) -> JSONObject:
+    """What a candidate would break, beside the verdict on storing it. Raises ``not_found`` and ``Abandoned``."""
     given = context.settings
-    work = Work(steps=given.max_work, seconds=given.work_timeout)
     with context.engine.reading(context.access) as view:
         trial = try_candidate(
             view,

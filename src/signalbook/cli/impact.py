@@ -100,14 +100,14 @@ def _trial(
         return client.try_impact(target, content, format=format, compatibility=compatibility)
 
     def local(engine: Engine, given: Settings) -> JSONObject:
-        from signalbook.api.impact import check_candidate, trial_document
+        from signalbook.api.impact import check_candidate, trial_document, trial_work
         from signalbook.engine.search.trial import CandidateDocument
 
         tried = CandidateDocument(target=target, content=content, format=format, compatibility=compatibility)
         context = _context(engine, given)
         with engine.trying() as batch:
             checked = check_candidate(batch, tried, context.access, context.root)
-        return trial_document(context, checked)
+        return trial_document(context, checked, trial_work(context.settings, accepted=checked.verdict.accepted))
 
     with open_part(server, db, remote=remote, local=local, create=False) as found:
         return found

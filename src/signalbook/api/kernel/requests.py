@@ -6,9 +6,9 @@ import asyncio
 import re
 import tempfile
 import time
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from functools import cached_property, lru_cache, partial
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 from urllib.parse import parse_qs, parse_qsl
 
 from starlette.requests import Request
@@ -20,6 +20,8 @@ from signalbook.errors import RegistryError
 from signalbook.largejson import LARGE, MAX_VALUES, parse_untrusted_json
 from signalbook.settings import Settings
 from signalbook.values import JSON, JSONError, TooManyValues
+
+T = TypeVar("T")
 
 _DIGITS: Final = 18
 """Of a length: no number is made of more."""
@@ -67,6 +69,23 @@ class HTTPRequest:
             raise RegistryError("missing_body", subject=self.subject)
         return body
 
+    async def unless_gone(self, running: Coroutine[Any, Any, T], abandon: Callable[[], None]) -> T:
+        """Wait for ``running``; the body has to be read before.
+
+        If the client goes away meanwhile, call ``abandon`` and raise ``Disconnected``.
+        """
+        task = asyncio.create_task(running)
+        gone = asyncio.create_task(_wait_for_disconnect(self._receive))
+        try:
+            await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                abandon()
+                raise Disconnected
+            return await task
+        finally:
+            task.cancel()
+            gone.cancel()
+
     def number(self, name: str, *, digits: int = 18) -> int | None:
         """A whole number from 1 in the query, None if it is not there. Raises ``bad_request``."""
         text = self.query.get(name)
@@ -93,6 +112,11 @@ def form_fields(body: bytes, request: HTTPRequest, *, most: int) -> dict[str, st
 
 class Disconnected(Exception):
     """The client went away before its request was complete; there is nobody to answer."""
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class BodyTooLarge(RegistryError):
