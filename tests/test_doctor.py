@@ -27,13 +27,16 @@ from signalbook.access.tokens import TokenRequest
 from signalbook.doctor import Check, examine
 from signalbook.engine.engine import Engine
 from signalbook.engine.search.indexing import INDEX
+from signalbook.engine.write.commands import Command, Method
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.server import check_settings
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.storage.inspection import DatabaseState, inspect
+from signalbook.storage.store import find_dialect
 from signalbook.values import now
+from signalbook.xid import ROOT
 
 
 def checks(settings: Settings, subject: str) -> list[Check]:
@@ -104,6 +107,77 @@ def test_an_empty_database_stays_empty(store_url: str) -> None:
 def test_a_database_that_cannot_be_reached_shows_no_password() -> None:
     check = only(Settings(db="postgresql://user:secret@127.0.0.1:1/x"), "database")
     assert (check.state, "secret" in check.found) == ("error", False)
+
+
+def fill(settings: Settings) -> None:
+    """Store a schema with two Versions."""
+    with closing(open_store(settings.db)) as store:
+        engine = Engine(store, settings=settings)
+        versions = {name: {"format": "Avro/1.11", "schema": {"type": name}} for name in ("int", "long")}
+        body = {"schemagroups": {"g": {"schemas": {"s": {"versions": versions}}}}}
+        with engine.writing() as session:
+            session.execute(Command(method=Method.PATCH, target=ROOT, body=body))
+
+
+def change(url: str, *statements: str) -> None:
+    """Change a database behind the back of its server."""
+    dialect = find_dialect(url, 10)
+    with closing(dialect.connect()) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    dialect.close()
+
+
+VERSION = "/schemagroups/g/schemas/s/versions/long"
+DAMAGE = {
+    "UPDATE entities SET defaultversionid = 'gone' WHERE xid = '/schemagroups/g/schemas/s'": (
+        "/schemagroups/g/schemas/s names a default version that is missing"
+    ),
+    f"DELETE FROM entities WHERE xid = '{VERSION}'": "names a default version that is missing",
+    "DELETE FROM entities WHERE xid = '/schemagroups/g'": "/schemagroups/g/schemas/s has no owner",
+    f"DELETE FROM documents WHERE digest = (SELECT document FROM entities WHERE xid = '{VERSION}')": (
+        f"{VERSION} names a document that is missing"
+    ),
+    f"UPDATE documents SET content = '{{}}' WHERE digest = (SELECT document FROM entities WHERE xid = '{VERSION}')": (
+        f"of {VERSION} is not what was stored"
+    ),
+    "DROP TABLE documents": "the table documents cannot be used",
+    "ALTER TABLE audit RENAME COLUMN time TO lost": "the table audit cannot be used",
+}
+
+
+@pytest.mark.parametrize(("statement", "found"), DAMAGE.items())
+def test_a_damaged_database(settings: Settings, statement: str, found: str) -> None:
+    fill(settings)
+    assert only(settings, "contents").state == "ok"
+    change(settings.db, statement)
+    check = checks(settings, "contents")[0]
+    assert (check.state, found in check.found) == ("error", True), check
+    assert "restore a backup" in check.advice
+
+
+def test_pages_of_sqlite_that_are_damaged(tmp_path: Path) -> None:
+    settings = Settings(db=f"sqlite:///{tmp_path / 'r.db'}")
+    fill(settings)
+    change(settings.db, "PRAGMA wal_checkpoint(TRUNCATE)")
+    content = bytearray((tmp_path / "r.db").read_bytes())
+    size = int.from_bytes(content[16:18], "big")
+    errors = 0
+    for page in range(1, len(content) // size):
+        damaged = bytearray(content)
+        damaged[page * size : page * size + 200] = b"\xff" * 200
+        (tmp_path / "r.db").write_bytes(damaged)
+        for name in ("r.db-wal", "r.db-shm"):
+            (tmp_path / name).unlink(missing_ok=True)
+        errors += any(check.state == "error" for check in examine(settings))
+    # Pages that are free, or hold nothing in use, may be anything.
+    assert errors > 0.9 * (len(content) // size - 1)
+
+
+def test_tables_without_a_revision(settings: Settings) -> None:
+    change(settings.db, "DROP TABLE alembic_version")
+    check = only(settings, "database")
+    assert (check.state, "it has tables and no schema revision" in check.found) == ("error", True)
 
 
 def test_a_schema_of_another_version(settings: Settings) -> None:

@@ -41,7 +41,7 @@ from signalbook.replication.opening import open_target
 from signalbook.server import ServerError, check_exposure, check_settings
 from signalbook.settings import CONFIG_FILE, Settings
 from signalbook.storage import open_store
-from signalbook.storage.inspection import DatabaseState, inspect
+from signalbook.storage.inspection import DatabaseState, find_damage, inspect
 from signalbook.storage.schema import REVISION
 from signalbook.storage.store import Store
 from signalbook.uris import is_secure
@@ -119,6 +119,10 @@ def examine(settings: Settings) -> Iterator[Check]:
     yield _check_schema(state)
     yield from _check_clock(state)
     if state.current:
+        damage = list(_check_contents(settings))
+        yield from damage
+        if any(check.state == ERROR for check in damage):
+            return
         with closing(open_store(settings.db, timeout=settings.request_timeout)) as store:
             yield from _check_registry(store, settings)
 
@@ -133,6 +137,21 @@ def _check_schema(state: DatabaseState) -> Check:
         return Check(subject="database", state=ERROR, found=found, advice="update Signalbook, or restore a backup")
     found = f"{state.where} has schema {state.revision}; the next start migrates it to {REVISION}"
     return Check(subject="database", state=WARNING, found=found, advice="make a backup before: signalbook backup FILE")
+
+
+def _check_contents(settings: Settings) -> Iterator[Check]:
+    """Read the whole database: a damaged one may answer for long before anybody notices."""
+    advice = "stop the server, keep a copy of the database, and restore a backup: signalbook restore FILE"
+    damaged = False
+    try:
+        for damage in find_damage(settings.db, timeout=settings.request_timeout):
+            damaged = True
+            yield Check(subject="contents", state=ERROR, found=f"the database is damaged: {damage}", advice=advice)
+    except SignalbookError as error:
+        damaged = True
+        yield Check(subject="contents", state=ERROR, found=str(error), advice="do as it says; then run this again")
+    if not damaged:
+        yield Check(subject="contents", state=OK, found="everything in the database can be read and belongs together")
 
 
 def _check_clock(state: DatabaseState) -> Iterator[Check]:

@@ -90,6 +90,9 @@ class Dialect(Protocol):
     def load(self, connection: DriverConnection, table: str, columns: Sequence[str], rows: Iterable[Columns]) -> None:
         """Add all ``rows`` to an empty table, in the transaction that is open; keys given out go on behind them."""
 
+    def find_unreadable(self, connection: DriverConnection) -> Iterator[str]:
+        """Yield what is wrong with the pages and rows of the database itself. Raises the driver's errors."""
+
     def lost(self, error: Exception) -> bool:
         """Whether ``error`` says that this connection is gone, so that another one may do better."""
 

@@ -187,6 +187,13 @@ class Postgres(Dialect):
                 move = f"SELECT setval(pg_get_serial_sequence(%s, %s), last) FROM ({last}) AS x WHERE last > 0"  # noqa: S608
                 cursor.execute(move.encode(), (table, column))
 
+    def find_unreadable(self, connection: DriverConnection) -> Iterator[str]:
+        """Read every row of every table, large values too: PostgreSQL raises an error for what it cannot read."""
+        tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
+        for (table,) in connection.execute(tables).fetchall():
+            connection.execute(f'SELECT sum(octet_length("t"::text)) FROM "{table}" AS "t"').fetchall()  # noqa: S608
+        yield from ()
+
     def lost(self, error: Exception) -> bool:
         """Whether the server hung up: no answer at all, or one that says that it is going down."""
         state = getattr(error, "sqlstate", None)

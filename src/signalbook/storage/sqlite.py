@@ -25,6 +25,7 @@ from signalbook.storage.dialect import BATCH, FOLDING, Columns, Dialect, DriverC
 
 _MINIMUM: Final = (3, 35)  # RETURNING
 _SYNCHRONOUS: Final = ("full", "normal", "off")
+_MAX_MESSAGES: Final = 10
 _SPECIAL: Final = re.compile(r"([%_!])")
 _REMEDIES: Final = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space there",
@@ -168,6 +169,12 @@ class SQLite(Dialect):
         """Insert them; keys of ``AUTOINCREMENT`` go on behind the largest by themselves."""
         names, places = ", ".join(f'"{name}"' for name in columns), ", ".join("?" for _ in columns)
         connection.cursor().executemany(f'INSERT INTO "{table}" ({names}) VALUES ({places})', rows)  # noqa: S608
+
+    def find_unreadable(self, connection: DriverConnection) -> Iterator[str]:
+        """Yield what SQLite's own check of pages and indexes reports."""
+        for (message,) in connection.execute(f"PRAGMA integrity_check({_MAX_MESSAGES})").fetchall():
+            if message != "ok":
+                yield " ".join(str(message).split())
 
     def lost(self, error: Exception) -> bool:  # noqa: ARG002
         """Never: a file does not hang up."""
