@@ -187,7 +187,8 @@ def test_trials_keep_nobody_else_waiting(strict: Client, monkeypatch: pytest.Mon
 
 def test_a_trial_ends_when_the_client_goes_away(strict: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Comparisons may take seconds each: they are for somebody who waits for them."""
-    ended: list[type[BaseException] | None] = []
+    ended: list[type[BaseException]] = []
+    loops: list[asyncio.AbstractEventLoop] = []
     over, begun, gone = threading.Event(), asyncio.Event(), asyncio.Event()
     abandon = Work.abandon
 
@@ -196,7 +197,7 @@ def test_a_trial_ends_when_the_client_goes_away(strict: Client, monkeypatch: pyt
         over.set()
 
     def slow(context: ImpactContext, checked: CheckedCandidate, work: Work) -> JSONObject:
-        loop.call_soon_threadsafe(begun.set)
+        loops[0].call_soon_threadsafe(begun.set)
         assert over.wait(60)
         try:
             return trial_document(context, checked, work)
@@ -228,15 +229,12 @@ def test_a_trial_ends_when_the_client_goes_away(strict: Client, monkeypatch: pyt
     }  # fmt: skip
 
     async def leave() -> None:
-        nonlocal loop
-        loop = asyncio.get_running_loop()
+        loops.append(asyncio.get_running_loop())
         asked = asyncio.create_task(strict.app(scope, receive, send))
         await begun.wait()
         gone.set()
         await asked
 
-    loop = asyncio.new_event_loop()
-    loop.close()
     strict.run(leave())
     assert finished.wait(60)
     assert ended == [Abandoned]

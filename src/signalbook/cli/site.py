@@ -113,7 +113,9 @@ def _known(out: Path) -> dict[str, str]:
         raise SiteError(f"{out / MANIFEST}: cannot be read ({error}): give another folder, or remove it") from None
     files = found.get("files") if isinstance(found, dict) else None
     try:
-        for name in files if isinstance(files, dict) else ("",):
+        if not isinstance(files, dict):
+            raise FileNameError("there is no list")
+        for name in files:
             check_path(name)
     except FileNameError:
         raise SiteError(
