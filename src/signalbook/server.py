@@ -212,7 +212,7 @@ def _serve(settings: Settings, listening: list[socket.socket]) -> None:
         workers=settings.workers,
         interface="asgi3",
         lifespan="on",
-        loop="uvloop",
+        loop="auto",  # uvloop, where there is one
         http=HTTPConnection,
         ws="none",
         log_config=None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -182,3 +184,17 @@ def test_members_in_pages(client: Client) -> None:
     for number in range(5):
         client.put(f"/schemagroups/g{number}", {})
     assert [name for name, _ in client.items("/schemagroups", limit=2)] == [f"g{number}" for number in range(5)]
+
+
+def test_the_client_and_its_commands_run_without_what_windows_lacks() -> None:
+    program = """
+import sys
+sys.modules["fcntl"] = sys.modules["uvloop"] = None
+sys.argv = ["signalbook", "get", "/", "--server", "http://127.0.0.1:9"]
+from signalbook.cli import main
+main()
+"""
+    # Without fcntl, filelock warns that its locks are files: that is another way on this system, and none on Windows.
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert "cannot reach the server" in ended.stderr

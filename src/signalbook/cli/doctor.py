@@ -24,8 +24,8 @@ def run(
 ) -> None:
     """Check what a server with these settings needs, and say what to do where something is wrong.
 
-    Settings, database (reachable, writable, schema, damage), its clock, disk, keys, permissions of files, access, sinks of
-    subscriptions, registries that are followed. Run it where the server runs, with its environment and as its user.
+    Settings, database (reachable, writable, schema, damage), its clock, disk, keys, permissions of files, access, sinks
+    of subscriptions, registries that are followed. Run it where the server runs, with its environment and as its user.
     Nothing is changed. The exit code is 1 if there is an error; warnings leave it at 0.
     """
     from rich.text import Text

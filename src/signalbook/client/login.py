@@ -5,7 +5,6 @@ The device flow (RFC 8628) gets them, and refresh tokens (RFC 6749 6) renew them
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 import msgspec
+from filelock import FileLock
 
 from signalbook.client.responses import BadResponse, ClientError, Unreachable, unreachable
 from signalbook.uris import is_secure, without_user
@@ -291,13 +291,12 @@ def _write(logins: Mapping[str, IssuedTokens]) -> None:
 
 @contextmanager
 def _exclusive() -> Iterator[None]:
-    """One process at a time changes the file."""
+    """Keep other processes from changing the credentials in this block."""
     folder = credentials_file().parent
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = (folder / "credentials.lock").open("ab")
+        lock = FileLock(folder / "credentials.lock").acquire()
     except OSError as error:
         raise ClientError(f"cannot write {folder}: {error.strerror}") from None
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
