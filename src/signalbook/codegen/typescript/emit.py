@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from typing import Final
+from unicodedata import ucd_3_2_0
 
 from signalbook.codegen.base import printable
 from signalbook.codegen.datatypes import (
@@ -30,9 +33,13 @@ _PLAIN: Final = {
 _TAKEN: Final = frozenset(
     {
         *("any", "unknown", "null", "boolean", "number", "string", "object", "never", "void", "symbol", "bigint"),
-        *("Array", "Record", "Payload", "PayloadSchema"),
+        *("Array", "Record", "Payload", "PayloadSchema", "Values"),
     }
 )
+# Pages end scripts at "</script>" and Node.js reads "//# sourceMappingURL=", both inside of literals, too.
+_MARKUP: Final = re.compile(r"<(?=[/!])|(?<=[/*])[#@]")
+# What tools read in comments, such as "@ts-ignore", "# sourceMappingURL=", "#__PURE__", and the end of the comment.
+_COMMANDS: Final = re.compile(r"@|#(?![A-Za-z0-9])|(?<=\*)/")
 
 
 def type_names(table: RecordTable) -> dict[str, str]:
@@ -42,20 +49,23 @@ def type_names(table: RecordTable) -> dict[str, str]:
 
 def interfaces(table: RecordTable, names: Mapping[str, str]) -> Iterator[str]:
     """The lines of all interfaces of a table."""
+    extended = (key for key, record in table.records.items() if record.extra is not None)
+    declared = unique(extended, lambda key: f"{names[key]}Members", {*_TAKEN, *names.values()})
     for key, record in table.records.items():
         yield ""
-        yield from _interface(record, names[key], names)
+        yield from _interface(record, names[key], names, declared.get(key, names[key]))
 
 
-def _interface(record: DataRecord, name: str, names: Mapping[str, str]) -> Iterator[str]:
+def _interface(record: DataRecord, name: str, names: Mapping[str, str], declared: str) -> Iterator[str]:
+    """The lines of a record; ``declared`` is the name of the interface with its declared members."""
     yield from comment(record.description or record.hint)
     if record.extra is not None:
         # Undeclared members have a type, and declared ones are not narrower than it.
         extra = written(record.extra, names)
-        yield f"export type {name} = {name}Members & {{ [name: string]: unknown }};"
+        yield f"export type {name} = {declared} & {{ [name: string]: unknown }};"
         yield ""
         yield from comment(f"The declared members of {name}; others are: {extra}.")
-        name = f"{name}Members"
+        name = declared
     if not record.members:
         yield f"export interface {name} {{}}"
         return
@@ -75,7 +85,8 @@ def member_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _is_identifier(name: str) -> bool:
-    return name.replace("$", "_").isidentifier() and max(name) < "\U00010000"
+    # Compilers have tables of letters of their own: all of them have those of Unicode 3, as ECMAScript 5 says.
+    return name.replace("$", "_").isidentifier() and all(ucd_3_2_0.category(each) != "Cn" for each in name)
 
 
 def _declared(head: str, kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
@@ -116,7 +127,7 @@ def _branches(kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
             yield from (json.dumps(each) if not isinstance(each, str) else quoted(each) for each in kind.values)
         case ListType():
             item = written(kind.item, names)
-            yield f"({item})[]" if (" | " in item and not item.startswith('"')) or " | " in item else f"{item}[]"
+            yield f"({item})[]" if len(list(_branches(kind.item, names))) > 1 else f"{item}[]"
         case MapType():
             yield f"{{ [name: string]: {written(kind.value, names)} }}"
         case RecordRef():
@@ -143,14 +154,27 @@ def referred(kind: DataType) -> Iterator[str]:
 
 
 def comment(text: str) -> Iterator[str]:
-    """Text as a comment on one line, whatever is in it."""
-    line = " ".join(printable(text).split()).replace("*/", "* /")
+    """Text as a documentation comment on one line, whatever the text contains."""
+    line = comment_text(text)
     yield f"/** {line} */" if line else "/** */"
 
 
+def comment_text(text: str) -> str:
+    """Text on one line for a comment: it neither ends the comment nor tells a tool anything."""
+    line = escape(" ".join(printable(text).split()), quote=False)
+    return _COMMANDS.sub(lambda match: f"&#{ord(match[0])};", line)
+
+
 def quoted(text: str) -> str:
-    """Text as a literal, in the quotes that need fewer backslashes, as Prettier has it."""
-    body = json.dumps(text, ensure_ascii=False)[1:-1].replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    """Text as a literal of printable characters, in the quotes that need fewer backslashes, as Prettier has it."""
+    body = json.dumps(text, ensure_ascii=False)[1:-1]
+    body = _MARKUP.sub(lambda match: _escaped(match[0]), body)
+    body = "".join(each if each.isprintable() else _escaped(each) for each in body)
     if text.count('"') <= text.count("'"):
         return f'"{body}"'
     return "'" + body.replace('\\"', '"').replace("'", "\\'") + "'"
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\u{{{code:x}}}"

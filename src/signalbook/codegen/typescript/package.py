@@ -19,6 +19,7 @@ from signalbook.codegen.typescript.emit import (
     WIDTH,
     alias,
     comment,
+    comment_text,
     interfaces,
     member_names,
     quoted,
@@ -50,7 +51,7 @@ def _files(given: GeneratorInput, found: Standalone) -> Iterator[GeneratedFile]:
         named[name] = type_names(document.types.table)
         yield _file(given, f"{_PAYLOADS}/{name}.ts", document.xids, _document(document, named[name]))
     groups = grouped(each.definition for each in found.messages.values())
-    folders = unique(groups, lambda group: snake(last_part(group), "group"), (_PAYLOADS, *_RUNTIME))
+    folders = unique(groups, lambda group: snake(last_part(group), "group"), (_PAYLOADS, "node_modules", *_RUNTIME))
     for group, members in groups.items():
         modules = unique((each.xid for each in members), lambda xid: snake(last_part(xid), "message"), ("index",))
         for each in members:
@@ -61,7 +62,7 @@ def _files(given: GeneratorInput, found: Standalone) -> Iterator[GeneratedFile]:
 
 
 def _file(given: GeneratorInput, path: str, xids: tuple[str, ...], lines: Lines) -> GeneratedFile:
-    head = [f"// {line}" for line in given.header(xids)]
+    head = [f"// {comment_text(line)}" for line in given.header(xids)]
     return GeneratedFile(path=path, content="\n".join([*head, "", *lines, ""]).encode(), xids=xids)
 
 

@@ -562,7 +562,7 @@ function encoded(
   prefix: string,
   escape: (text: string) => string,
 ): { headers: Record<string, string>; body: Uint8Array | null } {
-  const headers: Record<string, string> = {};
+  const headers = empty<string>();
   if (mode === "structured") headers["content-type"] = JSON_EVENT;
   else if (outbound.contentType) headers["content-type"] = outbound.contentType;
   if (mode === "binary") {
@@ -575,7 +575,8 @@ function encoded(
     const own = name.slice("headers.".length);
     headers[own.toLowerCase() === "content-type" ? "content-type" : own] = value;
   }
-  return { headers, body: mode === "structured" ? encoder.encode(cloudEvent(outbound)) : outbound.body };
+  const body = mode === "structured" ? encoder.encode(cloudEvent(outbound)) : outbound.body;
+  return { headers: { ...headers }, body };
 }
 
 function percentEncoded(text: string): string {
