@@ -68,6 +68,14 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     assert left_out == {"/messagegroups/hard/messages/nameless": why}
 
 
+def test_no_class_is_called_like_one_that_others_of_its_package_use(make: Make) -> None:
+    names = ["Boolean", "Double", "Integer", "Long", "Object", "Override", "String"]
+    document = {"messagegroups": {"g": {"messages": dict.fromkeys(names, hard.message(True))}}}
+    classes = {file.path.rpartition("/")[2] for file in make("java", document).files}
+    assert classes & {f"{name}.java" for name in names} == set()
+    assert "Integer_2.java" in classes
+
+
 @pytest.mark.parametrize("name", ["Shop", "com.class.x", "a..b", "../x", "1.a"])
 def test_package_names(name: str, make: Make) -> None:
     with pytest.raises(GeneratorError, match=r"package is a name such as com\.example\.shop"):

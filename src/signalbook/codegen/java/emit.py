@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from html import escape
 from typing import Final
@@ -43,7 +44,12 @@ KEYWORDS: Final = frozenset(
     }
 )
 # Names of java.lang that generated classes write; all others are written in full.
-CLASSES: Final = frozenset({"Boolean", "Double", "Long", "Object", "Override", "String", "SCHEMA", "DEFINITION"})
+CLASSES: Final = frozenset(
+    {"Boolean", "Double", "Integer", "Long", "Object", "Override", "String", "SCHEMA", "DEFINITION"}
+)
+
+
+_MARKUP: Final = re.compile(r"[\\@{*]")
 
 
 def class_names(table: RecordTable, holder: str) -> dict[str, str]:
@@ -125,16 +131,22 @@ _CLOSED: Final[Mapping[type, str]] = {str: "String", int: "Long", bool: "Boolean
 
 
 def comment(text: str) -> Iterator[str]:
-    """Text as a comment on one line, whatever is in it: Java reads backslashes in comments, too."""
+    """Text as a documentation comment on one line, whatever the text contains."""
+    yield f"/** {comment_text(text)} */"
+
+
+def comment_text(text: str) -> str:
+    """Text on one line for a comment: it neither ends the comment nor is markup of Javadoc.
+
+    A backslash is not safe either: Java reads ``\\u002a`` as a character before it looks for the end of a comment.
+    """
     line = escape(" ".join(printable(text).split()), quote=False)
-    for character in "\\@{*":
-        line = line.replace(character, f"&#{ord(character)};")
-    yield f"/** {line} */"
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", line)
 
 
 def quoted(text: str) -> str:
-    """Text as a literal."""
-    return json.dumps(text)
+    """Text as a literal of printable characters of ASCII."""
+    return json.dumps(text).replace("\x7f", "\\u007f")
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -22,6 +22,7 @@ from signalbook.codegen.java.emit import (
     class_names,
     classes,
     comment,
+    comment_text,
     field_names,
     pieces,
     quoted,
@@ -92,8 +93,7 @@ def _path(package: str, name: str) -> str:
 
 
 def _file(given: GeneratorInput, package: str, name: str, xids: tuple[str, ...], lines: Lines) -> GeneratedFile:
-    # Java reads escapes in comments, too.
-    head = [f"// {line}".replace("\\", "/") for line in given.header(xids)]
+    head = [f"// {comment_text(line)}" for line in given.header(xids)]
     text = "\n".join([*head, "", f"package {package};", "", *lines, ""])
     return GeneratedFile(path=_path(package, name), content=text.encode(), xids=xids)
 
