@@ -65,8 +65,10 @@ _INITIALISMS: Final = frozenset(
     }
 )
 _EXTRA: Final = "ExtraMembers"
-# Names that encoding/json takes from a tag.
-_JSON_NAME: Final = re.compile(r"(?!-$)(?:[!#$%&()*+\-./:;<=>?@\[\]^_{|}~ ]|[^\W_])+")
+# Names that encoding/json takes from a tag; of letters and digits beyond ASCII each version of Go has its own.
+_JSON_NAME: Final = re.compile(r"(?!-$)[A-Za-z0-9!#$%&()*+\-./:;<=>?@\[\]^_{|}~ ]+")
+# Tools read build constraints in any comment, and gofmt makes other quotes of two in a row.
+_COMMANDS: Final = re.compile(r"(?<=go:)(?=build)|(?<=\+)(?=build)|(?<=`)(?=`)|(?<=')(?=')")
 _SIMPLE: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "\\": r"\\"}
 _LARGEST: Final = 2**63
 
@@ -182,7 +184,7 @@ def _record_names(documents: Mapping[str, RecordTable]) -> dict[str, str]:
 
 def _set_places(documents: Mapping[str, RecordTable]) -> dict[str, _SetPlace]:
     return {
-        _joined(document, key, member.name, str(place)): _SetPlace(document, key, member.name, each)
+        repr((document, key, member.name, place)): _SetPlace(document, key, member.name, each)
         for document, table in documents.items()
         for key, record in table.records.items()
         for member in record.members
@@ -347,8 +349,13 @@ def _closed(kind: ClosedSet, sets: Sets) -> str:
 
 
 def comment(text: str, indent: str = "") -> Iterator[str]:
-    """Text as comments, whatever is in it; its first word is no mark that gofmt knows."""
-    yield from (f"{indent}// {line}" for line in wrap(printable(text), WIDTH - 8, break_on_hyphens=False))
+    """Text as comments, whatever the text contains; its first word is no mark that gofmt knows."""
+    yield from (f"{indent}// {line}" for line in wrap(comment_text(text), WIDTH - 8, break_on_hyphens=False))
+
+
+def comment_text(text: str) -> str:
+    """Text on one line for a comment, which no tool takes for a build constraint."""
+    return _COMMANDS.sub(" ", " ".join(printable(text).split()))
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -369,5 +376,5 @@ def _escaped(character: str) -> str:
 
 
 def raw(text: str) -> str:
-    """Text as a literal as it is, if it may be in one."""
-    return quoted(text) if "`" in text or "\ufeff" in text or "\r" in text else f"`{text}`"
+    """Text as a literal as it is, if it may be in one and all of it can be seen."""
+    return f"`{text}`" if text.isprintable() and "`" not in text else quoted(text)

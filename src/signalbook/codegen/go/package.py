@@ -20,6 +20,7 @@ from signalbook.codegen.go.emit import (
     KEYWORDS,
     TypeNames,
     comment,
+    comment_text,
     exported,
     quoted,
     raw,
@@ -112,7 +113,7 @@ def _file(
     lines: Iterator[str] | tuple[()],
     about: str = "",
 ) -> GeneratedFile:
-    head = [_GENERATED, *(f"// {line}" for line in given.header(xids)), ""]
+    head = [_GENERATED, *(f"// {comment_text(line)}" for line in given.header(xids)), ""]
     body = list(lines)
     text = "\n".join(
         [*head, *(comment(about) if about else ()), f"package {package}", *(["", *body] if body else []), ""]

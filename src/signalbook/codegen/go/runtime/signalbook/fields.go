@@ -34,15 +34,15 @@ func structOf(kind reflect.Type) *structType {
 			continue
 		}
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" {
+			name = field.Name
+		}
 		if own, there := field.Tag.Lookup("member"); there {
-			name, options = own, field.Tag.Get("optional")
+			name, options = own, field.Tag.Get("optional") // a member may be called "", too
 		}
 		if _, there := field.Tag.Lookup("members"); there {
 			made.extra = place
 			continue
-		}
-		if name == "" {
-			name = field.Name
 		}
 		made.places[name] = len(made.fields)
 		made.fields = append(made.fields, structField{name: name, place: place, canOmit: options != ""})
