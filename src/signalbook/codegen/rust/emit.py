@@ -27,6 +27,8 @@ from signalbook.codegen.naming import pascal, underscored, unique
 WIDTH: Final = 100
 _CALL_WIDTH: Final = 60
 _LITERAL_WIDTH: Final = 18
+_MAX_RAW_MARKS: Final = 255
+"""The most number signs that a raw literal may begin with."""
 MOST_ARGUMENTS: Final = 7
 """More are too many for Clippy."""
 _PLAIN: Final = {
@@ -42,8 +44,8 @@ KEYWORDS: Final = frozenset(
         "yield",
     }
 )
-_NOT_RAW: Final = frozenset({"crate", "mod", "self", "super"})
-"""Keywords that are no names even so, and that of a file which Cargo has another use for."""
+NOT_RAW: Final = frozenset({"crate", "mod", "self", "super"})
+"""Keywords that are no names even so, and the name of the file in which a folder declares its modules."""
 # What types of payloads are made of, and what no other type may be called.
 _TAKEN: Final = frozenset(
     {
@@ -58,7 +60,7 @@ Presence = Literal["required", "optional"]
 
 def identifier(name: str) -> str:
     """A name where Rust has keywords."""
-    if name in _NOT_RAW:
+    if name in NOT_RAW:
         return f"{name}_"
     return f"r#{name}" if name in KEYWORDS else name
 
@@ -241,7 +243,7 @@ def _struct(record: DataRecord, key: str, names: DocumentNames) -> Lines:
             yield from _field(f"    pub {fields[member.name]}:", declared[member.name][1])
         if record.extra is not None:
             yield "    /// Members that the schema does not name."
-            yield from _field("    pub extra_members:", f"BTreeMap<String, {written(record.extra, names, 'member')}>")
+            yield from _field("    pub extra_members:", _extra_type(record.extra, names))
         yield "}"
     if 0 < len(required) <= MOST_ARGUMENTS and len(required) < len(record.members):
         yield ""
@@ -346,9 +348,21 @@ def _enum(member: str, texts: tuple[str, ...], name: str) -> Lines:
     yield "}"
 
 
-def imports(lines: Iterable[str]) -> Lines:
-    """What code takes from elsewhere."""
-    code = "\n".join(line for line in lines if not line.lstrip().startswith("//"))
+def written_types(table: RecordTable, names: DocumentNames) -> Iterator[str]:
+    """Yield the types of all members of a document."""
+    for key, record in table.records.items():
+        yield from (_declared(each, key, names)[1] for each in record.members)
+        if record.extra is not None:
+            yield _extra_type(record.extra, names)
+
+
+def _extra_type(kind: DataType, names: DocumentNames) -> str:
+    return f"BTreeMap<String, {written(kind, names, 'member')}>"
+
+
+def imports(types: Iterable[str]) -> Lines:
+    """The imports of code with these types."""
+    code = "\n".join(types)
     if re.search(r"\bBTreeMap\b", code):
         yield "use std::collections::BTreeMap;"
         yield ""
@@ -361,10 +375,18 @@ _MARKUP: Final = str.maketrans({each: f"\\{each}" for each in "\\`*_[]<>~"})
 
 
 def comment(text: str, indent: str = "", mark: str = "///") -> Lines:
-    """Text as a comment of documentation on one line, whatever is in it: it is no Markdown."""
-    line = " ".join(printable(text).split()).translate(_MARKUP)
+    """Text as a documentation comment on one line, whatever the text contains.
+
+    Markdown is escaped: rustdoc compiles blocks of code in documentation, and ``cargo test`` runs them.
+    """
+    line = comment_text(text).translate(_MARKUP)
     if line:
         yield f"{indent}{mark} {line}"
+
+
+def comment_text(text: str) -> str:
+    """Text on one line for a comment."""
+    return " ".join(printable(text).split())
 
 
 def quoted(text: str) -> str:
@@ -376,4 +398,6 @@ def quoted(text: str) -> str:
 def raw(text: str) -> str:
     """Text of many quotes as a literal."""
     marks = "#" * (1 + max((len(each) for each in re.findall(r'"(#*)', text)), default=0))
+    if len(marks) > _MAX_RAW_MARKS or not text.isprintable():
+        return quoted(text)
     return f'r{marks}"{text}"{marks}'

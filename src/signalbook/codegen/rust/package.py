@@ -20,10 +20,12 @@ from signalbook.codegen.naming import last_part, underscored, unique
 from signalbook.codegen.rust.emit import (
     KEYWORDS,
     MOST_ARGUMENTS,
+    NOT_RAW,
     WIDTH,
     DocumentNames,
     call,
     comment,
+    comment_text,
     document_names,
     field_names,
     identifier,
@@ -33,6 +35,7 @@ from signalbook.codegen.rust.emit import (
     signature,
     types,
     written,
+    written_types,
 )
 from signalbook.codegen.standalone.messages import (
     PayloadDocument,
@@ -77,7 +80,7 @@ use crate::runtime::{
 };
 """
 # Folders in ``src``: Cargo has a use for some of them.
-_TAKEN: Final = ("bin", "lib", "main", "payloads", "runtime")
+_TAKEN: Final = NOT_RAW | {"bin", "lib", "main", "payloads", "runtime"}
 Lines = Iterator[str]
 
 
@@ -97,40 +100,41 @@ def _files(given: GeneratorInput, found: Standalone, package: str) -> Iterator[G
     for path, text in runtime_files(__package__, ".rs"):
         yield GeneratedFile(path=f"src/runtime/{path}", content=f"// {first}\n\n{text}".encode(), xids=())
     named = {}
+    modules = unique(found.documents, lambda name: name, NOT_RAW)
     for name, document in found.documents.items():
         roots = {xid: document.types.roots[xid] for xid in document.xids}
         named[name] = document_names(str(document.schema["format"]), document.types.table, roots)
-        yield _file(given, f"payloads/{name}", document.xids, _document(document, named[name]))
-    modules = {name: identifier(name) for name in named}
-    yield _file(given, "payloads/mod", (), _index("The types of payloads.", named))
+        yield _file(given, f"payloads/{modules[name]}", document.xids, _document(document, named[name]))
+    yield _file(given, "payloads/mod", (), _index("The types of payloads.", modules.values()))
     groups = grouped(each.definition for each in found.messages.values())
     folders = unique(groups, lambda group: underscored(last_part(group), "group"), _TAKEN)
     for group, members in groups.items():
-        names = unique((each.xid for each in members), lambda xid: underscored(last_part(xid), "message"), ("mod",))
+        members_of = tuple(each.xid for each in members)
+        names = unique(members_of, lambda xid: underscored(last_part(xid), "message"), NOT_RAW)
         for each in members:
             lines = _message(found.messages[each.xid], named, modules)
-            yield _file(given, f"{folders[group]}/{_file_name(names[each.xid])}", (each.xid,), lines)
+            yield _file(given, f"{folders[group]}/{names[each.xid]}", (each.xid,), lines)
         said = str(given.entity(group).get("description") or f"Messages of {last_part(group)}.")
-        members_of = tuple(each.xid for each in members)
-        yield _file(given, f"{_file_name(folders[group])}/mod", members_of, _index(said, names.values()))
+        yield _file(given, f"{folders[group]}/mod", members_of, _index(said, names.values()))
     head = [f"// {first}", "", "//! Messages by their definitions.", *_ATTRIBUTES.splitlines(), ""]
     crate = "\n".join([*head, *_modules(["payloads", "runtime", *folders.values()]), ""])
     yield GeneratedFile(path="src/lib.rs", content=crate.encode(), xids=())
 
 
-def _file_name(module: str) -> str:
-    return identifier(module).removeprefix("r#")
-
-
 def _file(given: GeneratorInput, path: str, xids: tuple[str, ...], lines: Lines) -> GeneratedFile:
-    head = [f"// {line}" for line in given.header(xids)]
+    head = [f"// {comment_text(line)}" for line in given.header(xids)]
     return GeneratedFile(path=f"src/{path}.rs", content="\n".join([*head, "", *lines, ""]).encode(), xids=xids)
 
 
 def _index(said: str, modules: Iterable[str]) -> Lines:
-    yield from comment(said, mark="//!")
-    yield ""
+    yield from _about(said)
     yield from _modules(modules)
+
+
+def _about(text: str) -> Lines:
+    """The documentation of a module, and an empty line after it."""
+    lines = list(comment(text, mark="//!"))
+    yield from [*lines, ""] if lines else []
 
 
 def _modules(names: Iterable[str]) -> Lines:
@@ -140,9 +144,8 @@ def _modules(names: Iterable[str]) -> Lines:
 def _document(document: PayloadDocument, names: DocumentNames) -> Lines:
     made = list(types(document.types.table, names))
     macros = [each for each in ("closed_set", "record") if f"{each}! {{" in {line[: len(each) + 3] for line in made}]
-    yield from comment("The types of payloads.", mark="//!")
-    yield ""
-    yield from imports(made)
+    yield from _about("The types of payloads.")
+    yield from imports(written_types(document.types.table, names))
     if macros:
         listed = f"{{{', '.join(macros)}}}" if len(macros) > 1 else macros[0]
         yield f"use crate::runtime::payload::{listed};"
@@ -173,11 +176,10 @@ def _message(message: StandaloneMessage, named: Mapping[str, DocumentNames], mod
     definition = message.definition
     payload, scope = "Option<Vec<u8>>", ""
     if message.types is not None and message.type is not None:
-        scope = f"crate::payloads::{modules[message.types.name]}::"
+        scope = f"crate::payloads::{identifier(modules[message.types.name])}::"
         payload = written(message.type, named[message.types.name], "payload value", scope=scope)
     said = str(definition.definition.get("description") or definition.message_id)
-    yield from comment(said, mark="//!")
-    yield ""
+    yield from _about(said)
     yield from imports([payload])
     if scope:
         yield f"use {scope}SCHEMA;"
