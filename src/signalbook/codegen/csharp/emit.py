@@ -187,13 +187,18 @@ def _said(member: RecordMember) -> str:
 
 
 def comment(text: str) -> Iterator[str]:
-    """Text as a documentation comment on one line."""
-    yield f"/// <summary>{escape(' '.join(printable(text).split()), quote=False)}</summary>"
+    """Text as a documentation comment, which is XML, on one line."""
+    yield f"/// <summary>{escape(comment_text(text), quote=False)}</summary>"
+
+
+def comment_text(text: str) -> str:
+    """Text on one line for a comment. C# ends lines at more characters than others: all of them become spaces."""
+    return " ".join(printable(text).split())
 
 
 def quoted(text: str) -> str:
-    """Text as a literal."""
-    return json.dumps(text)
+    """Text as a literal of printable characters of ASCII."""
+    return json.dumps(text).replace("\x7f", "\\u007f")
 
 
 def pieces(text: str) -> Iterator[str]:
