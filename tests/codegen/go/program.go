@@ -112,16 +112,16 @@ func differences(given, back any, path string) (found []values.Finding) {
 	if isObject && areOthers {
 		for name := range others {
 			if _, there := members[name]; !there {
-				found = append(found, values.Finding{Path: path + "/" + name, Rule: "type", Message: "cannot be left out"})
+				found = append(found, values.Finding{Path: path + "/" + values.Escaped(name), Rule: "type", Message: "cannot be left out"})
 			}
 		}
 		for name, value := range members {
 			other, there := others[name]
 			if !there {
-				found = append(found, values.Finding{Path: path + "/" + name, Rule: "type", Message: "is no field"})
+				found = append(found, values.Finding{Path: path + "/" + values.Escaped(name), Rule: "type", Message: "is no field"})
 				continue
 			}
-			found = append(found, differences(value, other, path+"/"+name)...)
+			found = append(found, differences(value, other, path+"/"+values.Escaped(name))...)
 		}
 		return found
 	}

@@ -21,6 +21,7 @@ from tests.codegen.standalone import cases, hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
 from signalbook.codegen.base import Generated, GeneratorError, generate, read_input
+from signalbook.codegen.go.emit import quoted
 
 MODULE = "example.com/shop"
 LEAST = 21
@@ -84,7 +85,7 @@ def functions(folder: Path, found: Generated) -> str:
             else []
         )
         given = "".join(f', "{name}"' for name in names)
-        entries.append(f'\t"{xid}": entry({package}.Build{made[1]}, {package}.Parse{made[1]}{given}),')
+        entries.append(f"\t{quoted(xid)}: entry({package}.Build{made[1]}, {package}.Parse{made[1]}{given}),")
     lines = [
         "package main",
         "",
@@ -152,6 +153,21 @@ def test_absent_and_null_come_back_as_they_were(value: Any, run: suite.Run) -> N
     (answer,) = run({"action": "kafka", "module": module, "payload": value, "given": {"topic": "t"}})
     (read,) = run({"action": "parse", "module": module, "record": answer["result"]})
     assert read["result"]["payload"] == value
+
+
+def test_a_member_without_a_name(run: suite.Run) -> None:
+    module = suite.hard_message("nameless")
+    (answer,) = run({"action": "event", "module": module, "payload": {"": "x"}})
+    (read,) = run({"action": "parse", "module": module, "event": answer["result"]})
+    assert read["result"]["payload"] == {"": "x"}
+
+
+@pytest.mark.parametrize("name", ["½", "²", "é", "a,b", "-", "", 'a"b'])
+def test_names_that_encoding_json_would_not_take_have_a_tag_of_their_own(name: str, make: Make) -> None:
+    schema = {"type": "object", "properties": {name: {"type": "string"}}}
+    found = make("go", {"messagegroups": {"g": {"messages": {"a": hard.message(schema)}}}})
+    (file,) = (file for file in found.files if file.path == "payloads/a_types.go")
+    assert f'json:"-" member:{quoted(name)} optional:"true"' in file.content.decode()
 
 
 @pytest.mark.parametrize(

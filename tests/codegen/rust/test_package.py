@@ -106,7 +106,7 @@ def _dispatch(sources: Path, names: suite.Names) -> str:
             signature = re.search(r"pub fn build\(\s*payload: (.*?),?\s*\) -> ", source, re.DOTALL)
             assert signature is not None
             kind, *given = signature[1].replace("\n", " ").split(", ")
-            arguments = "".join(f', &value(task, "{each.split(":")[0].strip()}")' for each in given)
+            arguments = "".join(map(_argument, given))
             path = "::".join(map(identifier, module.split("/")))
             arms.append(_arm(module, path, f"of_{project}", arguments, kind == "&Payload"))
     return f"""use serde_json::Value;
@@ -120,6 +120,11 @@ pub fn answer(module: &str, task: &Value) -> Answer {{
     }}
 }}
 """
+
+
+def _argument(parameter: str) -> str:
+    name, _, kind = parameter.strip().partition(": ")
+    return f', &value(task, "{name}")' if kind == "&str" else ", 0"
 
 
 def _arm(module: str, path: str, adapter: str, arguments: str, typed: bool) -> str:

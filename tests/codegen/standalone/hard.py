@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.codegen.standalone import hostile
+
 EVIL = '"""\nimport os */ `${x}` \\u002a/ \u2028 $x %s\nos.system("x")  // \\'
 NAMES = ["class", "Class", "CLASS-", "1", "日本", "__init__", "a b", "a.b", "None", "func", "index", "definition"]
 GROUPS = ["payloads", "runtime", "import", "é", "rules", "type"]
@@ -58,5 +60,6 @@ DOCUMENT: dict[str, Any] = {
         "hard": {"description": EVIL, "messages": {name: message(each, description=EVIL)
                                                    for name, each in SHAPES.items()} | {"placeholders": PLACEHOLDERS}},
         **{group: {"messages": dict.fromkeys(NAMES, message(_object(a=True)))} for group in GROUPS},
+        **hostile.GROUPS,
     }
 }  # fmt: skip

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.codegen.conftest import DOCUMENT, GROUP
 from tests.codegen.python.test_values import avro_cases
-from tests.codegen.standalone import cases, hard
+from tests.codegen.standalone import cases, hard, hostile
 
 from signalbook.codegen.base import Generated, generate, read_input
 from signalbook.messages import Policy, Rejected
@@ -33,6 +33,11 @@ Run = Callable[..., list[Any]]
 def hard_message(name: str) -> list[str]:
     """A message of the hard definitions."""
     return ["hard", f"/messagegroups/hard/messages/{name}"]
+
+
+def pointer(name: str) -> str:
+    """Return a name as a path of findings has it."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def test_rules_are_those_of_the_schema(run: Run) -> None:
@@ -239,6 +244,87 @@ def test_placeholders_called_like_what_every_object_has(run: Run) -> None:
     assert read["result"]["context"] == values
     (answer,) = run({**task, "values": {}})
     assert answer["findings"]
+
+
+def hostile_message(name: str, group: str = "hostile") -> list[str]:
+    """Return what `run` knows a message with hostile texts by."""
+    return ["hard", f"/messagegroups/{group}/messages/{name}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("members", {text: text for text in hostile.NAMED}),
+        ("nested", {text: {text: text} for text in hostile.NAMED}),
+        ("named", {text: {"x": text} for text in hostile.NAMED}),
+        ("extra", {text: text for text in hostile.NAMED} | {"more": 1}),
+        ("sets", {"even": hostile.TEXTS[0], "consts": {text: text for text in hostile.NAMED}}),
+        ("rules", {text: text for text in hostile.NAMED}),
+        ("patterns", {f"p{number}": text for number, text in enumerate(hostile.NAMED)}),
+    ],
+)
+def test_hostile_texts_come_back_as_data(name: str, value: Any, run: Run) -> None:
+    (built,) = run({"action": "event", "module": hostile_message(name), "payload": value})
+    (read,) = run({"action": "parse", "module": hostile_message(name), "event": built["result"]})
+    assert read["result"]["payload"] == value
+
+
+def test_hostile_values_of_a_closed_set(run: Run) -> None:
+    task = {"action": "event", "module": hostile_message("sets")}
+    for name, texts in (("even", hostile.TEXTS[::2]), ("odd", hostile.TEXTS[1::2])):
+        answers = run(*({**task, "payload": {name: text}} for text in texts))
+        assert [json.loads(answer["result"])["data"][name] for answer in answers] == list(texts)
+        answers = run(*({**task, "payload": {name: f"{text} no"}} for text in texts))
+        assert {finding["path"] for answer in answers for finding in answer["findings"]} == {f"data/{name}"}
+
+
+def test_hostile_names_in_rules(run: Run) -> None:
+    payload = {text: text for text in hostile.NAMED}
+    for text in hostile.NAMED[::20]:
+        (answer,) = run({"action": "event", "module": hostile_message("rules"),
+                         "payload": {name: value for name, value in payload.items() if name != text}})  # fmt: skip
+        assert [finding["path"] for finding in answer["findings"]] == [f"data/{pointer(text)}"]
+
+
+def test_hostile_patterns(run: Run) -> None:
+    for number, text in enumerate(hostile.NAMED):
+        payload = {f"p{number}": f"{text} no"}
+        (answer,) = run({"action": "event", "module": hostile_message("patterns"), "payload": payload})
+        assert [finding["path"] for finding in answer["findings"]] == [f"data/p{number}"]
+
+
+def test_hostile_defaults(run: Run) -> None:
+    (answer,) = run({"action": "kafka", "module": hostile_message("avro"), "payload": {}, "given": {"topic": "t"}})
+    decoded = cases.avro(hostile.AVRO).decode(b64decode(answer["result"]["value"]))
+    assert decoded == {field["name"]: field["default"] for field in hostile.AVRO["fields"]} | {
+        "bytes": hostile.AVRO["fields"][-1]["default"].encode("latin-1")}  # fmt: skip
+
+
+def test_hostile_names_and_values_of_headers(run: Run) -> None:
+    task = {"action": "kafka", "raw": True, "payload": b64encode(b"x").decode(), "given": {"topic": "t"}}
+    (answer,) = run({**task, "module": hostile_message("headers")})
+    assert answer["result"]["headers"] == hostile.HEADERS
+    (read,) = run({"action": "parse", "module": hostile_message("headers"), "record": answer["result"], "raw": True})
+    assert "result" in read
+
+
+def test_hostile_constants(run: Run) -> None:
+    task = {"action": "kafka", "raw": True, "payload": b64encode(b"x").decode(), "given": {"topic": "t"}}
+    answers = run(*({**task, "module": hostile_message(name)} for name in hostile.KEYS))
+    assert [answer["result"]["key"] for answer in answers] == list(hostile.KEYS.values())
+
+
+def test_hostile_ids(run: Run) -> None:
+    for text in hostile.IDS:
+        module = hostile_message(text, "hostile ids")
+        (answer,) = run({"action": "event", "module": module, "payload": {text: text},
+                         "values": {"Values": "v", "values": "v"}})  # fmt: skip
+        if "error" in answer:  # an attribute of CloudEvents has no such characters
+            assert {finding["path"] for finding in answer["findings"]} == {"type"}
+            assert not text.isprintable()
+            continue
+        event = json.loads(answer["result"])
+        assert (event["type"], event["source"], event["data"]) == (text, "/hostile/v", {text: text})
 
 
 def write(target: str, folder: Path, document: dict[str, Any], **options: str) -> Generated:
