@@ -159,7 +159,7 @@ def _build(message: StandaloneMessage, schema: str) -> Lines:
     if not arguments:
         yield from comment(said)
         yield "export function build(payload: Payload): runtime.Outbound {"
-        yield from _returned(schema, "{}", "{}")
+        yield from _returned(schema, [], [])
         yield "}"
         return
     names = member_names(each.name for each in arguments)
@@ -173,28 +173,42 @@ def _build(message: StandaloneMessage, schema: str) -> Lines:
     yield "export function build(payload: Payload, values: Values): runtime.Outbound {"
     context = [each for each in arguments if each.source == "template"]
     values = [each for each in arguments if each.source != "template"]
-    yield from _returned(schema, _taken(context, names), _taken(values, names))
+    yield from _returned(schema, list(_taken(context, names)), list(_taken(values, names)))
     yield "}"
 
 
-def _returned(schema: str, context: str, values: str) -> Lines:
-    text = f"  return runtime.build(definition, {schema}, payload, {context}, {values});"
+Member = tuple[str, str]
+"""A member of an object literal and its value."""
+
+
+def _returned(schema: str, context: list[Member], values: list[Member]) -> Lines:
+    objects = [f"{{ {', '.join(map(': '.join, members))} }}" if members else "{}" for members in (context, values)]
+    text = f"  return runtime.build(definition, {schema}, payload, {', '.join(objects)});"
     if len(text) <= WIDTH:
         yield text
         return
     yield "  return runtime.build("
-    yield from (f"    {each}," for each in ("definition", schema, "payload", context, values))
+    yield from (f"    {each}," for each in ("definition", schema, "payload"))
+    for text, members in zip(objects, (context, values), strict=True):
+        yield from [f"    {text},"] if len(f"    {text},") <= WIDTH else _object(members)
     yield "  );"
 
 
-def _taken(params: list[Param], names: Mapping[str, str]) -> str:
-    parts = []
+def _object(members: list[Member]) -> Lines:
+    """An object literal, a line for each member."""
+    yield "    {"
+    for name, value in members:
+        text = f"      {name}: {value},"
+        yield from [text] if len(text) <= WIDTH else [f"      {name}:", f"        {value},"]
+    yield "    },"
+
+
+def _taken(params: list[Param], names: Mapping[str, str]) -> Iterator[Member]:
     for each in params:
         name = names[each.name]
         # Without brackets it would be the prototype.
         member = f'["{name}"]' if name == "__proto__" else name
-        parts.append(f"{member}: values.{name}" if name == each.name else f"{name}: values[{name}]")
-    return f"{{ {', '.join(parts)} }}" if parts else "{}"
+        yield (member, f"values.{name}") if name == each.name else (name, f"values[{name}]")
 
 
 def _argument(param: Param) -> str:
