@@ -68,6 +68,18 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     assert left_out == {"/messagegroups/hard/messages/nameless": why}
 
 
+def test_what_class_files_have_no_room_for(make: Make) -> None:
+    headers = [{"name": f"h{number}", "required": True} for number in range(255)]
+    messages = {
+        "long": hard.message({"type": "object", "properties": {"x" * 10_001: True}}),
+        "long input": {"protocol": "KAFKA", "protocoloptions": {"headers": [{"name": "x" * 10_001, "required": True}]}},
+        "many": {"protocol": "KAFKA", "protocoloptions": {"headers": headers}},
+        "most": {"protocol": "KAFKA", "protocoloptions": {"headers": headers[:-1]}},
+    }
+    found = make("java", {"messagegroups": {"g": {"messages": messages}}})
+    assert sorted(found.left_out) == [f"/messagegroups/g/messages/{name}" for name in ("long", "long input", "many")]
+
+
 def test_no_class_is_called_like_one_that_others_of_its_package_use(make: Make) -> None:
     names = ["Boolean", "Double", "Integer", "Long", "Object", "Override", "String"]
     document = {"messagegroups": {"g": {"messages": dict.fromkeys(names, hard.message(True))}}}

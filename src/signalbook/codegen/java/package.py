@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from typing import Final
 
@@ -43,6 +44,10 @@ from signalbook.values import dump_json
 _RUNTIME: Final = ("Messages", "Rules", "Wire")
 _PACKAGE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 _TYPES: Final = {"boolean": "Boolean", "integer": "Integer", "number": "Double", "ulong": "Long"}
+_MAX_NAME_CHARS: Final = 10_000
+"""A class file has literals of at most 65,535 bytes (JVMS 4.4.7), and a character takes up to six."""
+_MAX_INPUTS: Final = 254
+"""A method has at most 255 parameters (JVMS 4.3.3), one of which is the payload."""
 _REFERENCE: Final = "com.fasterxml.jackson.core.type.TypeReference"
 Lines = Iterator[str]
 
@@ -51,15 +56,29 @@ def _generate(given: GeneratorInput) -> Generated:
     package = given.option("package") or "messages"
     if not _PACKAGE.fullmatch(package) or KEYWORDS & set(package.split(".")):
         raise GeneratorError(f"java: package is a name such as com.example.shop, not {package!r}")
-    found = standalone(given, _check)
+    found = _without_unwritable(standalone(given, _check))
     given.progress(f"writing {len(found.messages)} classes")
     return Generated(files=tuple(_files(given, found, package)) if found.messages else (), left_out=found.left_out)
 
 
 def _check(types: PayloadTypes) -> None:
     """Raise ``Inexpressible`` for what Jackson has no annotation for."""
-    if any(not member.name for record in types.table.records.values() for member in record.members):
+    names = [member.name for record in types.table.records.values() for member in record.members]
+    if "" in names:
         raise Inexpressible("its schema has a member without a name, for which Jackson has no annotation")
+    if any(len(name) > _MAX_NAME_CHARS for name in names):
+        raise Inexpressible("its schema has a member whose name is longer than a literal of Java can be")
+
+
+def _without_unwritable(found: Standalone) -> Standalone:
+    """Leave out messages with more inputs than a method of Java has parameters, or too long names of them."""
+    left_out = {
+        xid: f"it has {len(message.inputs)} inputs, or names of inputs too long for a literal of Java"
+        for xid, message in found.messages.items()
+        if len(message.inputs) > _MAX_INPUTS or any(len(each.name) > _MAX_NAME_CHARS for each in message.inputs)
+    }
+    messages = {xid: message for xid, message in found.messages.items() if xid not in left_out}
+    return replace(found, messages=messages, left_out={**found.left_out, **left_out})
 
 
 def _files(given: GeneratorInput, found: Standalone, package: str) -> Iterator[GeneratedFile]:
