@@ -47,6 +47,7 @@ BOTH: dict[str, Any] = {
         "protobuf": {"schemas": {"all": {"versions": {"1": {"format": "Protobuf/3", "schema": cases.PROTO}}}}},
     },
 }  # fmt: skip
+_INPUT = re.compile(r'("(?:[^"\\]|\\.)*"): \w+')
 _FUNCTION = re.compile(r"^func Build(\w+)\(payload [^,)]+(.*)\) \(\*signalbook", re.MULTILINE)
 
 
@@ -79,12 +80,8 @@ def functions(folder: Path, found: Generated) -> str:
         imports.add(f'"{MODULE}/{package}"')
         xid = file.xids[0]
         # By their names in the definition, of which those of the hard one are none in Go.
-        names = (
-            re.findall(r'"([^"]+)": \w+', re.findall(r"signalbook\.Inputs\{(.*?)\}", file.content.decode())[0])
-            if made[2]
-            else []
-        )
-        given = "".join(f', "{name}"' for name in names)
+        names = _INPUT.findall(file.content.decode().rpartition("signalbook.Build(")[2]) if made[2] else []
+        given = "".join(f", {name}" for name in names)
         entries.append(f"\t{quoted(xid)}: entry({package}.Build{made[1]}, {package}.Parse{made[1]}{given}),")
     lines = [
         "package main",

@@ -7,7 +7,7 @@ from typing import Any
 from tests.codegen.standalone import hostile
 
 EVIL = '"""\nimport os */ `${x}` \\u002a/ \u2028 $x %s\nos.system("x")  // \\'
-NAMES = ["class", "Class", "CLASS-", "1", "日本", "__init__", "a b", "a.b", "None", "func", "index", "definition"]
+NAMES = ["class", "Class.", "CLASS-", "1", "日本", "__init__", "a b", "a.b", "None", "func", "index", "definition"]
 GROUPS = ["payloads", "runtime", "import", "é", "rules", "type"]
 MEMBERS = [
     *("a", "class", "None", "string", "func", "type", "a-b", "a.b", "a_b", "_a", "__b", "1", " ", "é", "日本"),

@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 FORMAT: Final = "JsonSchema/draft/2020-12"
+_MAX_INPUT_CHARS: Final = 80
 _ENDS: Final = (
     *('"', "'", "`", '"""', "'''", "\\", '\\"', "*/", "/*", "//", "///", "-->", "<!--", "]]>", "</script>", "\n", "\r"),
     *("\r\n", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\0", "\x1a", "\x7f", "\t", '"#', '"##', "#" * 300),
@@ -58,9 +59,13 @@ NAMED: Final = tuple(text for text in TEXTS if text)
 """The texts without the empty one: Java leaves a definition out that has a member without a name."""
 HEADERS: Final = {text: text for text in NAMED if not {"{", "}"} & set(text)}
 """Names of headers and their values. Braces would be placeholders of a template."""
+INPUTS: Final = tuple(name for name in HEADERS if len(name) < _MAX_INPUT_CHARS)
+"""Names of required headers without a value."""
 KEYS: Final = {f"key{number}": text for number, text in enumerate(list(HEADERS)[::8])}
 """Constant values by the id of a message."""
-IDS: Final = (*_WORDS, *(text for text in (*_ENDS, *_CODE, *_ORDERS) if "/" not in text))[::2]
+_ALL_IDS: Final = (*_WORDS, *(text for text in (*_ENDS, *_CODE, *_ORDERS) if "/" not in text))[::2]
+IDS: Final = tuple({text.lower(): text for text in _ALL_IDS}.values())
+"""Ids of messages: no two differ only in case, which no registry accepts."""
 _GROUP_IDS: Final = (
     "mod",
     "self",
@@ -135,6 +140,8 @@ GROUPS: Final[dict[str, Any]] = {
                  "dataschema": AVRO},
         "headers": {"protocol": "KAFKA", "protocoloptions": {
             "topic": "t", "headers": [{"name": name, "value": value} for name, value in HEADERS.items()]}},
+        "inputs": {"protocol": "KAFKA", "protocoloptions": {
+            "topic": "t", "headers": [{"name": name, "required": True} for name in INPUTS]}},
         **{name: {"protocol": "KAFKA", "protocoloptions": {"topic": "t", "key": text}} for name, text in KEYS.items()},
     }},
     "hostile ids": {"messages": {"counted": COUNTED, **{text: _named(text) for text in IDS}}},

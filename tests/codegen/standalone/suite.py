@@ -308,6 +308,16 @@ def test_hostile_names_and_values_of_headers(run: Run) -> None:
     assert "result" in read
 
 
+def test_hostile_names_of_inputs(run: Run) -> None:
+    task = {"action": "kafka", "raw": True, "payload": b64encode(b"x").decode(), "given": {"topic": "t"}}
+    (answer,) = run({**task, "module": hostile_message("inputs"), "values": {}})
+    if "error" in answer:
+        assert {finding["path"] for finding in answer["findings"]} == {
+            f"protocoloptions.headers.{name}" for name in hostile.INPUTS}  # fmt: skip
+    else:  # programs in Go and Rust have a text for each parameter, if an empty one
+        assert answer["result"]["headers"] == dict.fromkeys(hostile.INPUTS, "")
+
+
 def test_hostile_constants(run: Run) -> None:
     task = {"action": "kafka", "raw": True, "payload": b64encode(b"x").decode(), "given": {"topic": "t"}}
     answers = run(*({**task, "module": hostile_message(name)} for name in hostile.KEYS))
