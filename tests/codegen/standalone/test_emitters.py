@@ -9,7 +9,7 @@ from typing import Final, get_args
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from tests.codegen.standalone.literals import TEXTS, Language, is_one_line, read_literal, translate_unicode_escapes
 
 from signalbook.codegen.csharp import emit as csharp
@@ -42,6 +42,7 @@ def test_literals_of_typescript_end_no_script(text: str) -> None:
 
 
 @pytest.mark.parametrize("emitter", [java, csharp])
+@settings(max_examples=10)
 @given(text=TEXTS)
 def test_pieces_are_the_text(emitter: ModuleType, text: str) -> None:
     language: Language = "java" if emitter is java else "csharp"
