@@ -14,10 +14,12 @@ from signalbook.confluent.naming import (
     id_beginning,
     is_made,
     is_subject,
+    parse_context,
     parse_subject,
     schema_ids,
     subject_name,
 )
+from signalbook.confluent.settings import scope_of, scopes
 from signalbook.xid import ID, Xid
 
 
@@ -60,6 +62,8 @@ def test_a_name_that_is_not_its_own_is_not_taken() -> None:
         (":.default:s", ".", Subject(".", "s")),
         (":y:s", ".", Subject(".", ":y:s")),
         (":.y:", ".", Subject(".y", "")),
+        (":.a=b:s", ".", Subject(".a=b", "s")),
+        (":.::.y:s", ".", Subject(".", ":.y:s")),
     ],
 )
 def test_names_with_contexts(text: str, context: str, expected: Subject) -> None:
@@ -68,5 +72,34 @@ def test_names_with_contexts(text: str, context: str, expected: Subject) -> None
 
 
 def test_contexts_are_groups() -> None:
-    assert [group_id(each, "default") for each in (".", ".dev", ".a b")] == ["default", "dev", None]
-    assert [context_of(each, "default") for each in ("default", "dev")] == [".", ".dev"]
+    contexts = (".", ".dev", ".a b", ".team=eu", ".team:eu")
+    assert [group_id(each, "default") for each in contexts] == ["default", "dev", None, "team:eu", None]
+    assert [context_of(each, "default") for each in ("default", "dev", "team:eu")] == [".", ".dev", ".team=eu"]
+
+
+GROUP_IDS = st.from_regex(ID, fullmatch=True) | st.from_regex("[ab:.]{1,3}", fullmatch=True).filter(ID.fullmatch)
+NAMES = st.text(max_size=20).filter(is_subject) | st.text("ab:.=", min_size=1, max_size=6)
+PLACES = st.tuples(GROUP_IDS, NAMES)
+
+
+@given(GROUP_IDS, NAMES, st.sampled_from(["default", "a:b", "a"]))
+def test_every_subject_comes_back_from_its_text(group: str, name: str, default_group: str) -> None:
+    subject = Subject(context_of(group, default_group), name)
+    assert group_id(subject.context, default_group) == group
+    assert parse_subject(str(subject), ".other", default_group) == (
+        Subject(".other", name) if str(subject) == name else subject
+    )
+    assert parse_subject(scope_of(subject), ".other", default_group) == subject
+    assert parse_context(f":{subject.context}:", default_group) == subject.context
+    assert parse_context(group if group[0] != "." else f".{group}", default_group) == subject.context
+
+
+@given(PLACES, PLACES)
+def test_no_two_subjects_of_groups_share_a_text_or_a_scope(one: tuple[str, str], other: tuple[str, str]) -> None:
+    subjects = [Subject(context_of(group, "default"), name) for group, name in (one, other)]
+    assert (str(subjects[0]) == str(subjects[1])) is (one == other)
+    assert (scope_of(subjects[0]) == scope_of(subjects[1])) is (one == other)
+    # What is set for a whole group holds for the subjects of that group alone.
+    whole = scope_of(Subject(subjects[0].context, ""))
+    if subjects[0].context != ".":
+        assert (whole in scopes(subjects[1])) is (one[0] == other[0])

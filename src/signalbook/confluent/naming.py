@@ -25,6 +25,8 @@ SCHEMAS: Final = "schemas"
 MAX_SUBJECT: Final = 4096
 """Characters of a name."""
 _QUALIFIED: Final = re.compile(r":(\.[^:]*):(.*)", re.DOTALL)
+_COLON: Final = "="
+"""Stands for a colon of a group id in the name of its context: no id has it, and URLs carry it as it is."""
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _BEGINNING: Final = 80
@@ -39,17 +41,31 @@ class Subject:
     name: str
 
     def __str__(self) -> str:
-        return self.name if self.context == DEFAULT_CONTEXT else f":{self.context}:{self.name}"
+        # A name of the default context that looks like a subject of another context is written with its own.
+        plain = self.context == DEFAULT_CONTEXT and not _QUALIFIED.fullmatch(self.name)
+        return self.name if plain else f":{self.context}:{self.name}"
 
 
 def parse_subject(text: str, context: str = DEFAULT_CONTEXT, default_group: str = "") -> Subject:
-    """The subject that a client names, in ``context`` unless the name says another one.
-
-    The default context by the name of its group is the default context.
-    """
+    """Return the subject that a client names, in ``context`` unless the name begins with another one."""
     match = _QUALIFIED.fullmatch(text)
-    found = Subject(match[1], match[2]) if match else Subject(context, text)
-    return Subject(DEFAULT_CONTEXT, found.name) if found.context == f".{default_group}" else found
+    if match is None:
+        return Subject(context, text)
+    return Subject(_without_default(match[1], default_group), match[2])
+
+
+def parse_context(text: str, default_group: str = "") -> str:
+    """Return the context that a path or a parameter names: ``.NAME``, ``NAME`` or ``:.NAME:``.
+
+    A colon in NAME is taken for itself here, since nothing follows that it could separate.
+    """
+    name = text[1:].removesuffix(":") if text.startswith(":") else text
+    name = name.replace(":", _COLON)
+    return _without_default(name if name.startswith(".") else f".{name}", default_group)
+
+
+def _without_default(context: str, default_group: str) -> str:
+    return DEFAULT_CONTEXT if default_group and group_id(context, "") == default_group else context
 
 
 def is_subject(name: str) -> bool:
@@ -58,16 +74,21 @@ def is_subject(name: str) -> bool:
 
 
 def group_id(context: str, default_group: str) -> str | None:
-    """The id of the schema group that a context is; None if it can be none."""
+    """Return the id of the schema group that a context is; None if it can be none.
+
+    ``context_of`` is the way back. No two contexts are the same group but ``.DEFAULTGROUP``, which ``parse_subject``
+    and ``parse_context`` read as the default context.
+    """
     if context == DEFAULT_CONTEXT:
         return default_group
     name = context.removeprefix(".")
-    return name if ID.fullmatch(name) else None
+    # With a plain colon the context could not be told from the subject behind it.
+    return name.replace(_COLON, ":") if ":" not in name and ID.fullmatch(name.replace(_COLON, ":")) else None
 
 
 def context_of(group: str, default_group: str) -> str:
-    """The context that the schema group with this id is."""
-    return DEFAULT_CONTEXT if group == default_group else f".{group}"
+    """Return the context that the schema group with this id is."""
+    return DEFAULT_CONTEXT if group == default_group else f".{group.replace(':', _COLON)}"
 
 
 def schema_ids(name: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from signalbook.confluent.errors import (
     too_many_requests,
     unprocessable,
 )
-from signalbook.confluent.naming import Subject
+from signalbook.confluent.naming import Subject, parse_context
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.values import JSON, JSONObject
@@ -107,11 +107,9 @@ def choice(request: ConfluentRequest, lifecycle: str | None = None) -> Associati
 
 
 def context_of(request: ConfluentRequest) -> str:
-    """The context that subjects without one are of: the one in the query, else in the path."""
-    name = request.query.get("context", "").strip(":")
-    if not name:
-        return request.context
-    return name if name.startswith(".") else f".{name}"
+    """Return the context of subjects that name none: the one in the query, else the one in the path."""
+    name = request.query.get("context", "")
+    return parse_context(name, request.settings.confluent_group) if name.strip(":") else request.context
 
 
 def batch_of(request: ConfluentRequest) -> list[Mapping[str, JSON]]:

@@ -12,7 +12,7 @@ from signalbook.access.decisions import Access
 from signalbook.api.kernel.requests import json_body
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.errors import ConfluentError, invalid_subject, unprocessable
-from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject
+from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, parse_context
 from signalbook.confluent.schemas import Layout, SchemaBody, read_schema
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
@@ -34,15 +34,14 @@ class ConfluentPath:
     context: str = DEFAULT_CONTEXT
 
 
-def parse_path(text: str) -> ConfluentPath:
-    """The path that was sent as ``text``, still percent-encoded: a slash in a name is none between names.
+def parse_path(text: str, default_group: str = "") -> ConfluentPath:
+    """Return the path that was sent as ``text``, still percent-encoded: a slash in a name is none between names.
 
     Raises 42208 for names that are no text, or that no database takes.
     """
     words = tuple(_decoded(part) for part in text.strip("/").split("/")) if text.strip("/") else ()
     if len(words) > 2 and words[0] == _CONTEXTS:
-        name = words[1].strip(":")
-        return ConfluentPath(words[2:], name if name.startswith(".") else f".{name}")
+        return ConfluentPath(words[2:], parse_context(words[1], default_group))
     return ConfluentPath(words)
 
 

@@ -150,7 +150,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
 
     def request(self, scope: Scope, body: bytes) -> ConfluentRequest:
         text = raw_path(scope)
-        path = parse_path(text.removeprefix(self._mount))
+        path = parse_path(text.removeprefix(self._mount), self.kernel.settings.confluent_group)
         pairs = tuple(query_pairs(scope["query_string"], text, most=_MOST_PARAMETERS))
         return ConfluentRequest(
             method="GET" if scope["method"] == "HEAD" else scope["method"],

@@ -32,7 +32,7 @@ from signalbook.confluent.errors import (
     version_not_deleted,
     version_not_found,
 )
-from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject
+from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject, parse_context
 from signalbook.confluent.protobuf import normalized
 from signalbook.confluent.schemas import (
     TAG_MEMBERS,
@@ -480,8 +480,7 @@ def drop(session: Session, subjects: Subjects, versions: Sequence[SchemaVersion]
 def delete_context(session: Session, request: ConfluentRequest) -> Response:
     """Delete a context without subjects: what is set for it, and its group."""
     subjects = subjects_of(session.view, request)
-    context = request.names[0].strip(":")
-    context = context if context.startswith(".") else f".{context}"
+    context = parse_context(request.names[0], request.settings.confluent_group)
     group = subjects.group(context)
     if group is None:
         raise invalid_subject(f":{context}:")
