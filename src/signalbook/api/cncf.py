@@ -13,6 +13,7 @@ from starlette.types import Scope
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.admission import allowed_methods
+from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.kernel.errors import NotAllowed, ReadOnly, problem_response
 from signalbook.api.kernel.requests import base_url, json_body, query_pairs, raw_path
 from signalbook.api.kernel.responses import Response, options_response
@@ -76,7 +77,7 @@ class CncfRequest(Generic[P]):
     root: str
     mount: str
     query: tuple[tuple[str, str], ...] = ()
-    raw_headers: tuple[tuple[bytes, bytes], ...] = ()
+    raw_headers: RequestHeaders = field(default_factory=RequestHeaders)
     body: bytes = b""
     settings: Settings = field(default_factory=Settings)
     access: Access
@@ -90,7 +91,7 @@ class CncfRequest(Generic[P]):
             root=base_url(scope, settings),
             mount=mount,
             query=tuple(query_pairs(scope["query_string"], path.text, most=_MOST_PARAMETERS)),
-            raw_headers=tuple(scope["headers"]),
+            raw_headers=RequestHeaders(scope["headers"]),
             body=body,
             settings=settings,
             access=scope["access"],

@@ -165,3 +165,16 @@ def test_a_store_that_others_hold(store_url: str, serve: Serve) -> None:
     assert api.register("s", TWO)["version"] == 2
     for each in (store, other):
         each.close()
+
+
+def test_an_answer_to_a_lenient_request_is_for_lenient_requests(api: Api) -> None:
+    """The same body with and without Confluent-Accept-Unknown-Properties, from memory too."""
+    api.register("s")
+    body = {"schema": ONE, "unknown": 1}
+    lenient = {"Confluent-Accept-Unknown-Properties": "true"}
+    for _ in range(2):
+        assert api.code("POST", "/subjects/s", body) == 422
+        assert api.send("POST", "/subjects/s", body, headers=lenient).status_code == 200
+        assert api.send("POST", "/subjects/s", body, headers={**lenient, "User-Agent": "other"}).status_code == 200
+        assert api.code("POST", "/subjects/s/versions", body) == 422
+        assert api.send("POST", "/subjects/s/versions", body, headers=lenient).status_code == 200

@@ -13,6 +13,7 @@ from signalbook.api.kernel.caching import (
     CachedResponses,
     Freshness,
     OncePerTurn,
+    RequestHeaders,
     entity_tag,
     if_modified,
     with_etag,
@@ -357,3 +358,41 @@ def test_one_question_serves_a_turn_of_the_event_loop() -> None:
         assert generation() == 3
 
     asyncio.run(scenario())
+
+
+def answer_with(cache: CachedResponses, headers: dict[str, str], *names: str) -> str:
+    """Answer a request from memory, else by a handler that shows the values of the headers ``names``."""
+    sent = [(name.encode(), value.encode()) for name, value in headers.items()]
+    response = cache.get("key", 1, sent)
+    if response is None:
+        request = RequestHeaders(sent)
+        shown = ",".join(f"{name}={request.values(name)}" for name in names)
+        response = Response(body=f"made {shown}".encode())
+        cache.put("key", 1, response, sent, names_read=request.names_read)
+        return f"new: {shown}"
+    return response.body.decode()
+
+
+def test_an_answer_holds_for_requests_with_the_same_headers_that_were_looked_at() -> None:
+    cache = CachedResponses()
+    assert answer_with(cache, {"a": "1", "b": "1"}, "A") == "new: A=['1']"
+    assert answer_with(cache, {"a": "1", "b": "2"}, "A") == "made A=['1']"
+    assert answer_with(cache, {"b": "1"}, "A") == "new: A=[]"
+    # An answer that looks at more headers leaves those before it in peace.
+    assert answer_with(cache, {"a": "2", "b": "1"}, "A", "b") == "new: A=['2'],b=['1']"
+    assert answer_with(cache, {"a": "2", "b": "2"}, "A", "b") == "new: A=['2'],b=['2']"
+    assert answer_with(cache, {"a": "2", "b": "1"}, "A", "b") == "made A=['2'],b=['1']"
+
+
+def test_a_handler_that_looks_at_all_headers_answers_those_alone() -> None:
+    cache, headers = CachedResponses(), RequestHeaders([(b"a", b"1")])
+    assert list(headers) == [(b"a", b"1")]
+    cache.put("key", None, Response(), headers, names_read=headers.names_read)
+    assert cache.get("key", None, [(b"a", b"1")]) is not None
+    assert cache.get("key", None, [(b"a", b"1"), (b"b", b"1")]) is None
+
+
+def test_conditions_are_no_part_of_an_answer() -> None:
+    headers = RequestHeaders([(b"if-match", b"1"), (b"a", b"1")])
+    assert headers.conditions == ((b"if-match", b"1"),)
+    assert not headers.names_read

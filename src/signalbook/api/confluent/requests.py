@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 from signalbook.access.decisions import Access
+from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.kernel.requests import json_body
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.errors import ConfluentError, invalid_subject, unprocessable
@@ -64,7 +65,7 @@ class ConfluentRequest:
     names: tuple[str, ...] = ()
     query: Mapping[str, str] = field(default_factory=dict)
     pairs: tuple[tuple[str, str], ...] = ()
-    raw_headers: tuple[tuple[bytes, bytes], ...] = ()
+    raw_headers: RequestHeaders = field(default_factory=RequestHeaders)
     body: bytes = b""
     root: str = ""
     settings: Settings = field(default_factory=Settings)
@@ -145,8 +146,8 @@ class ConfluentRequest:
 
     @property
     def _lenient(self) -> bool:
-        said = {value.lower() for name, value in self.raw_headers if name.decode("latin-1").lower() == _LENIENT}
-        return b"true" in said or "/v8" in self.subject[:20]
+        stated = {value.lower() for value in self.raw_headers.values(_LENIENT)}
+        return "true" in stated or "/v8" in self.subject[:20]
 
 
 def answer(value: JSON, *, status: int = 200, immutable: bool = False) -> Response:

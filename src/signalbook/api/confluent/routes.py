@@ -15,6 +15,7 @@ from signalbook.access.base import Action, Forbidden, Unauthenticated
 from signalbook.api.cncf import is_mutable
 from signalbook.api.confluent import associating, associations, levels, listing, reading, writing
 from signalbook.api.confluent.requests import CONTENT_TYPE, ConfluentRequest, answer, parse_path
+from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.kernel.errors import NO_STORE, problem_response
 from signalbook.api.kernel.requests import BodyTooLarge, base_url, query_pairs, raw_path, read_body
 from signalbook.api.kernel.responses import Response, Sendable, options_response
@@ -159,7 +160,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
             names=find_route(path.words)[1],
             query=dict(pairs),
             pairs=pairs,
-            raw_headers=tuple(scope["headers"]),
+            raw_headers=RequestHeaders(scope["headers"]),
             body=body,
             root=base_url(scope, self.kernel.settings),
             settings=self.kernel.settings,
@@ -175,10 +176,11 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         limit, timeout = settings.max_body_bytes, settings.body_timeout
         body = await read_body(scope, receive, raw_path(scope), limit=limit, timeout=timeout)
         # The same question has the same answer as long as nothing is written.
-        key = (scope["path"], scope.get("raw_path"), scope["query_string"], digest(body), scope["access"].key)
         kernel = self.kernel
+        path = (scope["path"], scope.get("raw_path"), scope["query_string"])
+        key = (base_url(scope, settings), *path, digest(body), scope["access"].key)
         generation = await kernel.freshness.now() if kernel.generation is None else kernel.generation()
-        found = kernel.cache.get(key, generation)
+        found = kernel.cache.get(key, generation, scope["headers"])
         if found is not None:
             scope["repeatable"] = generation, body
             return found
@@ -198,7 +200,8 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
             if asked.known is None or any(name == CORRELATION for name, _ in found.headers):
                 return found
         if found is not None and len(body) <= _REMEMBERED:
-            kernel.cache.put(key, generation, found)
+            read = request.raw_headers.names_read
+            kernel.cache.put(key, generation, found, scope["headers"], names_read=read)
         return found or answer({})
 
     def about(self, request: ConfluentRequest) -> tuple[Xid, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
@@ -20,6 +20,10 @@ from signalbook.api.kernel.responses import Header, Headers, Response
 
 NO_CACHE: Final[Header] = ("Cache-Control", "no-cache")
 """May be kept, but not used before the server has said that it still holds: entities may change at any time."""
+
+_EVERY_HEADER: Final = b""
+"""Among the names of headers: all of them. No header has an empty name."""
+_CONDITIONS: Final = (b"if-match", b"if-none-match")
 
 _SHOWN: Final = (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
 _TAG_BYTES: Final = 16
@@ -78,7 +82,7 @@ def check_conditions(headers: Headers, etag: str, subject: str) -> None:
 
 def has_conditions(headers: Headers) -> bool:
     """Whether a write comes with conditions."""
-    return any(name in (b"if-match", b"if-none-match") for name, _ in headers)
+    return any(name in _CONDITIONS for name, _ in headers)
 
 
 def _lists_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
@@ -87,6 +91,36 @@ def _lists_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
         return False
     tag, value = etag.encode("ascii"), plain_tags(value)
     return value.strip() == b"*" or tag in (value.replace(b"W/" + tag, b"") if strong else value)
+
+
+class RequestHeaders:
+    """The headers of a request as ASGI gives them. It records which of them are looked at.
+
+    A response that is kept answers the requests that have the same values in these headers (``CachedResponses``), so
+    handlers get at headers in no other way.
+    """
+
+    __slots__ = ("_headers", "names_read")
+
+    def __init__(self, headers: Headers = ()) -> None:
+        self._headers = tuple(headers)
+        self.names_read: set[bytes] = set()
+        """The names in lower case; ``_EVERY_HEADER`` is among them once all headers were looked at."""
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        self.names_read.add(_EVERY_HEADER)
+        return iter(self._headers)
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of the header ``name``, one character per byte."""
+        wanted = name.lower().encode("ascii")
+        self.names_read.add(wanted)
+        return [value.decode("latin-1") for header, value in self._headers if header == wanted]
+
+    @property
+    def conditions(self) -> tuple[tuple[bytes, bytes], ...]:
+        """The headers ``If-Match`` and ``If-None-Match``, which are evaluated apart from what is kept."""
+        return tuple(header for header in self._headers if header[0] in _CONDITIONS)
 
 
 class CachedResponses:
@@ -98,27 +132,56 @@ class CachedResponses:
 
     def __init__(self, *, limit: int = _KEPT_BYTES) -> None:
         self._generation: Hashable = None
-        self._responses: dict[Hashable, Response] = {}
+        self._responses: dict[tuple[Hashable, Hashable], Response] = {}
+        self._names_read: dict[Hashable, frozenset[bytes]] = {}
+        """The headers that answers depend on, by key. Without an entry an answer depends on none."""
         self._left = self._limit = limit
 
-    def get(self, key: Hashable, generation: Hashable) -> Response | None:
-        """The response if it is known of this, the present generation."""
+    def get(self, key: Hashable, generation: Hashable, headers: Headers = ()) -> Response | None:
+        """Return the response to a request with these ``headers`` if it is known of this, the present generation."""
         # All go at once: which entities a response shows is not worth tracking where writes are rare.
         if generation != self._generation:
             self._responses.clear()
+            self._names_read.clear()
             self._generation, self._left = generation, self._limit
-        return self._responses.get(key)
+        return self._responses.get((key, self._variant(key, headers)))
 
-    def put(self, key: Hashable, generation: Hashable, response: Response) -> None:
-        """Remember a response that was made after ``generation`` was asked, unless that is over by now."""
+    def put(
+        self,
+        key: Hashable,
+        generation: Hashable,
+        response: Response,
+        headers: Headers = (),
+        *,
+        names_read: Collection[bytes] = (),
+    ) -> None:
+        """Remember a response that was made after ``generation`` was asked, unless that is over by now.
+
+        ``names_read`` are those of the ``headers`` that making the response looked at.
+        """
         fits = len(response.body) <= _LARGEST and response.status in (200, 303)
-        if generation != self._generation or not fits or key in self._responses:
+        if generation != self._generation or not fits:
             return
-        self._responses[key] = response
+        if names_read:
+            self._names_read[key] = self._names_read.get(key, frozenset()).union(names_read)
+        full_key = (key, self._variant(key, headers))
+        if full_key in self._responses:
+            return
+        self._responses[full_key] = response
         self._left -= _cost(response)
         # Dictionaries keep the order of insertion: the first one is the oldest.
         while self._left < 0:
-            self._left += _cost(self._responses.pop(next(iter(self._responses))))
+            oldest = next(iter(self._responses))
+            self._left += _cost(self._responses.pop(oldest))
+            # Other answers under this key are made again.
+            self._names_read.pop(oldest[0], None)
+
+    def _variant(self, key: Hashable, headers: Headers) -> Hashable:
+        """Return the values of those headers that the answers under ``key`` depend on."""
+        names = self._names_read.get(key)
+        if names is None:
+            return ()
+        return tuple(header for header in headers if _EVERY_HEADER in names or header[0] in names)
 
 
 def _cost(response: Response) -> int:

@@ -31,6 +31,7 @@ from signalbook.api.kernel.caching import (
     CachedResponses,
     Freshness,
     OncePerTurn,
+    RequestHeaders,
     check_conditions,
     has_conditions,
     if_modified,
@@ -378,8 +379,8 @@ class EntityRequest(Protocol):
         """The method."""
 
     @property
-    def raw_headers(self) -> tuple[tuple[bytes, bytes], ...]:
-        """The headers as ASGI gives them."""
+    def raw_headers(self) -> RequestHeaders:
+        """The headers as ASGI gives them, with a record of those that were looked at."""
 
     @property
     def subject(self) -> str:
@@ -467,13 +468,14 @@ class EntityAPI(Endpoint, Generic[R]):
     def admit(self, view: View, request: R) -> None:
         """Raise unless a write may be done: its path takes it, its conditions hold for what GET of its URL shows."""
         self.check(view, request)
-        if not has_conditions(request.raw_headers):
+        conditions = request.raw_headers.conditions
+        if not has_conditions(conditions):
             return
         try:
             shown = with_etag(self.read(view, request)).etag
         except RegistryError:  # there is nothing yet
             shown = ""
-        check_conditions(request.raw_headers, shown, request.subject)
+        check_conditions(conditions, shown, request.subject)
 
     async def _cached(self, scope: Scope) -> Sendable:
         # A response from memory costs a few microseconds: no thread, no routing, no parsing of the request.
@@ -482,23 +484,24 @@ class EntityAPI(Endpoint, Generic[R]):
         key = (base_url(scope, kernel.settings), *path, scope["access"].key)
         # The generation is asked first: a commit in between makes a response too new for its number, never too old.
         generation = await kernel.freshness.now() if kernel.generation is None else kernel.generation()
-        response = kernel.cache.get(key, generation)
+        response = kernel.cache.get(key, generation, scope["headers"])
         if response is not None:
             HTTP.hits += 1
             scope["repeatable"] = generation, b""
         else:
             HTTP.misses += 1
-            made = await self._loaded(scope)
+            request = self.request(scope, b"")
+            made = await self._loaded(scope, request)
             # A response that is sent while it is made is neither kept nor tagged here.
             if not isinstance(made, Response):
                 return made
             response = with_etag(made)
-            kernel.cache.put(key, generation, response)
+            read = request.raw_headers.names_read
+            kernel.cache.put(key, generation, response, scope["headers"], names_read=read)
         return if_modified(response, scope["headers"])
 
-    async def _loaded(self, scope: Scope) -> Sendable:
+    async def _loaded(self, scope: Scope, request: R) -> Sendable:
         """The response to a read, made anew when the caller has a turn if that takes its time."""
-        request = self.request(scope, b"")
         turn = None if self.is_point_read(request) else await self.kernel.admission.turn(scope)
         if turn is None:
             return await self.load(request)

@@ -32,6 +32,7 @@ from signalbook.access.base import (
 )
 from signalbook.access.decisions import Access
 from signalbook.access.sessions import SessionEnded
+from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.kernel.cookies import PAGES
 from signalbook.api.kernel.errors import Denied, NotAllowed
 from signalbook.api.kernel.requests import base_url, query_pairs, raw_path
@@ -122,7 +123,7 @@ class UIRequest:
     method: str
     path: str
     query: Mapping[str, str]
-    raw_headers: tuple[tuple[bytes, bytes], ...]
+    raw_headers: RequestHeaders
     base_url: str
     settings: Settings
     access: Access
@@ -369,7 +370,7 @@ class ReadPage(_Personal, EntityAPI[UIRequest]):
             method="GET" if scope["method"] == "HEAD" else scope["method"],
             path=path,
             query=dict(query),
-            raw_headers=tuple(scope["headers"]),
+            raw_headers=RequestHeaders(scope["headers"]),
             base_url=base_url(scope, self.kernel.settings),
             settings=self.kernel.settings,
             access=scope["access"],

@@ -18,6 +18,7 @@ from typing import Final
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from signalbook.access.decisions import UNRESTRICTED
+from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.ui import comparison, home, listing, relations, searching
 from signalbook.api.ui.assets import PATH as STATIC
 from signalbook.api.ui.assets import assets
@@ -266,7 +267,7 @@ class _Builder:
             method="GET",
             path=path,
             query={name: value for name, value in query.items() if value},
-            raw_headers=(),
+            raw_headers=RequestHeaders(),
             base_url=ROOT_URL,
             settings=Settings(),
             access=UNRESTRICTED,

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 from starlette.types import Scope
 
 from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.kernel.requests import base_url, decode_header, json_body, query_pairs, raw_path
 from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.engine.config.capabilities import resolve_ignore, same_specversion
@@ -340,7 +341,7 @@ class RegistryRequest:
     method: str
     path: RegistryPath
     query: QueryFlags = NOTHING
-    raw_headers: tuple[tuple[bytes, bytes], ...] = ()
+    raw_headers: RequestHeaders = field(default_factory=RequestHeaders)
     body: bytes = b""
     base_url: str = ""
     settings: Settings = field(default_factory=Settings)
@@ -487,7 +488,7 @@ def read_request(scope: Scope, body: bytes, settings: Settings) -> RegistryReque
         method="GET" if scope["method"] == "HEAD" else scope["method"],
         path=path,
         query=parse_flags(scope["query_string"], subject=path.text),
-        raw_headers=tuple(scope["headers"]),
+        raw_headers=RequestHeaders(scope["headers"]),
         body=body,
         base_url=base_url(scope, settings),
         settings=settings,

@@ -116,7 +116,7 @@ def tree_response(view: View, request: RegistryRequest, options: ViewOptions) ->
     tag = entity_tag(repr((*state, request.base_url, request.path, request.query)).encode())
     large = Response(headers=(("ETag", tag), NO_CACHE, *_JSON), etag=tag)
     # A client that has it already costs neither rendering nor reading.
-    if if_modified(large, request.raw_headers) is not large:
+    if if_modified(large, request.raw_headers.conditions) is not large:
         return large.unmodified
     page = wanted_page(view, request)
     listed = view.listed(xid, options, page) if xid.is_collection else None
