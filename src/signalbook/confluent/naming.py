@@ -41,8 +41,8 @@ class Subject:
     name: str
 
     def __str__(self) -> str:
-        # A name of the default context that looks like a subject of another context is written with its own.
-        plain = self.context == DEFAULT_CONTEXT and not _QUALIFIED.fullmatch(self.name)
+        # A name of the default context that could be taken for a subject of another context is written with its own.
+        plain = self.context == DEFAULT_CONTEXT and not self.name.startswith(":.")
         return self.name if plain else f":{self.context}:{self.name}"
 
 
@@ -104,6 +104,15 @@ def schema_places(subject: Subject, default_group: str) -> tuple[Xid, ...]:
     if group is None or not is_subject(subject.name):
         return ()
     return tuple(Xid((GROUPS, group, SCHEMAS, each)) for each in schema_ids(subject.name))
+
+
+def name_xid(subject: Subject, default_group: str) -> Xid | None:
+    """Return the xid whose rights a subject has: its name in its group, whether or not the name can be an id.
+
+    None if there can be no such subject.
+    """
+    group = group_id(subject.context, default_group)
+    return None if group is None or not is_subject(subject.name) else Xid((GROUPS, group, SCHEMAS, subject.name))
 
 
 def is_made(id: str) -> bool:

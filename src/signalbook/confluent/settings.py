@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from signalbook.confluent.associations import scope as association_scope
 from signalbook.confluent.errors import invalid_compatibility, invalid_mode, invalid_ruleset, unprocessable
 from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject
 from signalbook.confluent.schemas import checked_metadata
@@ -38,6 +39,32 @@ def scope_of(subject: Subject) -> str:
     if not subject.name:
         return "" if subject.context == DEFAULT_CONTEXT else f":{subject.context}:"
     return f":{subject.context}:{subject.name}"
+
+
+def scope_ranges(context: str) -> list[tuple[Literal["config", "mode", "association"], str, str]]:
+    """Return the kinds of what is set for a context and its subjects, each with the range of its scopes.
+
+    A range is from its first scope up to before its last. Of the three scopes of an association only the one by its
+    subject is in a range. The settings of the registry are in the range of no context.
+    """
+    own = f":{context}:"
+    found: list[tuple[Literal["config", "mode", "association"], str, str]] = [
+        ("config", own, _behind(own)),
+        ("mode", own, _behind(own)),
+    ]
+    # There subjects are named as ``str`` names them: those of the default context mostly without it.
+    named = association_scope("subject", own).removesuffix("/")
+    found.append(("association", named, _behind(named)))
+    if context == DEFAULT_CONTEXT:
+        everything = association_scope("subject")
+        others = association_scope("subject", ":.").removesuffix("/")
+        found += [("association", everything, others), ("association", _behind(others), _behind(everything))]
+    return found
+
+
+def _behind(beginning: str) -> str:
+    """Return the first text behind all those that begin so."""
+    return beginning[:-1] + chr(ord(beginning[-1]) + 1)
 
 
 def scopes(subject: Subject) -> Iterator[str]:

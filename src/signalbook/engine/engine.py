@@ -497,7 +497,7 @@ class Session:
             raise IdClash(error.xid) from None
         check_uris(tree, self._writer, root, self.access)
         if not self._admin:
-            check_quotas(tree, self._writer, self._settings)
+            check_quotas(tree, self.transaction, self._settings)
         # What a migration changed comes first among the events: who reads of the new model finds it in force.
         # All that is stored is looked at, however much it is: what it comes to is not what the request asked for.
         with work.unlimited():

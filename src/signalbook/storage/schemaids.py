@@ -95,9 +95,17 @@ class SchemaIdStatements:
         here = (s.kind.in_([literal_column("'config'"), literal_column("'mode'")]), dialect.member(s.scope, "scopes"))
         self.in_force = dialect.text(select(s.kind, s.scope, s.value).where(*here))
         page = select(s.scope, s.value).where(s.kind == bindparam("kind"), s.scope > bindparam("after"))
+        of_gone_group: Any = d.group == bindparam("group")
         self.settings = dialect.page(page.order_by(s.scope))
         value = dialect.insert_many(SUBJECT_SETTINGS)
         changed = {"value": value.excluded.value}
+        size = func.coalesce(func.sum(func.length(s.value)), literal_column("0"))
+        between_scopes = (s.kind == bindparam("kind"), s.scope >= bindparam("first"), s.scope < bindparam("last"))
+        self.settings_usage = dialect.text(
+            select(func.count(), size).select_from(SUBJECT_SETTINGS).where(*between_scopes)
+        )
+        size = func.coalesce(func.sum(func.length(d.document)), literal_column("0"))
+        self.gone_usage = dialect.text(select(func.count(), size).select_from(SOFT_DELETED).where(of_gone_group))
         self.put_setting = dialect.text(value.on_conflict_do_update(index_elements=[s.kind, s.scope], set_=changed))
         self.drop_setting = dialect.text(delete(SUBJECT_SETTINGS).where(*named))
 
@@ -158,6 +166,18 @@ class SchemaIdReader:
         """Up to ``limit`` settings by scope, behind the scope ``after``."""
         found = self._transaction.rows(self._sql.settings, {"kind": kind, "after": after, "limit": limit})
         return {scope: load_json(value) for scope, value in found}
+
+    def soft_deleted_usage(self, group: str) -> tuple[int, int]:
+        """Return the number of Versions of a Group that are softly deleted, and the bytes of their documents."""
+        return self._usage(self._sql.gone_usage, {"group": group})
+
+    def settings_usage(self, kind: SettingKind, first: str, last: str) -> tuple[int, int]:
+        """Return the number and the characters of the settings with scopes from ``first`` up to before ``last``."""
+        return self._usage(self._sql.settings_usage, {"kind": kind, "first": first, "last": last})
+
+    def _usage(self, sql: str, parameters: Mapping[str, Any]) -> tuple[int, int]:
+        ((count, size),) = self._transaction.rows(sql, parameters)
+        return int(count), int(size)
 
     def _gone(self, sql: str, parameters: Mapping[str, Any]) -> list[SoftDeleted]:
         return [

@@ -31,6 +31,11 @@ class GroupUsage:
     bytes: int
 
 
+def sum_usage(parts: Collection[GroupUsage]) -> GroupUsage:
+    """Return the total of several parts of what a Group has."""
+    return GroupUsage(versions=sum(part.versions for part in parts), bytes=sum(part.bytes for part in parts))
+
+
 @dataclass(slots=True)
 class _Gone:
     """Rows that go, how many of which type their parents have ``lost``, and the Groups among them."""
@@ -333,10 +338,20 @@ class EntityWriter(EntityReader):
         self._ask_usage([row.key for row in groups.values()])
         found = {}
         for xid, row in groups.items():
-            known = [self._used[row.key], *(layer.get(xid, _NOTHING) for layer in layers)]
-            total = GroupUsage(versions=sum(each.versions for each in known), bytes=sum(each.bytes for each in known))
-            found[xid] = (gained[xid], total)
+            found[xid] = (
+                gained[xid],
+                sum_usage((self._used[row.key], *(layer.get(xid, _NOTHING) for layer in layers))),
+            )
         return found
+
+    def usage(self, group: Xid) -> GroupUsage:
+        """Return what a Group has now; nothing if it does not exist."""
+        row = self.get(group)
+        if row is None:
+            return _NOTHING
+        self._ask_usage([row.key])
+        pending = (self._sized(layer.usage, [group]).get(group, _NOTHING) for layer in self._writing.layers)
+        return sum_usage((self._used[row.key], *pending))
 
     def _ask_usage(self, keys: Collection[int]) -> None:
         unknown = [key for key in keys if key not in self._used]

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
 from itertools import chain
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from signalbook.confluent.naming import GROUPS, context_of
+from signalbook.confluent.settings import scope_ranges
 from signalbook.engine.write.workingcopies import WorkingCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
+from signalbook.storage.store import WriteTransaction
 from signalbook.storage.writing import EntityWriter
 from signalbook.values import dump_json
 from signalbook.xid import Xid
 
 _Claim: TypeAlias = tuple[Xid, int, str, int, str]
 """A Group that grew, how much it has now of what, how much it may have, and the setting that says so."""
+_RESOURCES: Final = "Resources"
+_BYTES: Final = "bytes of documents"
 
 
 class QuotaExceeded(RegistryError):
@@ -40,29 +47,78 @@ def check_sizes(tree: WorkingTree, most: int) -> None:
             raise RegistryError("bad_request", subject=str(copy.xid), error_detail=detail)
 
 
-def check_quotas(tree: WorkingTree, writer: EntityWriter, settings: Settings) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectUsage:
+    """What a schema group has beside its entities: the settings of its subjects and softly deleted versions."""
+
+    settings: int
+    versions: int
+    bytes: int
+
+
+_NO_USAGE: Final = SubjectUsage(settings=0, versions=0, bytes=0)
+
+
+def check_quotas(tree: WorkingTree, transaction: WriteTransaction, settings: Settings) -> None:
     """Raise ``QuotaExceeded`` if what was written gave a Group more of anything, and it has more than it may now.
 
-    The numbers are those that the store keeps: none is counted here. A Group that had more already may lose some, and
-    may not gain any.
+    The numbers of entities are those that the store keeps: none is counted here. What the Confluent-compatible API
+    keeps beside them is counted. A Group that had more already may lose some, and may not gain any.
     """
-    for group, has, what, most, setting in _claims(tree, writer, settings):
-        if has > most:
-            # Not how much it would have: some of that may be hidden.
-            detail = f'"{group}" may have {most} {what} (setting {setting}), and would have more'
-            raise QuotaExceeded("bad_request", subject=str(group), error_detail=detail)
+    for claim in _claims(tree, transaction, settings):
+        _check_claim(claim)
 
 
-def _claims(tree: WorkingTree, writer: EntityWriter, settings: Settings) -> Iterator[_Claim]:
+def check_subject_quotas(group: Xid, transaction: WriteTransaction, settings: Settings, *, is_new: bool) -> None:
+    """Raise ``QuotaExceeded`` if a setting that was written gives its Group more than it may have.
+
+    Settings count as Resources, if they are new, and by their bytes. The Group need not exist.
+    """
+    if not (settings.max_group_resources or settings.max_group_bytes):
+        return
+    beside = _usage_beside(group, transaction, settings)
+    if is_new and (most := settings.max_group_resources):
+        row = transaction.entities.get(group)
+        counts = {} if row is None else transaction.entities.counts([row.key])
+        _check_claim((group, sum(counts.values()) + beside.settings, _RESOURCES, most, "max_group_resources"))
+    if most := settings.max_group_bytes:
+        size = transaction.entities.usage(group).bytes + beside.bytes
+        _check_claim((group, size, _BYTES, most, "max_group_bytes"))
+
+
+def _check_claim(claim: _Claim) -> None:
+    group, has, what, most, setting = claim
+    if has > most:
+        # Not how much it would have: some of that may be hidden.
+        detail = f'"{group}" may have {most} {what} (setting {setting}), and would have more'
+        raise QuotaExceeded("bad_request", subject=str(group), error_detail=detail)
+
+
+def _claims(tree: WorkingTree, transaction: WriteTransaction, settings: Settings) -> Iterator[_Claim]:
+    writer = transaction.entities
+    beside: Callable[[Xid], SubjectUsage] = cache(partial(_usage_beside, transaction=transaction, settings=settings))
     if most := settings.max_group_resources:
         for group, count in _resources(tree, writer).items():
-            yield group, count, "Resources", most, "max_group_resources"
+            yield group, count + beside(group).settings, _RESOURCES, most, "max_group_resources"
     if settings.max_group_versions or settings.max_group_bytes:
         for group, (gained, has) in writer.growth().items():
             if gained.versions > 0 and (most := settings.max_group_versions):
-                yield group, has.versions, "Versions", most, "max_group_versions"
+                yield group, has.versions + beside(group).versions, "Versions", most, "max_group_versions"
             if gained.bytes > 0 and (most := settings.max_group_bytes):
-                yield group, has.bytes, "bytes of documents", most, "max_group_bytes"
+                yield group, has.bytes + beside(group).bytes, _BYTES, most, "max_group_bytes"
+
+
+def _usage_beside(group: Xid, transaction: WriteTransaction, settings: Settings) -> SubjectUsage:
+    """Count what the Confluent-compatible API keeps for a Group, which takes as long as that is much."""
+    if group.group_type != GROUPS:
+        return _NO_USAGE
+    ids = transaction.schemaids
+    context = context_of(group.group_id, settings.confluent_group)
+    parts = [ids.settings_usage(*scopes) for scopes in scope_ranges(context)]
+    versions, size = ids.soft_deleted_usage(group.group_id.lower())
+    return SubjectUsage(
+        settings=sum(count for count, _ in parts), versions=versions, bytes=size + sum(size for _, size in parts)
+    )
 
 
 def _resources(tree: WorkingTree, reader: EntityWriter) -> dict[Xid, int]:

@@ -1,0 +1,34 @@
+"""Which settings belong to which context."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.confluent.associations import Association, Resource
+from signalbook.confluent.naming import Subject, context_of, is_subject
+from signalbook.confluent.settings import scope_of, scope_ranges
+from signalbook.xid import ID
+
+GROUP_IDS = st.sampled_from(["default", "a", "a:b", "a:", "b", "ab", "a-b", "A"]) | st.from_regex(ID, fullmatch=True)
+NAMES = st.text(max_size=20).filter(is_subject) | st.text("ab:./=", min_size=1, max_size=6)
+
+
+@given(GROUP_IDS, GROUP_IDS, NAMES)
+def test_a_setting_is_in_a_range_of_its_own_context_alone(group: str, other: str, name: str) -> None:
+    contexts = [context_of(each, "default") for each in (group, other)]
+    subject = Subject(contexts[0], name)
+    resource = Resource(name="t", namespace="k", id="r")
+    association = Association(
+        resource=resource, type="value", subject=str(subject), lifecycle="WEAK", guid="", created=0, updated=0
+    )
+    scopes = [("config", scope_of(subject)), ("mode", scope_of(subject))]
+    scopes += [("association", scope) for scope in association.scopes()]
+    for context in contexts:
+        counted = [
+            kind
+            for kind, scope in scopes
+            for ranged, first, last in scope_ranges(context)
+            if ranged == kind and first <= scope < last
+        ]
+        assert counted == (["config", "mode", "association"] if context == contexts[0] else [])
