@@ -333,7 +333,7 @@ class Session:
         self._admin = admin
         self._changes: list[Change] = []
         self._recorded: list[audit.Done] = []
-        self._about = ""
+        self._about: dict[str, None] = {}
         self.audited: list[AuditEntry] = []
         """What ``finish`` put into the audit."""
         self.administered = False
@@ -384,7 +384,8 @@ class Session:
     def record(self, action: Action, path: str, *, about: str = "") -> None:
         """Have the audit say that ``action`` was done to what is no entity, such as ``/subscriptions/x``."""
         self._recorded.append((action, path))
-        self._about = about
+        if about:
+            self._about[about] = None
         self.administered |= action is Action.ADMINISTER
 
     def create_token(self, wanted: TokenRequest) -> tuple[StoredToken, str]:
@@ -416,7 +417,7 @@ class Session:
         done = audit.recorded(self._settings, self.access, chain(done_by(changes), self._recorded), self._is_governed)
         if done:
             self.audited = audit.entries(
-                self.access, done, at=self.now, correlationid=self.correlationid, about=self._about
+                self.access, done, at=self.now, correlationid=self.correlationid, about=", ".join(self._about)
             )
             self.transaction.audit.append(self.audited)
 
@@ -445,6 +446,7 @@ class Session:
                 self._permission.check_intent(intent)
                 tree = loader.load(command, intent)
                 result = loader.complete(CommandDecision(command, tree, context).add(intent))
+                self._permission.check_subjects(tree)
                 # What matters least comes last, where it may be cut off.
                 found = sorted((*context.findings, *self._domain_findings(tree, context, loader)), key=_is_information)
                 result = replace(result, findings=tuple(found[:MAX_FINDINGS]))

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
 
+from signalbook.access.base import Action
 from signalbook.api.confluent.associations import (
     batch_of,
     choice,
     context_of,
-    forget,
-    keep,
     readable,
     stored,
     with_schema,
 )
+from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.reading import subjects_of
 from signalbook.api.confluent.requests import ConfluentRequest, answer
+from signalbook.api.confluent.rights import WRITE, Right, on_subject
 from signalbook.api.confluent.subjects import Subjects
-from signalbook.api.confluent.writing import candidate, check_registering, delete_softly, drop, register
+from signalbook.api.confluent.writing import candidate, delete_softly, register_in
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.associations import (
     STRONG,
@@ -68,25 +69,71 @@ class _Step:
     existing: Association | None
 
 
-def create(session: Session, request: ConfluentRequest) -> Response:
+def rights_to_put(subjects: Subjects, request: ConfluentRequest) -> Iterator[Right]:
+    """Yield the rights that ``create`` and ``upsert`` take: to write the subjects."""
+    for wanted in _read_put(request, "UPSERT")[1]:
+        yield from _rights(subjects, request, wanted, None)
+
+
+def rights_to_mutate(subjects: Subjects, request: ConfluentRequest) -> Iterator[Right]:
+    """Yield the rights that a batch takes; requests that cannot be read are answered with an error each."""
+    for body in batch_of(request):
+        try:
+            resource = read_resource(body, trial=request.flag(_DRY_RUN))
+            several = read_wanted(body, resource)
+        except ConfluentError:
+            continue
+        visible, _ = _existing(subjects, resource)
+        for wanted in several:
+            yield from _rights(subjects, request, wanted, visible.get(wanted.type))
+
+
+def rights_to_delete(subjects: Subjects, request: ConfluentRequest) -> Iterator[Right]:
+    """Yield the rights that ``delete`` takes: to write the subjects of those that it removes."""
+    for each in _chosen(subjects, request):
+        yield from _rights_to_remove(subjects, each, cascade=request.flag("cascadeLifecycle"))
+
+
+def _rights(
+    subjects: Subjects, request: ConfluentRequest, wanted: Wanted, existing: Association | None
+) -> Iterator[Right]:
+    if wanted.operation != "DELETE":
+        yield on_subject(subjects, subjects.parse(wanted.subject, context_of(request)), *WRITE)
+    elif existing is not None:
+        yield from _rights_to_remove(subjects, existing, cascade=wanted.cascade)
+
+
+def _rights_to_remove(subjects: Subjects, association: Association, *, cascade: bool) -> Iterator[Right]:
+    subject = subjects.parse(association.subject, ".")
+    yield on_subject(subjects, subject, *WRITE)
+    if cascade and association.lifecycle == STRONG:
+        yield on_subject(subjects, subject, Action.DELETE)
+
+
+def create(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Make associations of a resource, with their schemas; those that are there already have to be the same."""
-    return _put(session, request, "CREATE")
+    return _put(session, request, subjects, "CREATE")
 
 
-def upsert(session: Session, request: ConfluentRequest) -> Response:
+def upsert(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Make or change associations of a resource that is there."""
-    return _put(session, request, "UPSERT")
+    return _put(session, request, subjects, "UPSERT")
 
 
-def _put(session: Session, request: ConfluentRequest, operation: str) -> Response:
+def _put(session: Session, request: ConfluentRequest, subjects: Subjects, operation: str) -> Response:
+    resource, wanted = _read_put(request, operation)
+    steps = _checked(session, request, subjects, resource, wanted)
+    return _ended(request, answer(_applied(session, request, resource, steps)))
+
+
+def _read_put(request: ConfluentRequest, operation: str) -> tuple[Resource, Sequence[Wanted]]:
     body = request.members()
     if request.names:
         if body.get("resourceId", request.names[0]) != request.names[0]:
             raise invalid_association("resourceId", "it is another one than that of the path")
         body = {**body, "resourceId": request.names[0]}
     resource = read_resource(body, trial=request.flag(_DRY_RUN))
-    steps = _checked(session, request, resource, read_wanted(body, resource, operation))
-    return _ended(request, answer(_applied(session, request, resource, steps)))
+    return resource, read_wanted(body, resource, operation)
 
 
 def _ended(request: ConfluentRequest, response: Response) -> Response:
@@ -95,7 +142,7 @@ def _ended(request: ConfluentRequest, response: Response) -> Response:
     return response
 
 
-def batch_mutate(session: Session, request: ConfluentRequest) -> Response:
+def batch_mutate(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:  # noqa: ARG001
     """Do several of these: each has a result, or an error and is left out.
 
     What is found only when a schema is registered or a subject deleted is an error of the whole batch.
@@ -104,7 +151,9 @@ def batch_mutate(session: Session, request: ConfluentRequest) -> Response:
     for body in batch_of(request):
         try:
             resource = read_resource(body, trial=request.flag(_DRY_RUN))
-            steps = _checked(session, request, resource, read_wanted(body, resource))
+            # Anew for each request, which sees what those before it did.
+            now = subjects_of(session.view, request)
+            steps = _checked(session, request, now, resource, read_wanted(body, resource))
         except ConfluentError as error:
             results.append({"error": error.to_json()})
         else:
@@ -112,49 +161,64 @@ def batch_mutate(session: Session, request: ConfluentRequest) -> Response:
     return _ended(request, answer({"results": results}))
 
 
-def delete(session: Session, request: ConfluentRequest) -> Response:
-    """Take away those of a resource that the query chooses, with ``cascadeLifecycle`` also subjects of its own."""
-    there = readable(subjects_of(session.view, request), session.view, stored(session.view, "id", request.names[0]))
-    found = list(filter(choice(request), there))
+def delete(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
+    """Remove those of a resource that the query chooses, with ``cascadeLifecycle`` also subjects of its own."""
+    found = _chosen(subjects, request)
     if not found:
         raise association_not_found(request.names[0])
     cascade = request.flag("cascadeLifecycle")
     for each in found:
-        _check_deletable(session, request, each, cascade=cascade)
+        _check_deletable(each, cascade=cascade)
     for each in found:
         _take_away(session, request, each, cascade=cascade)
     return _ended(request, Response(status=204))
 
 
-def _checked(session: Session, request: ConfluentRequest, resource: Resource, wanted: Sequence[Wanted]) -> list[_Step]:
-    """What is to be done. Raises ``ConfluentError`` for what cannot be, before anything is."""
-    subjects = subjects_of(session.view, request)
-    there = {each.type: each for each in stored(session.view, "id", resource.id, resource.type)} if resource.id else {}
+def _chosen(subjects: Subjects, request: ConfluentRequest) -> list[Association]:
+    """Return the associations of the resource in the path that the query chooses and the caller can read."""
+    return list(filter(choice(request), readable(subjects, stored(subjects.view, "id", request.names[0]))))
+
+
+def _existing(subjects: Subjects, resource: Resource) -> tuple[dict[str, Association], set[str]]:
+    """Return the readable associations of a resource by type, and the types that it has hidden ones of."""
+    everything = list(stored(subjects.view, "id", resource.id, resource.type)) if resource.id else []
+    visible = {each.type: each for each in readable(subjects, everything)}
+    return visible, {each.type for each in everything} - visible.keys()
+
+
+def _checked(
+    session: Session, request: ConfluentRequest, subjects: Subjects, resource: Resource, wanted: Sequence[Wanted]
+) -> list[_Step]:
+    """Return what is to be done. Raises ``ConfluentError`` for what cannot be, before anything is."""
+    visible, hidden = _existing(subjects, resource)
     steps = []
     for each in wanted:
-        existing = there.get(each.type)
+        existing = visible.get(each.type)
         if each.operation == "DELETE":
             if existing is None:
                 raise association_not_found(resource.id)
-            _check_deletable(session, request, existing, cascade=each.cascade)
+            _check_deletable(existing, cascade=each.cascade)
             steps.append(_Step(wanted=each, existing=existing))
             continue
+        if each.type in hidden:
+            # A resource has one association of a type. The error names no subject.
+            raise association_of_resource_exists(each.type, resource.id)
         named = str(subjects.parse(each.subject, context_of(request)))
-        steps.append(
-            _Step(
-                wanted=_allowed(session, request, resource, replace(each, subject=named), existing), existing=existing
-            )
-        )
+        complete = _allowed(session, request, subjects, resource, replace(each, subject=named), existing)
+        steps.append(_Step(wanted=complete, existing=existing))
     return steps
 
 
 def _allowed(
-    session: Session, request: ConfluentRequest, resource: Resource, wanted: Wanted, existing: Association | None
+    session: Session,
+    request: ConfluentRequest,
+    subjects: Subjects,
+    resource: Resource,
+    wanted: Wanted,
+    existing: Association | None,
 ) -> Wanted:
-    """What is wanted, complete. Raises ``ConfluentError`` unless it can be."""
-    subjects = subjects_of(session.view, request)
+    """Return what is wanted, complete. Raises ``ConfluentError`` unless it can be."""
     subject = subjects.parse(wanted.subject, ".")
-    check_registering(session.view, subjects, subject)
     has_versions = subjects.latest(subject) is not None
     # What is imported was made where it comes from.
     imported = subjects.mode(subject) == "IMPORT"
@@ -215,9 +279,7 @@ def _registering(request: ConfluentRequest, wanted: Wanted) -> ConfluentRequest:
     return request.about(subject, wanted.schema or {}, **query)
 
 
-def _check_deletable(session: Session, request: ConfluentRequest, association: Association, *, cascade: bool) -> None:
-    subjects = subjects_of(session.view, request)
-    check_registering(session.view, subjects, subjects.parse(association.subject, "."))
+def _check_deletable(association: Association, *, cascade: bool) -> None:
     if association.frozen and not cascade:
         raise association_frozen(association.type, association.subject)
 
@@ -231,11 +293,17 @@ def _applied(session: Session, request: ConfluentRequest, resource: Resource, st
                 _take_away(session, request, step.existing, cascade=step.wanted.cascade)
             continue
         if step.wanted.schema is not None:
-            register(session, _registering(request, step.wanted))
+            _register(session, request, step.wanted)
         made = _made(session, resource, step)
-        keep(session, made)
-        shown.append(with_schema(subjects_of(session.view, request), made, step.wanted.schema is not None))
+        subjects = subjects_of(session.view, request)
+        SubjectWriter(session, subjects, request.settings).keep(made, is_new=step.existing is None)
+        shown.append(with_schema(subjects, made, step.wanted.schema is not None))
     return {**resource.to_json(), "associations": shown}
+
+
+def _register(session: Session, request: ConfluentRequest, wanted: Wanted) -> None:
+    subjects = subjects_of(session.view, request)
+    register_in(session, _registering(request, wanted), subjects, subjects.parse(wanted.subject, "."))
 
 
 def _made(session: Session, resource: Resource, step: _Step) -> Association:
@@ -254,10 +322,11 @@ def _made(session: Session, resource: Resource, step: _Step) -> Association:
 
 
 def _take_away(session: Session, request: ConfluentRequest, association: Association, *, cascade: bool) -> None:
-    forget(session, association)
+    subjects = subjects_of(session.view, request)
+    writer = SubjectWriter(session, subjects, request.settings)
+    writer.remove(association)
     if not cascade or association.lifecycle != STRONG:
         return
-    subjects = subjects_of(session.view, request)
     subject = subjects.parse(association.subject, ".")
-    delete_softly(session, subjects.live(subject))
-    drop(session, subjects, subjects_of(session.view, request).deleted(subject))
+    delete_softly(session, subjects, writer, subjects.live(subject))
+    writer.drop(subjects_of(session.view, request).deleted(subject))

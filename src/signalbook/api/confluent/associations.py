@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -20,7 +20,6 @@ from signalbook.confluent.errors import (
     unprocessable,
 )
 from signalbook.confluent.naming import Subject, parse_context
-from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.values import JSON, JSONObject
 
@@ -39,17 +38,6 @@ def stored(view: View, *words: str) -> Iterator[Association]:
                 return
             yield Association.from_json(value)
         after = next(reversed(found))
-
-
-def keep(session: Session, association: Association) -> None:
-    """Store an association."""
-    value = association.to_json()
-    session.transaction.schemaids.put_settings("association", dict.fromkeys(association.scopes(), value))
-
-
-def forget(session: Session, association: Association) -> None:
-    """Store it no longer."""
-    session.transaction.schemaids.put_settings("association", dict.fromkeys(association.scopes()))
 
 
 def check_unassociated(view: View, subject: Subject) -> None:
@@ -87,16 +75,13 @@ def _of_named(view: View, namespace: str, name: str) -> Iterator[Association]:
 
 def _listed(view: View, request: ConfluentRequest, found: Iterator[Association]) -> Response:
     first, last = request.page()
-    chosen = filter(choice(request), readable(subjects_of(view, request), view, found))
+    chosen = filter(choice(request), readable(subjects_of(view, request), found))
     return answer([each.to_json() for each in islice(chosen, first, last)])
 
 
-def readable(subjects: Subjects, view: View, found: Iterator[Association]) -> Iterator[Association]:
-    """Those whose subjects may be read."""
-    for each in found:
-        schema = subjects.new_schema(subjects.parse(each.subject, "."))
-        if schema is not None and view.access.readable(schema):
-            yield each
+def readable(subjects: Subjects, found: Iterable[Association]) -> Iterator[Association]:
+    """Yield those whose subjects can be read."""
+    return (each for each in found if subjects.is_readable(subjects.parse(each.subject, ".")))
 
 
 def choice(request: ConfluentRequest, lifecycle: str | None = None) -> AssociationFilter:
@@ -145,7 +130,7 @@ def _got(view: View, request: ConfluentRequest, body: Mapping[str, JSON]) -> JSO
     else:
         named = read_resource(body, trial=True)
         found = _of_named(view, named.namespace, named.name)
-    chosen = list(filter(wanted, readable(subjects, view, found)))
+    chosen = list(filter(wanted, readable(subjects, found)))
     shown: list[JSON] = [with_schema(subjects, each, request.flag("includeSchemas")) for each in chosen]
     resource = chosen[0].resource.to_json() if chosen else {}
     return {**resource, "associations": shown}

@@ -13,12 +13,13 @@ from signalbook.api.confluent.subjects import SchemaVersion, Subjects
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.errors import (
     ConfluentError,
+    invalid_subject,
     schema_id_not_found,
     schema_not_found,
     subject_not_found,
     unprocessable,
 )
-from signalbook.confluent.naming import Subject
+from signalbook.confluent.naming import Subject, is_subject
 from signalbook.confluent.prototags import without_extensions
 from signalbook.confluent.schemas import content_beginning, properties, stored_references
 from signalbook.confluent.tags import tags_in
@@ -36,11 +37,35 @@ def subjects_of(view: View, request: ConfluentRequest) -> Subjects:
     return Subjects(view, request.settings.confluent_group)
 
 
+def requested_subject(subjects: Subjects, request: ConfluentRequest) -> Subject:
+    """Return the subject that the path names."""
+    return subjects.parse(request.names[0], request.context)
+
+
 def subject_of(subjects: Subjects, request: ConfluentRequest) -> Subject:
-    """The subject that the path names, or the one that its alias is of."""
-    found = subjects.parse(request.names[0], request.context)
-    alias = subjects.alias(found)
-    return subjects.parse(alias, found.context) if alias else found
+    """Return the subject that the path names, or the one that it is an alias of."""
+    requested = requested_subject(subjects, request)
+    alias = subjects.alias(requested)
+    return subjects.parse(alias, requested.context) if alias else requested
+
+
+def existing_subject(subjects: Subjects, request: ConfluentRequest) -> Subject:
+    """Return the same for reads. Raises 40401, with the name in the path, for an alias that leads nowhere.
+
+    An alias of a subject that the caller cannot read leads nowhere, too, and the answer does not name that subject.
+    """
+    requested, subject = requested_subject(subjects, request), subject_of(subjects, request)
+    if subject != requested and subjects.schema(subject) is None and not subjects.deleted(subject):
+        raise subject_not_found(requested)
+    return subject
+
+
+def place_of(subjects: Subjects, request: ConfluentRequest) -> Subject:
+    """Return what settings are of: a subject, or without a name a context or the registry. Raises 42208."""
+    found = requested_subject(subjects, request) if request.names else Subject(request.context, "")
+    if subjects.group(found.context) is None or (found.name and not is_subject(found.name)):
+        raise invalid_subject(found)
+    return found
 
 
 def page(found: Iterable[T], request: ConfluentRequest, limit: int = -1) -> list[T]:
@@ -69,7 +94,7 @@ def contexts(view: View, request: ConfluentRequest) -> Response:
 def list_versions(view: View, request: ConfluentRequest) -> Response:
     """The numbers of a subject's versions."""
     subjects = subjects_of(view, request)
-    subject = subject_of(subjects, request)
+    subject = existing_subject(subjects, request)
     negative = request.flag("deletedAsNegative")
     found = subjects.known(subject, deleted=negative or request.flag("deleted") or request.flag("deletedOnly"))
     if request.flag("deletedOnly"):
@@ -90,7 +115,7 @@ def show_version_text(view: View, request: ConfluentRequest) -> Response:
 
 def _version(view: View, request: ConfluentRequest) -> SchemaVersion:
     subjects = subjects_of(view, request)
-    return subjects.version(subject_of(subjects, request), request.names[1], deleted=request.flag("deleted"))
+    return subjects.version(existing_subject(subjects, request), request.names[1], deleted=request.flag("deleted"))
 
 
 def shown(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
@@ -139,7 +164,8 @@ def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) 
 
 def referenced_by(view: View, request: ConfluentRequest) -> Response:
     """The ids of the schemas that refer to a version."""
-    return answer(list(page(referrers(view, _version(view, request)), request)))
+    found = referrers(subjects_of(view, request), view, _version(view, request))
+    return answer(list(page(found, request)))
 
 
 def show_schema(view: View, request: ConfluentRequest) -> Response:
@@ -224,14 +250,14 @@ def _places(view: View, request: ConfluentRequest) -> Iterator[tuple[str, int]]:
     known = {context: subjects.group(context) for context in subjects.contexts()}
     by_group = {group.id.lower(): context for context, group in known.items() if group is not None}
     for name, number in view.schemaids.places(beginning) if beginning else ():
-        if name in by_group:
+        if name in by_group and subjects.may_show(by_group[name], number):
             yield by_group[name], number
 
 
 def latest_with_metadata(view: View, request: ConfluentRequest) -> Response:
     """The latest version of a subject with these properties."""
     subjects = subjects_of(view, request)
-    subject = subject_of(subjects, request)
+    subject = existing_subject(subjects, request)
     names = [value for name, value in request.pairs if name in ("key", "key[]")]
     values = [value for name, value in request.pairs if name in ("value", "value[]")]
     wanted = dict(zip(names, values, strict=False))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from signalbook.api.confluent.subjects import SchemaVersion
+from signalbook.api.confluent.subjects import SchemaVersion, Subjects
 from signalbook.confluent.schemas import linked_references
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
@@ -17,21 +17,21 @@ from signalbook.xid import Xid
 _PAGE: Final = 1000
 
 
-def referrers(view: View, version: SchemaVersion) -> Iterator[int]:
-    """The ids of the schemas that refer to a version, each once."""
+def referrers(subjects: Subjects, view: View, version: SchemaVersion) -> Iterator[int]:
+    """Yield the ids of the schemas of readable subjects that refer to a version, each once."""
     if version.xid is None:
         return
     seen: set[int] = set()
     for xid in _referring(view, version.xid):
         row = view.reader.get(xid)
-        if row is not None and row.schemaid is not None and row.schemaid not in seen:
+        if row is not None and row.schemaid is not None and row.schemaid not in seen and subjects.shows(row):
             seen.add(row.schemaid)
             yield row.schemaid
 
 
-def is_referred(view: View, version: SchemaVersion) -> bool:
-    """Whether any schema that is there refers to a version."""
-    return next(referrers(view, version), None) is not None
+def is_referred(subjects: Subjects, view: View, version: SchemaVersion) -> bool:
+    """Return True if any schema of a readable subject refers to a version."""
+    return next(referrers(subjects, view, version), None) is not None
 
 
 def _referring(view: View, target: Xid) -> Iterator[Xid]:

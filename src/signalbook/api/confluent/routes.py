@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Final
@@ -11,10 +11,12 @@ from typing import Final
 from starlette.routing import Route
 from starlette.types import Receive, Scope
 
-from signalbook.access.base import Action, Forbidden, Unauthenticated
+from signalbook.access.base import Forbidden, Unauthenticated
 from signalbook.api.cncf import is_mutable
-from signalbook.api.confluent import associating, associations, levels, listing, reading, writing
+from signalbook.api.confluent import associating, associations, levels, listing, reading, rights, writing
 from signalbook.api.confluent.requests import CONTENT_TYPE, ConfluentRequest, answer, parse_path
+from signalbook.api.confluent.rights import Right
+from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.kernel.errors import NO_STORE, problem_response
 from signalbook.api.kernel.requests import BodyTooLarge, base_url, query_pairs, raw_path, read_body
@@ -41,50 +43,73 @@ _SENT: Final = frozenset({*_ACCEPTED, "application/octet-stream", ""})
 _ANY: Final = ("*/*", "application/*")
 
 Reads = Callable[[View, ConfluentRequest], Response]
-Known = Callable[[View, ConfluentRequest], Response | None]
-Writes = Callable[[Session, ConfluentRequest], Response]
+Known = Callable[[View, ConfluentRequest, Subjects], Response | None]
+Writes = Callable[[Session, ConfluentRequest, Subjects], Response]
+Rights = Callable[[Subjects, ConfluentRequest], Iterable[Right]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """What a method of a path does: it ``reads``, or ``writes`` unless ``known`` has the answer already."""
+class Read:
+    """An operation that reads."""
 
-    reads: Reads | None = None
-    writes: Writes | None = None
+    handler: Reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """An operation that writes, unless ``known`` has the answer already. Both take ``rights``, checked before them.
+
+    What it writes is audited: entities by the engine, all else by ``SubjectWriter``.
+    """
+
+    rights: Rights
+    handler: Writes
     known: Known | None = None
 
-
-def _read(handler: Reads) -> Operation:
-    return Operation(reads=handler)
-
-
-def _write(handler: Writes, known: Known | None = None) -> Operation:
-    return Operation(writes=handler, known=known)
+    def check_rights(self, subjects: Subjects, request: ConfluentRequest) -> None:
+        """Raise ``Forbidden`` unless the caller has the rights, whatever exists."""
+        for right in self.rights(subjects, request):
+            right.require(request.access)
 
 
-_CONFIG: Final = {
+Operation = Read | Write
+
+
+def _read(handler: Reads) -> Read:
+    return Read(handler=handler)
+
+
+def _write(rights: Rights, handler: Writes, known: Known | None = None) -> Write:
+    return Write(rights=rights, handler=handler, known=known)
+
+
+_CONFIG: Final[dict[str, Operation]] = {
     "GET": _read(levels.show_config),
-    "PUT": _write(levels.put_config),
-    "DELETE": _write(levels.delete_config),
+    "PUT": _write(rights.to_set, levels.put_config),
+    "DELETE": _write(rights.to_set, levels.delete_config),
 }
-_MODE: Final = {"GET": _read(levels.show_mode), "PUT": _write(levels.put_mode), "DELETE": _write(levels.delete_mode)}
+_MODE: Final[dict[str, Operation]] = {
+    "GET": _read(levels.show_mode),
+    "PUT": _write(rights.to_set, levels.put_mode),
+    "DELETE": _write(rights.to_set, levels.delete_mode),
+}
 ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
     (): {"GET": _read(reading.liveness), "POST": _read(reading.liveness)},
     ("contexts",): {"GET": _read(reading.contexts)},
-    ("contexts", "{}"): {"DELETE": _write(writing.delete_context)},
+    ("contexts", "{}"): {"DELETE": _write(rights.to_delete_context, writing.delete_context)},
     ("subjects",): {"GET": _read(listing.list_subjects)},
-    ("subjects", "{}"): {"POST": _read(writing.look_up), "DELETE": _write(writing.delete_subject)},
+    ("subjects", "{}"): {"POST": _read(writing.look_up), "DELETE": _write(rights.to_delete, writing.delete_subject)},
     ("subjects", "{}", "versions"): {
         "GET": _read(reading.list_versions),
-        "POST": _write(writing.register, writing.known_version),
+        "POST": _write(rights.to_register, writing.register, writing.known_version),
     },
     ("subjects", "{}", "versions", "{}"): {
         "GET": _read(reading.show_version),
-        "DELETE": _write(writing.delete_version),
+        "DELETE": _write(rights.to_delete, writing.delete_version),
     },
     ("subjects", "{}", "versions", "{}", "schema"): {"GET": _read(reading.show_version_text)},
     ("subjects", "{}", "versions", "{}", "referencedby"): {"GET": _read(reading.referenced_by)},
-    ("subjects", "{}", "versions", "{}", "tags"): {"POST": _write(writing.tag)},
+    ("subjects", "{}", "versions", "{}", "tags"): {"POST": _write(rights.to_register, writing.tag)},
     ("subjects", "{}", "metadata"): {"GET": _read(reading.latest_with_metadata)},
     ("schemas",): {"GET": _read(listing.list_schemas)},
     ("schemas", "types"): {"GET": _read(reading.types)},
@@ -96,14 +121,14 @@ ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
     ("schemas", "guids", "{}", "ids"): {"GET": _read(reading.ids_of_guid)},
     ("compatibility", "subjects", "{}", "versions"): {"POST": _read(writing.compare)},
     ("compatibility", "subjects", "{}", "versions", "{}"): {"POST": _read(writing.compare)},
-    ("associations",): {"POST": _write(associating.create)},
+    ("associations",): {"POST": _write(associating.rights_to_put, associating.create)},
     ("associations:batchGet",): {"POST": _read(associations.batch_get)},
-    ("associations:batchMutate",): {"POST": _write(associating.batch_mutate)},
+    ("associations:batchMutate",): {"POST": _write(associating.rights_to_mutate, associating.batch_mutate)},
     ("associations", "subjects", "{}"): {"GET": _read(associations.of_subject)},
     ("associations", "resources", "{}"): {
         "GET": _read(associations.of_resource),
-        "PUT": _write(associating.upsert),
-        "DELETE": _write(associating.delete),
+        "PUT": _write(associating.rights_to_put, associating.upsert),
+        "DELETE": _write(associating.rights_to_delete, associating.delete),
     },
     ("associations", "resources", "{}", "{}"): {"GET": _read(associations.of_named)},
     ("config",): _CONFIG,
@@ -186,18 +211,16 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
             return found
         large = len(body) > LARGE
         request = await self.prepare(self.request(scope, body), large=large)
-        asked = self._operation(request)
-        handler = asked.reads or asked.known
-        if handler is None and asked.writes is None:
-            raise errors.not_allowed()
+        operation = self._operation(request)
+        write = operation if isinstance(operation, Write) else None
         # Where a commit is waited for anyway, it costs less to find out there.
-        shared = handler is asked.known and kernel.commits.busy and len(body) <= writing.QUICK
-        if handler is not None and not shared:
-            found = await self._answered(request, handler)
-        if found is None and asked.writes is not None:
+        shared = write is not None and kernel.commits.busy and len(body) <= writing.QUICK
+        if write is None or (write.known is not None and not shared):
+            found = await self._answered(request, operation)
+        if found is None and write is not None:
             about = self.about(request)
             found = await kernel.commit(partial(self._commit, request=request), alone=large, about=about)
-            if asked.known is None or any(name == CORRELATION for name, _ in found.headers):
+            if write.known is None or any(name == CORRELATION for name, _ in found.headers):
                 return found
         if found is not None and len(body) <= _REMEMBERED:
             read = request.raw_headers.names_read
@@ -211,17 +234,21 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         default = request.settings.confluent_group
         return schema_places(parse_subject(request.names[0], request.context, default), default)
 
-    async def _answered(self, request: ConfluentRequest, handler: Reads | Known) -> Response | None:
+    async def _answered(self, request: ConfluentRequest, operation: Operation) -> Response | None:
         """What is known without a write, at once where a thread would cost more."""
-        quick = self.kernel.direct and len(request.body) <= writing.QUICK and handler is writing.known_version
+        quick = self.kernel.direct and len(request.body) <= writing.QUICK and isinstance(operation, Write)
         if quick and b'"references"' not in request.body:
-            return self._asked(request, handler)
-        return await self.kernel.workers.read(partial(self._asked, request, handler))
+            return self._asked(request, operation)
+        return await self.kernel.workers.read(partial(self._asked, request, operation))
 
-    def _asked(self, request: ConfluentRequest, handler: Reads | Known) -> Response | None:
+    def _asked(self, request: ConfluentRequest, operation: Operation) -> Response | None:
         with self.kernel.engine.reading(request.access) as view:
             self.check(view, request)
-            return handler(view, request)
+            if isinstance(operation, Read):
+                return operation.handler(view, request)
+            subjects = reading.subjects_of(view, request)
+            operation.check_rights(subjects, request)
+            return None if operation.known is None else operation.known(view, request, subjects)
 
     def _operation(self, request: ConfluentRequest) -> Operation:
         methods, _ = find_route(request.path.words)
@@ -236,7 +263,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         kind = groups.resources.get(SCHEMAS) if groups is not None else None
         if kind is None or not kind.hasdocument:
             raise ConfluentError(404, "the model of this registry has no schemas")
-        if operation is not None and operation.writes is not None and not is_mutable(view):
+        if isinstance(operation, Write) and not is_mutable(view):
             raise errors.not_permitted("this registry is read-only")
 
     def options(self, view: View, request: ConfluentRequest) -> Response:  # noqa: ARG002
@@ -245,27 +272,19 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
 
     def read(self, view: View, request: ConfluentRequest) -> Response:
         """The response to GET."""
-        handler = self._operation(request).reads
-        if handler is None:
+        operation = self._operation(request)
+        if not isinstance(operation, Read):
             raise errors.not_allowed()
-        return handler(view, request)
+        return operation.handler(view, request)
 
     def write(self, session: Session, request: ConfluentRequest) -> Response:
-        """Do what a write asks for."""
-        handler = self._operation(request).writes
-        if handler is None:
+        """Do what a write asks for, if the caller has the rights that it takes."""
+        operation = self._operation(request)
+        if not isinstance(operation, Write):
             raise errors.not_allowed()
-        if request.path.words and request.path.words[0] == "subjects":
-            self._check_rights(session.view, request)
-        return handler(session, request)
-
-    def _check_rights(self, view: View, request: ConfluentRequest) -> None:
-        """Before anything is looked up: a refused write is the same whether something is there or not."""
-        subjects = reading.subjects_of(view, request)
-        group = subjects.group(subjects.parse(request.names[0], request.context).context)
-        target = group or Xid((GROUPS,))
-        if not view.access.readable(target):
-            raise Forbidden(Action.DELETE if request.method == "DELETE" else Action.UPDATE, target)
+        subjects = reading.subjects_of(session.view, request)
+        operation.check_rights(subjects, request)
+        return operation.handler(session, request, subjects)
 
     def is_point_read(self, request: ConfluentRequest) -> bool:
         """Whether it is about one schema."""

@@ -6,11 +6,13 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from typing import Final
 
 import msgspec
 
+from signalbook.access.base import Action
 from signalbook.cncf.ids import LAST_VERSION, version_number
 from signalbook.cncf.lookup import latest_number
 from signalbook.confluent.avro import defined_type, inlined
@@ -19,7 +21,6 @@ from signalbook.confluent.errors import (
     invalid_schema,
     invalid_subject,
     invalid_version,
-    schema_id_not_found,
     subject_not_found,
     too_large,
     version_not_found,
@@ -33,6 +34,7 @@ from signalbook.confluent.naming import (
     group_id,
     id_beginning,
     is_made,
+    name_xid,
     parse_subject,
     schema_ids,
     schema_places,
@@ -49,7 +51,7 @@ from signalbook.confluent.schemas import (
     stored_references,
     text_shown,
 )
-from signalbook.confluent.settings import Stored, aliased, effective, effective_mode, scopes, stated
+from signalbook.confluent.settings import Stored, aliased, effective, effective_mode, scope_of, scopes, stated
 from signalbook.engine.read.view import View
 from signalbook.formats.base import Resolve
 from signalbook.storage.base import BEHIND, LAST, Row
@@ -64,9 +66,10 @@ _DIGITS: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaVersion:
-    """A version of a subject. ``xid`` is the Version's, None for one that is softly deleted."""
+    """A version of a subject in a ``schema``. ``xid`` is the Version's, None for one that is softly deleted."""
 
     subject: Subject
+    schema: Xid
     version: int
     id: int
     attributes: JSONObject
@@ -111,10 +114,15 @@ class SchemaVersion:
 
 
 class Subjects:
-    """The subjects in a view of the registry; ``default_group`` is the Group of the default context."""
+    """The subjects in a view of the registry; ``default_group`` is the Group of the default context.
+
+    The rights of a subject are those of its name, ``/schemagroups/GROUP/schemas/NAME``, whatever the id of its schema
+    is. A subject that cannot be read does not exist here.
+    """
 
     def __init__(self, view: View, default_group: str) -> None:
-        self._view = view
+        self.view = view
+        self._hides = not view.access.reads_everything
         self.default_group = default_group
         self._found: dict[Subject, Row | None] = {}
         self._new: dict[Subject, Xid | None] = {}
@@ -126,11 +134,16 @@ class Subjects:
         name = group_id(context, self.default_group)
         return None if name is None else Xid((GROUPS, name))
 
+    def is_readable(self, subject: Subject) -> bool:
+        """Return True if the subject can be read, whether it exists or not."""
+        xid = name_xid(subject, self.default_group)
+        return xid is not None and (not self._hides or self.view.access.readable(xid))
+
     def contexts(self) -> Iterator[str]:
         """All contexts there are, the default one first."""
         yield DEFAULT_CONTEXT
-        for name in self._view.group_ids(Xid((GROUPS,))):
-            if name != self.default_group and self._view.access.readable(Xid((GROUPS, name))):
+        for name in self.view.group_ids(Xid((GROUPS,))):
+            if name != self.default_group and self.view.access.readable(Xid((GROUPS, name))):
                 yield context_of(name, self.default_group)
 
     def parse(self, text: str, context: str) -> Subject:
@@ -158,9 +171,11 @@ class Subjects:
     def _stored(self, kind: str, subject: Subject) -> Stored:
         missing = [scope for scope in scopes(subject) if scope not in self._asked]
         if missing:
-            self._settings |= self._view.schemaids.in_force(missing)
+            self._settings |= self.view.schemaids.in_force(missing)
             self._asked.update(missing)
-        return lambda scope: self._settings.get((kind, scope))
+        # What is set for a hidden subject would say that it exists.
+        hidden = scope_of(subject) if self._hides and subject.name and not self.is_readable(subject) else None
+        return lambda scope: None if scope == hidden else self._settings.get((kind, scope))
 
     def schema(self, subject: Subject) -> Xid | None:
         """The schema that a subject is, None if there is none. Asked for once: what is written later is not found."""
@@ -183,18 +198,20 @@ class Subjects:
         if found is not None:
             return found
         places = schema_places(subject, self.default_group)
-        row = self._view.reader.get(places[0].parent.owner) if places else None
+        if places and not self.is_readable(subject):
+            return places[0]  # whether a place is free would say whether the subject exists
+        row = self.view.reader.get(places[0].parent.owner) if places else None
         for place in places:
             # In another case it is another subject's.
-            if row is None or self._view.reader.is_vacant(row.key, SCHEMAS, place.id):
+            if row is None or self.view.reader.is_vacant(row.key, SCHEMAS, place.id):
                 return place
         return None
 
     def live(self, subject: Subject) -> list[SchemaVersion]:
         """The versions of a subject that are not deleted, by number."""
         xid = self.schema(subject)
-        row = None if xid is None else self._view.reader.get(xid)
-        return [] if row is None else self.versions(self._view.reader.children([row.key], "versions"))
+        row = None if xid is None else self.view.reader.get(xid)
+        return [] if row is None else self.versions(self.view.reader.children([row.key], "versions"))
 
     def latest(self, subject: Subject) -> SchemaVersion | None:
         """The version of a subject with the highest number of those that are not deleted."""
@@ -211,12 +228,12 @@ class Subjects:
         if schema is None or schema.xref is not None:
             return None
         # The last number given out is nearly always there.
-        last = self._view.reader.get(schema.xid / "versions" / str(schema.versioncounter))
+        last = self.view.reader.get(schema.xid / "versions" / str(schema.versioncounter))
         if last is None:
-            last = self._view.reader.get(schema.xid / "versions" / str(latest_number(self._view, schema.xid)))
+            last = self.view.reader.get(schema.xid / "versions" / str(latest_number(self.view, schema.xid)))
         # Versions of other formats are none of a subject's.
         found = _counted([] if last is None else [last]) or _counted(
-            self._view.reader.children([schema.key], "versions")
+            self.view.reader.children([schema.key], "versions")
         )
         return max(found, key=itemgetter(0))[1] if found else None
 
@@ -233,7 +250,7 @@ class Subjects:
         number = self.id_of(subject.context, content)
         if number is None:
             return None
-        rows = [] if schema is None else self._view.reader.numbered(schema, number, _PAGE)
+        rows = [] if schema is None else self.view.reader.numbered(schema, number, _PAGE)
         found = [self._version(version, row, document) for version, row in _counted(rows)]
         if deleted:
             found += [each for each in self.deleted(subject) if each.id == number]
@@ -241,7 +258,7 @@ class Subjects:
 
     def at(self, version: Xid) -> SchemaVersion:
         """The version of a subject that a Version is, which is there."""
-        row = self._view.reader.get(version)
+        row = self.view.reader.get(version)
         assert row is not None, "it was written before"
         return self.versions([row])[0]
 
@@ -250,7 +267,7 @@ class Subjects:
         group = self.group(subject.context)
         if group is None:
             return []
-        found = self._view.schemaids.soft_deleted(group.id.lower(), schema_ids(subject.name))
+        found = self.view.schemaids.soft_deleted(group.id.lower(), schema_ids(subject.name))
         return [each for each in self._shown(group, found) if each.subject == subject]
 
     def all(self, subject: Subject) -> list[SchemaVersion]:
@@ -281,7 +298,7 @@ class Subjects:
     def find(self, subject: Subject, number: int) -> SchemaVersion | None:
         """A version by its number, if there is one that is not deleted."""
         xid = self.schema(subject)
-        row = None if xid is None else self._view.reader.get(xid / "versions" / str(number))
+        row = None if xid is None else self.view.reader.get(xid / "versions" / str(number))
         return None if row is None else next(iter(self.versions([row])), None)
 
     def with_id(self, context: str, id: int, limit: int = _PAGE) -> list[SchemaVersion]:
@@ -289,38 +306,50 @@ class Subjects:
         group = self.group(context)
         if group is None:
             return []
-        live = self.versions(self._view.reader.numbered(group, id, limit))
-        soft = self._view.schemaids.soft_deleted_with(group.id.lower(), id, limit)
+        # Some of the first ones may be hidden.
+        limit = limit if self._is_open(context) else max(limit, _PAGE)
+        live = self.versions(self.view.reader.numbered(group, id, limit))
+        soft = self.view.schemaids.soft_deleted_with(group.id.lower(), id, limit)
         return live + self._shown(group, soft)
 
-    def by_id(self, context: str, id: int) -> SchemaVersion:
-        """A schema by its id. Raises 40403."""
-        found = self.with_id(context, id, 1)
-        if not found:
-            raise schema_id_not_found(id)
-        return found[0]
+    def may_show(self, context: str, id: int) -> bool:
+        """Return True unless an id of a context may belong to hidden schemas alone."""
+        return self._is_open(context) or bool(self.with_id(context, id, 1))
 
     def id_of(self, context: str, content: str) -> int | None:
         """The id that a content has in a context."""
         group = self.group(context)
-        return None if group is None else self._view.schemaids.ids(group.id.lower(), [content]).get(content)
+        return None if group is None else self.view.schemaids.ids(group.id.lower(), [content]).get(content)
 
     def names(
         self, context: str, beginning: str = "", *, offset: int = 0, limit: int | None = None
     ) -> Iterator[Subject]:
-        """The subjects of a context that have versions and begin so, by the ids of their schemas.
+        """Yield the subjects of a context that have versions and begin so, by the ids of their schemas.
 
         Up to ``limit``, behind ``offset`` others; what ids cannot tell of the beginning is not held to these.
         """
+        if self._is_open(context):
+            return self._names(context, beginning, offset=offset, limit=limit)
+        readable = filter(self.is_readable, self._names(context, beginning))
+        return islice(readable, offset, None if limit is None else offset + limit)
+
+    def _is_open(self, context: str) -> bool:
+        """Return True if nothing is hidden in a context."""
         group = self.group(context)
-        row = None if group is None else self._view.reader.get(group)
+        return not self._hides or (group is not None and self.view.access.everything_below(Action.READ, group))
+
+    def _names(
+        self, context: str, beginning: str = "", *, offset: int = 0, limit: int | None = None
+    ) -> Iterator[Subject]:
+        group = self.group(context)
+        row = None if group is None else self.view.reader.get(group)
         if row is None or group is None:
             return
         first, left = id_beginning(beginning), limit
         last = first + LAST
         while left is None or left > 0:
             size = _PAGE if left is None else min(left, _PAGE)
-            rows = self._view.reader.schemas(row.key, first=first, last=last, offset=offset, limit=size)
+            rows = self.view.reader.schemas(row.key, first=first, last=last, offset=offset, limit=size)
             for name, attributes in rows:
                 # Others are named as their subject.
                 made = is_made(name)
@@ -332,16 +361,18 @@ class Subjects:
             first, offset, left = rows[-1][0] + BEHIND, 0, None if left is None else left - size
 
     def count(self, context: str) -> int:
-        """How many subjects of a context have versions."""
+        """Return the number of subjects of a context that have versions."""
+        if not self._is_open(context):
+            return sum(1 for _ in self.names(context))
         group = self.group(context)
-        row = None if group is None else self._view.reader.get(group)
-        return 0 if row is None else self._view.reader.count_schemas(row.key)
+        row = None if group is None else self.view.reader.get(group)
+        return 0 if row is None else self.view.reader.count_schemas(row.key)
 
     def live_of(self, subjects: Sequence[Subject]) -> list[list[Row]]:
         """The Versions of each of these subjects that are not deleted, by number; ``shown`` makes versions of them."""
         schemas = self._schemas(subjects)
         by_owner: dict[int, list[tuple[int, Row]]] = {row.key: [] for row in schemas.values()}
-        for number, row in _counted(self._view.reader.children(list(by_owner), "versions")):
+        for number, row in _counted(self.view.reader.children(list(by_owner), "versions")):
             by_owner[row.parent].append((number, row))
         found = [by_owner[schemas[each].key] if each in schemas else [] for each in subjects]
         return [[row for _, row in sorted(rows, key=itemgetter(0))] for rows in found]
@@ -356,7 +387,7 @@ class Subjects:
         group = self.group(context)
         after = ""
         while group is not None:
-            rows = self._view.schemaids.soft_deleted_of(group.id.lower(), after, _PAGE)
+            rows = self.view.schemaids.soft_deleted_of(group.id.lower(), after, _PAGE)
             if not rows:
                 return
             yield from dict.fromkeys(each.subject for each in self._shown(group, rows))
@@ -390,17 +421,13 @@ class Subjects:
     def last_number(self, subject: Subject) -> int:
         """The highest number of a version, 0 without any: of those softly deleted and those not seen here, too."""
         schema = self.schema(subject)
-        live = None if schema is None else latest_number(self._view, schema)
+        live = None if schema is None else latest_number(self.view, schema)
         return max(live or 0, *(each.version for each in self.deleted(subject)), 0)
 
     def is_taken(self, subject: Subject, number: int) -> bool:
         """Whether the schema of a subject has a Version with this number."""
         schema = self.schema(subject)
-        return schema is not None and self._view.exists(schema / "versions" / str(number))
-
-    def ids_of(self, subject: Subject) -> tuple[str, ...]:
-        """The ids that the schema of a subject may have or have had."""
-        return schema_ids(subject.name)
+        return schema is not None and self.view.exists(schema / "versions" / str(number))
 
     def check_empty(self, context: str) -> None:
         """Raise 42211 if a context has subjects, deleted ones too."""
@@ -429,7 +456,7 @@ class Subjects:
             for each, subject in named.items()
             if subject in schemas and each[0].version > 0
         }
-        rows = self._view.reader.get_many(list(dict.fromkeys(places.values())))
+        rows = self.view.reader.get_many(list(dict.fromkeys(places.values())))
         by_place = {each.xid: each for each in self.versions(rows.values())}
         found = {each: by_place[place] for each, place in places.items() if place in by_place}
         for (reference, context), subject in named.items():
@@ -439,18 +466,39 @@ class Subjects:
         return [found[each] for each in named]
 
     def _schemas(self, subjects: Iterable[Subject]) -> dict[Subject, Row]:
-        """The schemas that those subjects are that there are."""
-        places = {subject: schema_places(subject, self.default_group) for subject in subjects}
+        """Return the schemas of those subjects that exist and can be read."""
+        places = {
+            subject: schema_places(subject, self.default_group) for subject in subjects if self.is_readable(subject)
+        }
         # The groups come first: a write that knows them learns as well which places in them are free.
-        self._view.reader.get_many({xid.parent.owner for xids in places.values() for xid in xids})
-        rows = self._view.reader.get_many([xid for xids in places.values() for xid in xids])
-        known = {subject: next((rows[xid] for xid in xids if xid in rows), None) for subject, xids in places.items()}
-        return {subject: row for subject, row in known.items() if row is not None}
+        self.view.reader.get_many({xid.parent.owner for xids in places.values() for xid in xids})
+        rows = self.view.reader.get_many([xid for xids in places.values() for xid in xids])
+        return {
+            subject: rows[xid]
+            for subject, xids in places.items()
+            for xid in reversed(xids)
+            if xid in rows and self._is_schema_of(rows[xid], subject)
+        }
+
+    def _is_schema_of(self, schema: Row, subject: Subject) -> bool:
+        """Return True if a schema at one of the places of a subject has its name.
+
+        Anybody with rights on an id can write a schema with it: the id alone gives nobody the name.
+        """
+        if schema.xid.id == subject.name:
+            return True
+        version = None if schema.xref is not None else self.view.reader.get(schema.default_version)
+        return version is not None and subject_name(schema.xid, version.attributes) == subject.name
+
+    def shows(self, version: Row) -> bool:
+        """Return True if the subject of a Version can be read. The Version itself can."""
+        made = self._hides and is_made(version.xid.resource.id)
+        return not made or self.is_readable(self._subject(version.xid.resource, version.attributes))
 
     def versions(self, rows: Iterable[Row]) -> list[SchemaVersion]:
-        """The versions that these Versions are, by subject and number; others are none."""
-        counted = _counted(rows)
-        documents = self._view.reader.documents([row.document for _, row in counted if row.document is not None])
+        """Return the versions of readable subjects that these Versions are, by subject and number."""
+        counted = [(number, row) for number, row in _counted(rows) if self.shows(row)]
+        documents = self.view.reader.documents([row.document for _, row in counted if row.document is not None])
         return [
             self._version(number, row, documents[row.document or ""])
             for number, row in sorted(counted, key=lambda each: (each[1].xid.parts[:4], each[0]))
@@ -459,6 +507,7 @@ class Subjects:
     def _version(self, number: int, row: Row, document: bytes) -> SchemaVersion:
         return SchemaVersion(
             subject=self._subject(row.xid.resource, row.attributes),
+            schema=row.xid.resource,
             version=number,
             id=row.schemaid or 0,
             attributes=row.attributes,
@@ -467,15 +516,17 @@ class Subjects:
         )
 
     def _shown(self, group: Xid, found: Iterable[SoftDeleted]) -> list[SchemaVersion]:
-        """Those whose schemas may be read, and whose numbers no other API has given to another Version since."""
-        readable = self._view.access.readable
+        """Return those whose schemas and subjects can be read, without numbers that another API used again since."""
+        readable = self.view.access.readable
         places = {group / SCHEMAS / each.schema / "versions" / str(each.version): each for each in found}
-        taken = self._view.reader.get_many(list(places)) if places else {}
-        return [self._softly(each) for xid, each in places.items() if xid not in taken and readable(xid.resource)]
+        taken = self.view.reader.get_many(list(places)) if places else {}
+        versions = (self._softly(xid.resource, each) for xid, each in places.items() if xid not in taken)
+        return [each for each in versions if self.is_readable(each.subject) and readable(each.schema)]
 
-    def _softly(self, found: SoftDeleted) -> SchemaVersion:
+    def _softly(self, schema: Xid, found: SoftDeleted) -> SchemaVersion:
         return SchemaVersion(
-            subject=self._subject(Xid((GROUPS, found.group, SCHEMAS, found.schema)), found.attributes),
+            subject=self._subject(schema, found.attributes),
+            schema=schema,
             version=found.version,
             id=found.schemaid,
             attributes=found.attributes,
@@ -483,9 +534,7 @@ class Subjects:
         )
 
     def _subject(self, schema: Xid, attributes: JSONObject) -> Subject:
-        group = schema.parts[1]
-        group = self.default_group if group == self.default_group.lower() else group
-        return Subject(context_of(group, self.default_group), subject_name(schema, attributes))
+        return Subject(context_of(schema.group_id, self.default_group), subject_name(schema, attributes))
 
 
 def _counted(rows: Iterable[Row]) -> list[tuple[int, Row]]:

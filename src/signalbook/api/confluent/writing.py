@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from signalbook.access.base import Action, Forbidden
 from signalbook.api.confluent.associations import check_unassociated, check_versions_left
+from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.comparing import differences, predecessors
-from signalbook.api.confluent.reading import shown, subject_of, subjects_of
+from signalbook.api.confluent.reading import existing_subject, shown, subject_of, subjects_of
 from signalbook.api.confluent.references import forget, is_referred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects, parse_version
@@ -54,7 +54,7 @@ from signalbook.formats import SchemaError
 from signalbook.formats.base import Format, Resolve, find
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.imports import is_importing
-from signalbook.storage.schemaids import IdTaken, SoftDeleted
+from signalbook.storage.schemaids import IdTaken
 from signalbook.values import JSON, Finding, JSONObject, digest
 from signalbook.work import worked_out
 
@@ -209,13 +209,11 @@ def _checked(reader: Format, new: RegistrationCandidate) -> list[Finding]:
     return worked_out(key, partial(reader.check, document, new.format), size=len(document)) or []
 
 
-def known_version(view: View, request: ConfluentRequest) -> Response | None:
-    """The answer to a registration that brings nothing new; None if there is something to be written."""
-    subjects = subjects_of(view, request)
+def known_version(view: View, request: ConfluentRequest, subjects: Subjects) -> Response | None:  # noqa: ARG001
+    """Return the answer to a registration that brings nothing new; None if there is something to be written."""
     subject = subject_of(subjects, request)
     if subjects.schema(subject) is None and len(request.body) <= QUICK:
         return None
-    check_registering(view, subjects, subject)
     new = candidate(subjects, request, subject)
     _check_mode(new, subjects.mode(subject))
     known = new.known
@@ -224,16 +222,6 @@ def known_version(view: View, request: ConfluentRequest) -> Response | None:
             check_schema(new, request)  # outside of the writers' turn
         return None
     return answer(_registered(known, subjects, request))
-
-
-def check_registering(view: View, subjects: Subjects, subject: Subject) -> None:
-    """Raise ``Forbidden`` unless whoever asks may add versions to a subject, be it to find one that is there."""
-    schema = subjects.new_schema(subject)
-    # Who does not see the versions there are is not to learn the number of the next.
-    if schema is not None and not view.access.readable(schema):
-        raise Forbidden(Action.UPDATE, schema)
-    if schema is not None and not any(view.access.may(action, schema) for action in (Action.CREATE, Action.UPDATE)):
-        raise Forbidden(Action.UPDATE, schema)
 
 
 def _registered(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
@@ -245,12 +233,13 @@ def _registered(version: SchemaVersion, subjects: Subjects, request: ConfluentRe
     return {name: value for name, value in shown(version, subjects, request).items() if name not in left_out}
 
 
-def register(session: Session, request: ConfluentRequest) -> Response:
+def register(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Add a version to a subject, or find the one that has the schema."""
-    view = session.view
-    subjects = subjects_of(view, request)
-    subject = subject_of(subjects, request)
-    check_registering(view, subjects, subject)
+    return register_in(session, request, subjects, subject_of(subjects, request))
+
+
+def register_in(session: Session, request: ConfluentRequest, subjects: Subjects, subject: Subject) -> Response:
+    """Do the same in this subject, whatever it is an alias of."""
     new = candidate(subjects, request, subject)
     mode = subjects.mode(subject)
     _check_mode(new, mode)
@@ -260,15 +249,13 @@ def register(session: Session, request: ConfluentRequest) -> Response:
     check_schema(new, request)
     if mode != "IMPORT" and not request.flag("force"):
         _check_compatible(subjects, new)
-    stored = _store(session, subjects, new, _next_version(subjects, new, mode))
+    stored = _store(session, request, subjects, new, _next_version(subjects, new, mode))
     return answer(_registered(stored, subjects, request))
 
 
-def tag(session: Session, request: ConfluentRequest) -> Response:
+def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Add a version that is another one with tags added to it, and others removed."""
-    subjects = subjects_of(session.view, request)
     version = subjects.version(subject_of(subjects, request), request.names[1])
-    check_registering(session.view, subjects, version.subject)
     asked = request.json(_TAGGING)
     body: JSONObject = {name: asked.get(wanted) for name, wanted in zip(TAG_MEMBERS, _TAGS, strict=True)}
     kept = {"metadata": _unversioned(version.attributes.get("metadata")), "ruleSet": version.attributes.get("ruleset")}
@@ -276,7 +263,7 @@ def tag(session: Session, request: ConfluentRequest) -> Response:
     references: list[JSON] = [each.to_json() for each in stored_references(version.attributes)]
     body |= {"schema": version.text, "schemaType": version.type, "references": references}
     body["version"] = asked.get("newVersion")
-    return register(session, request.about(version.subject, body))
+    return register_in(session, request.about(version.subject, body), subjects, version.subject)
 
 
 def _check_mode(new: RegistrationCandidate, mode: str) -> None:
@@ -308,14 +295,16 @@ def _next_version(subjects: Subjects, new: RegistrationCandidate, mode: str) -> 
     return following
 
 
-def _store(session: Session, subjects: Subjects, new: RegistrationCandidate, number: int) -> SchemaVersion:
+def _store(
+    session: Session, request: ConfluentRequest, subjects: Subjects, new: RegistrationCandidate, number: int
+) -> SchemaVersion:
     schema = subjects.new_schema(new.subject)
-    group = subjects.group(new.subject.context)
-    if schema is None or group is None:
+    if schema is None:
         raise invalid_subject(new.subject)
+    writer = SubjectWriter(session, subjects, request.settings)
     if new.body.id is not None:
         try:
-            session.transaction.schemaids.claim(group.id.lower(), new.content, new.body.id)
+            writer.claim(schema, new.content, new.body.id)
         except IdTaken as error:
             raise id_does_not_match(str(error)) from None
     named: JSONObject = {} if schema.id == new.subject.name else {SUBJECT: new.subject.name}
@@ -327,7 +316,7 @@ def _store(session: Session, subjects: Subjects, new: RegistrationCandidate, num
     except RegistryError as error:
         raise _as_confluent(error, new.subject) from None
     if new.body.version is not None:  # else it is a new number
-        session.transaction.schemaids.drop_soft_deleted(group.id.lower(), schema.id, [number])
+        writer.replace(schema, number)
     stored = subjects.at(xid)
     note(session, stored)
     return stored
@@ -345,7 +334,7 @@ def _as_confluent(error: RegistryError, subject: Subject) -> Exception:
 def look_up(view: View, request: ConfluentRequest) -> Response:
     """The version of a subject that has the schema."""
     subjects = subjects_of(view, request)
-    subject = subject_of(subjects, request)
+    subject = existing_subject(subjects, request)
     deleted = request.flag("deleted")
     if deleted or subjects.latest(subject) is None:
         subjects.known(subject, deleted=deleted)
@@ -390,30 +379,29 @@ def _compared_with(subjects: Subjects, subject: Subject, text: str) -> Sequence[
     return () if latest is None else (latest,)
 
 
-def delete_subject(session: Session, request: ConfluentRequest) -> Response:
-    """Delete a subject: softly, and what is softly deleted for good."""
-    subjects = subjects_of(session.view, request)
-    subject = subject_of(subjects, request)
+def delete_subject(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
+    """Delete a subject: softly, and what is softly deleted permanently."""
+    subject = existing_subject(subjects, request)
     _check_writable(subjects, subject)
     live, soft = subjects.live(subject), subjects.deleted(subject)
     if not live and not soft:
         raise subject_not_found(subject)
+    writer = SubjectWriter(session, subjects, request.settings)
     if request.flag("permanent"):
         if live:
             raise subject_not_deleted(subject)
-        drop(session, subjects, soft)
+        writer.drop(soft)
         return answer([each.version for each in soft])
     if not live:
         raise subject_deleted(subject)
     check_unassociated(session.view, subject)
-    delete_softly(session, live)
+    delete_softly(session, subjects, writer, live)
     return answer([each.version for each in live])
 
 
-def delete_version(session: Session, request: ConfluentRequest) -> Response:
-    """Delete a version: softly, and one that is softly deleted for good."""
-    subjects = subjects_of(session.view, request)
-    subject = subject_of(subjects, request)
+def delete_version(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
+    """Delete a version: softly, and one that is softly deleted permanently."""
+    subject = existing_subject(subjects, request)
     _check_writable(subjects, subject)
     permanent = request.flag("permanent")
     number = parse_version(request.names[1])
@@ -424,16 +412,17 @@ def delete_version(session: Session, request: ConfluentRequest) -> Response:
     chosen = (live or versions)[-1:] if number is None else [each for each in versions if each.version == number]
     if not chosen:
         raise version_not_found(number)
+    writer = SubjectWriter(session, subjects, request.settings)
     if permanent:
         if chosen[0].xid is not None:
             raise version_not_deleted(subject, chosen[0].version)
-        drop(session, subjects, chosen)
+        writer.drop(chosen)
     elif chosen[0].xid is None:
         raise version_deleted(subject, chosen[0].version)
     else:
         if len(live) == 1:
             check_versions_left(session.view, subject)
-        delete_softly(session, chosen)
+        delete_softly(session, subjects, writer, chosen)
     return answer(chosen[0].version)
 
 
@@ -442,54 +431,34 @@ def _check_writable(subjects: Subjects, subject: Subject) -> None:
         raise not_permitted(f"Subject {subject} is in read-only mode")
 
 
-def delete_softly(session: Session, versions: Sequence[SchemaVersion]) -> None:
+def delete_softly(
+    session: Session, subjects: Subjects, writer: SubjectWriter, versions: Sequence[SchemaVersion]
+) -> None:
     """Delete versions softly. Raises 42206 if others refer to one."""
     for each in versions:
-        if is_referred(session.view, each):
+        if is_referred(subjects, session.view, each):
             raise reference_exists(f"{each.subject} version {each.version}")
     for each in versions:
         forget(session, each)
-    kept = [
-        SoftDeleted(
-            group=each.xid.parts[1].lower(),
-            schema=each.xid.parts[3],
-            version=each.version,
-            schemaid=each.id,
-            deletedat=session.now,
-            attributes=each.attributes,
-            document=each.document,
-        )
-        for each in versions
-        if each.xid is not None
-    ]
-    session.transaction.schemaids.put_soft_deleted(kept)
-    for each in versions:
+    live = [each for each in versions if each.xid is not None]
+    writer.keep_deleted(live)
+    for each in live:
         if each.xid is not None:
             session.execute(Command(method=Method.DELETE, target=each.xid))
 
 
-def drop(session: Session, subjects: Subjects, versions: Sequence[SchemaVersion]) -> None:
-    """Delete versions that are softly deleted for good."""
-    for each in versions:
-        group = subjects.group(each.subject.context)
-        for name in subjects.ids_of(each.subject):
-            if group is not None:
-                session.transaction.schemaids.drop_soft_deleted(group.id.lower(), name, [each.version])
-
-
-def delete_context(session: Session, request: ConfluentRequest) -> Response:
+def delete_context(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Delete a context without subjects: what is set for it, and its group."""
-    subjects = subjects_of(session.view, request)
     context = parse_context(request.names[0], request.settings.confluent_group)
     group = subjects.group(context)
     if group is None:
         raise invalid_subject(f":{context}:")
-    # What is set for a context is there without its group.
-    request.access.require(Action.DELETE, group)
     subjects.check_empty(context)
-    ids = session.transaction.schemaids
-    ids.put_setting("config", f":{context}:", None)
-    ids.put_setting("mode", f":{context}:", None)
-    if context != DEFAULT_CONTEXT and session.view.exists(group):
-        session.execute(Command(method=Method.DELETE, target=group))
+    writer, place = SubjectWriter(session, subjects, request.settings), Subject(context, "")
+    if context != DEFAULT_CONTEXT:
+        # What is set for a context may be there without its group.
+        writer.set("config", place, None)
+        writer.set("mode", place, None)
+        if session.view.exists(group):
+            session.execute(Command(method=Method.DELETE, target=group))
     return Response(status=204)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from signalbook.api.confluent.requests import CONTENT_TYPE
-from signalbook.api.confluent.routes import MOUNTS, ROUTES, Operation
+from signalbook.api.confluent.routes import MOUNTS, ROUTES, Operation, Read
 from signalbook.api.openapi.components import TEXT, query, reference, response
 from signalbook.confluent.associations import LIFECYCLES, TOPIC, TYPES
 from signalbook.confluent.settings import CONFIG_FIELDS, LEVELS, MODES
@@ -230,7 +230,7 @@ def _item(words: tuple[str, ...], methods: dict[str, Operation], *, mutable: boo
     ids = [name for word, name in _named(words) if word == "{}"]
     item: JSONObject = {"parameters": [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in ids]}
     for method, operation in methods.items():
-        if mutable or operation.writes is None:
+        if mutable or isinstance(operation, Read):
             item[method.lower()] = _operation(words, method)
     return item
 

@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterable, Iterator
 
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
+from signalbook.confluent.naming import GROUPS, subject_name
 from signalbook.engine.write.apply import Change, ChangeAction, EventEntity
 from signalbook.engine.write.commands import Command, Intent, WriteMode
+from signalbook.engine.write.workingcopies import WorkingTree
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -73,8 +75,30 @@ class WritePermission:
             if resource.xid not in created:
                 self._require(Action.UPDATE, resource.xid)
 
+    def check_subjects(self, tree: WorkingTree) -> None:
+        """Check the rights of the subjects that schemas have the names of, where these are not the schemas' ids.
+
+        A Version names its subject in an attribute if the name cannot be the id of the schema. Whoever may write the
+        schema by its id has no right to the name yet.
+        """
+        if self._access.unrestricted:
+            return
+        for schema in tree.resources.values():
+            if schema.xid.group_type != GROUPS:
+                continue
+            for version in schema.versions.values():
+                before = {} if version.before is None else version.before.attributes
+                for attributes in (before, version.attributes) if version.changed else ():
+                    name = subject_name(schema.xid, attributes)
+                    action = Action.CREATE if schema.before is None else Action.UPDATE
+                    if name != schema.xid.id and not self._may(action, schema.xid.parent / name):
+                        raise Forbidden(action, schema.xid)
+
+    def _may(self, action: Action, xid: Xid) -> bool:
+        return self._access.may(Action.READ if self._trial else action, xid)
+
     def _require(self, action: Action, xid: Xid, why: str = "") -> None:
-        if not self._access.may(Action.READ if self._trial else action, xid):
+        if not self._may(action, xid):
             raise Forbidden(action, xid, why)
 
 

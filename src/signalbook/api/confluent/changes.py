@@ -1,0 +1,118 @@
+"""What this API writes beside the registry: config, modes, associations, and versions that are softly deleted.
+
+Every such write goes through ``SubjectWriter``, which has it audited and held to the quotas of its Group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from signalbook.access.base import Action
+from signalbook.api.confluent.rights import on_subject
+from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.confluent.associations import Association
+from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, schema_places
+from signalbook.confluent.settings import scope_of
+from signalbook.engine.engine import Session
+from signalbook.engine.write.quotas import check_subject_quotas
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage.schemaids import SoftDeleted
+from signalbook.values import JSONObject, dump_json
+from signalbook.xid import ROOT, Xid
+
+ASSOCIATION: Final = "association"
+
+
+class SubjectWriter:
+    """Writes for the subjects of one session."""
+
+    def __init__(self, session: Session, subjects: Subjects, settings: Settings) -> None:
+        self._session = session
+        self._subjects = subjects
+        self._settings = settings
+        self._stored = session.transaction.schemaids
+
+    def set(self, kind: Literal["config", "mode"], place: Subject, value: JSONObject | None) -> JSONObject | None:
+        """Set something for a subject, a context or the registry, or remove it (None). Return what was set before.
+
+        Raises ``bad_request`` for a value that is too large, and ``QuotaExceeded``.
+        """
+        scope = scope_of(place)
+        before = self._stored.setting(kind, scope)
+        if before == value:
+            return before
+        size, size_before = len(dump_json(value or {})), len(dump_json(before or {}))
+        # One that was larger already may lose some.
+        if size > max(self._settings.max_entity_bytes, size_before):
+            most = self._settings.max_entity_bytes
+            detail = f'the {kind} of "{self._path(place)}" takes more than {most} bytes (setting max_entity_bytes)'
+            raise RegistryError("bad_request", subject=self._path(place), error_detail=detail)
+        self._stored.put_setting(kind, scope, value)
+        if before is None or size > size_before:
+            self._check_quotas(place.context, is_new=before is None)
+        self._record(Action.UPDATE, self._path(place), f"{kind} {'removed' if value is None else 'set'}")
+        return before
+
+    def keep(self, association: Association, *, is_new: bool) -> None:
+        """Store an association. Raises ``QuotaExceeded`` for a new one."""
+        value = association.to_json()
+        self._stored.put_settings(ASSOCIATION, dict.fromkeys(association.scopes(), value))
+        subject = self._subjects.parse(association.subject, DEFAULT_CONTEXT)
+        if is_new:
+            self._check_quotas(subject.context, is_new=True)
+        self._record(Action.UPDATE, self._path(subject), "association set")
+
+    def remove(self, association: Association) -> None:
+        """Remove an association."""
+        self._stored.put_settings(ASSOCIATION, dict.fromkeys(association.scopes()))
+        subject = self._subjects.parse(association.subject, DEFAULT_CONTEXT)
+        self._record(Action.UPDATE, self._path(subject), "association removed")
+
+    def keep_deleted(self, versions: Sequence[SchemaVersion]) -> None:
+        """Keep versions that are about to be deleted from the registry, which audits that."""
+        self._stored.put_soft_deleted(
+            [
+                SoftDeleted(
+                    group=each.schema.group_id.lower(),
+                    schema=each.schema.id,
+                    version=each.version,
+                    schemaid=each.id,
+                    deletedat=self._session.now,
+                    attributes=each.attributes,
+                    document=each.document,
+                )
+                for each in versions
+            ]
+        )
+
+    def drop(self, versions: Sequence[SchemaVersion]) -> None:
+        """Delete versions permanently that are softly deleted. Raises ``Forbidden``."""
+        for each in versions:
+            # Also checked here: a batch can delete what it has made itself.
+            on_subject(self._subjects, each.subject, Action.DELETE).require(self._session.access)
+            self.replace(each.schema, each.version)
+            self._record(Action.DELETE, f"{each.schema}/versions/{each.version}", "deleted permanently")
+
+    def replace(self, schema: Xid, version: int) -> None:
+        """Forget a version that is softly deleted, since another one gets its number, which the registry audits."""
+        self._stored.drop_soft_deleted(schema.group_id.lower(), schema.id, [version])
+
+    def claim(self, schema: Xid, content: str, id: int) -> None:
+        """Give the content of a version that is about to be registered this id. Raises ``IdTaken``."""
+        self._stored.claim(schema.group_id.lower(), content, id)
+
+    def _path(self, place: Subject) -> str:
+        """Return the xid of what something is set for, as the audit has it."""
+        if place.name:
+            return str(schema_places(place, self._subjects.default_group)[0])
+        return str(ROOT if place.context == DEFAULT_CONTEXT else self._subjects.group(place.context))
+
+    def _record(self, action: Action, path: str, about: str) -> None:
+        self._session.record(action, path, about=about)
+
+    def _check_quotas(self, context: str, *, is_new: bool) -> None:
+        group = self._subjects.group(context)
+        if group is not None:
+            check_subject_quotas(group, self._session.transaction, self._settings, is_new=is_new)

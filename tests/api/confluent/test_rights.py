@@ -1,0 +1,317 @@
+"""The rights that writes of the Confluent-compatible API take, what they leave in the audit, and what stays hidden."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.api.confluent.conftest import MOUNT, ONE, TWO, record
+from tests.api.conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
+
+from signalbook.api import confluent
+from signalbook.api.confluent.routes import ROUTES, Operation, Write
+from signalbook.storage.store import Store
+
+ANN = {"X-User": "ann"}
+GROUP = "/schemagroups/shared"
+SUBJECT = f"{GROUP}/schemas/orders"
+ASSOCIATED = {"resourceName": "t", "resourceNamespace": "k", "resourceId": "r"}
+DELETED = {"requests": [{**ASSOCIATED, "associations": [{"opType": "DELETE", "associationType": "value"}]}]}
+TAGS = {"tagsToAdd": [{"schemaEntity": {"entityPath": "R.a", "entityType": "sr_field"}, "tags": ["PII"]}]}
+WEAK = {"associations": [{"associationType": "value", "subject": ":.shared:orders"}]}
+
+SET = ("update", SUBJECT)
+WRITES: list[tuple[tuple[str, ...], str, str, Any, str, str]] = [
+    # The route, what is sent, and what the audit says of it: an action and an xid. In this order all of them succeed.
+    (("subjects", "{}", "versions"), "POST", "/subjects/:.shared:orders/versions", {"schema": ONE}, "create", SUBJECT),
+    (
+        ("subjects", "{}", "versions", "{}", "tags"),
+        "POST",
+        "/subjects/:.shared:orders/versions/1/tags",
+        TAGS,
+        "update",
+        f"{SUBJECT}/versions/2",
+    ),
+    (("config", "{}"), "PUT", "/config/:.shared:orders", {"compatibility": "NONE", "alias": "x"}, *SET),
+    (("config", "{}"), "DELETE", "/config/:.shared:orders", None, *SET),
+    (("config", "{}"), "PUT", "/config/:.shared:", {"compatibility": "NONE"}, "update", GROUP),
+    (("mode", "{}"), "PUT", "/mode/:.shared:orders", {"mode": "READONLY"}, *SET),
+    (("mode", "{}"), "DELETE", "/mode/:.shared:?recursive=true", None, *SET),
+    (("mode", "{}"), "PUT", "/mode/:.shared:a%20b", {"mode": "READONLY"}, "update", f"{GROUP}/schemas/a-b~"),
+    (("config",), "PUT", "/config", {"compatibility": "NONE"}, "update", "/"),
+    (("config",), "DELETE", "/config", None, "update", "/"),
+    (("mode",), "PUT", "/mode", {"mode": "READWRITE"}, "update", "/"),
+    (("mode",), "DELETE", "/mode", None, "update", "/"),
+    (("associations",), "POST", "/associations", {**ASSOCIATED, **WEAK}, *SET),
+    (
+        ("associations", "resources", "{}"),
+        "PUT",
+        "/associations/resources/r",
+        {**ASSOCIATED, **WEAK},
+        "update",
+        SUBJECT,
+    ),
+    (("associations:batchMutate",), "POST", "/associations:batchMutate", DELETED, *SET),
+    (("associations",), "POST", "/associations", {**ASSOCIATED, **WEAK}, *SET),
+    (("associations", "resources", "{}"), "DELETE", "/associations/resources/r", None, *SET),
+    (
+        ("subjects", "{}", "versions", "{}"),
+        "DELETE",
+        "/subjects/:.shared:orders/versions/1",
+        None,
+        "delete",
+        f"{SUBJECT}/versions/1",
+    ),
+    (
+        ("subjects", "{}", "versions", "{}"),
+        "DELETE",
+        "/subjects/:.shared:orders/versions/1?permanent=true",
+        None,
+        "delete",
+        f"{SUBJECT}/versions/1",
+    ),
+    (("subjects", "{}"), "DELETE", "/subjects/:.shared:orders", None, "delete", SUBJECT),
+    (
+        ("subjects", "{}"),
+        "DELETE",
+        "/subjects/:.shared:orders?permanent=true",
+        None,
+        "delete",
+        f"{SUBJECT}/versions/2",
+    ),
+    (("contexts", "{}"), "DELETE", "/contexts/.shared", None, "delete", GROUP),
+]
+
+
+def is_write(operation: Operation) -> bool:
+    return isinstance(operation, Write)
+
+
+def test_every_write_is_refused_to_readers_and_audited(store: Store, serve: Serve) -> None:
+    """All routes that write, by examples: one that is new has to be among them."""
+    routes = {(path, method) for path, methods in ROUTES.items() for method in methods if is_write(methods[method])}
+    assert routes == {(path, method) for path, method, *_ in WRITES}
+    client = serve(store, model="default", **PROXIED)
+    put_policy(store, {"who": ["subject:ann"], "role": "reader"})
+    assert client.put(GROUP, {}, headers=ADMINISTRATOR).is_success
+    for _, method, path, body, action, xid in WRITES:
+        before = newest(client)
+        sent = {} if body is None else {"json": body}
+        for headers, status in ((ANN, 403), ({}, 401)):
+            answer = client.send(method, MOUNT + path, headers=headers, **sent)
+            # To somebody who reads nothing there is no association that could be deleted.
+            hidden = not headers and "associations" in path and (method == "DELETE" or "batch" in path)
+            assert hidden or (answer.status_code, answer.json()["error_code"]) == (status, status), (path, answer.text)
+        assert newest(client) == before
+        answer = client.send(method, MOUNT + path, headers=ADMINISTRATOR, **sent)
+        assert answer.is_success, (path, answer.text)
+        entries = audited(client, before)
+        assert any(entry["action"] == action and listed(entry, xid) for entry in entries), (path, entries)
+        assert {entry["who"] for entry in entries} == {"root"}
+
+
+def audited(client: Client, after: int = 0) -> list[dict[str, Any]]:
+    query = f"?outcome=done&after={after}" if after else "?outcome=done"
+    entries: list[dict[str, Any]] = client.get(f"/audit{query}", headers=ADMINISTRATOR).json()
+    return entries
+
+
+def newest(client: Client) -> int:
+    return max((entry["number"] for entry in audited(client)), default=0)
+
+
+def listed(entry: dict[str, Any], xid: str) -> bool:
+    return any(each == xid or (xid.endswith("~") and each.startswith(xid)) for each in entry["xids"])
+
+
+def test_the_audit_says_what_was_set(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    put_policy(store)
+    for method, body, about in (
+        ("PUT", {"compatibility": "NONE"}, "config set"),
+        ("PUT", {"compatibility": "NONE"}, None),
+        ("DELETE", None, "config removed"),
+    ):
+        before = newest(client)
+        client.send(method, f"{MOUNT}/config/orders", headers=ADMINISTRATOR, **({"json": body} if body else {}))
+        assert [entry.get("about") for entry in audited(client, before)] == ([] if about is None else [about])
+
+
+def test_only_one_module_writes_beside_the_registry() -> None:
+    """``SubjectWriter`` audits and counts; which schemas refer to which is no more than an index."""
+    folder = Path(next(iter(confluent.__path__)))
+    writers = {each.name for each in folder.glob("*.py") if "transaction.schemaids" in each.read_text("utf-8")}
+    assert writers == {"changes.py", "references.py"}
+
+
+NAMES = ("{}", "{}.pii", "a {}.pii")
+DENIED = ["read", "list", "create", "update", "delete"]
+
+
+def deny(store: Store, *patterns: str) -> None:
+    """Ann may write everything in the group but what these patterns name."""
+    put_policy(
+        store,
+        {"who": ["subject:ann"], "role": "owner", "on": [GROUP]},
+        {"who": ["subject:ann"], "deny": DENIED, "on": [f"{GROUP}/schemas/{each}" for each in patterns]},
+    )
+
+
+def send(client: Client, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str]:
+    sent = {} if body is None else {"json": body}
+    answer = client.send(method, MOUNT + path, headers=headers or ADMINISTRATOR, **sent)
+    return answer.status_code, answer.text
+
+
+def requests_about(subject: str, resource: str) -> list[tuple[str, str, Any]]:
+    """Return requests of all kinds about one subject and the resource that it is associated with."""
+    association = {
+        **ASSOCIATED,
+        "resourceId": resource,
+        "associations": [{"associationType": "value", "subject": subject}],
+    }
+    deletion = {**association, "associations": [{"opType": "DELETE", "associationType": "value"}]}
+    name = quote(subject)
+    return [
+        ("GET", f"/subjects/{name}/versions", None),
+        ("GET", f"/subjects/{name}/versions?deleted=true", None),
+        ("GET", f"/subjects/{name}/versions/1", None),
+        ("GET", f"/subjects/{name}/versions/latest/schema", None),
+        ("GET", f"/subjects/{name}/versions/1/referencedby", None),
+        ("GET", f"/subjects/{name}/metadata", None),
+        ("GET", f"/subjects?subjectPrefix={name}&deleted=true", None),
+        ("GET", f"/schemas?subjectPrefix={name}&deleted=true", None),
+        ("GET", f"/config/{name}", None),
+        ("GET", f"/config/{name}?defaultToGlobal=true", None),
+        ("GET", f"/mode/{name}", None),
+        ("GET", f"/mode/{name}?defaultToGlobal=true", None),
+        ("GET", f"/associations/subjects/{name}", None),
+        ("GET", f"/associations/resources/{resource}", None),
+        ("POST", f"/subjects/{name}", {"schema": ONE}),
+        ("POST", f"/compatibility/subjects/{name}/versions", {"schema": record(c={})}),
+        ("POST", f"/compatibility/subjects/{name}/versions/latest", {"schema": record(c={})}),
+        ("POST", f"/compatibility/subjects/{name}/versions/1", {"schema": record(c={})}),
+        ("POST", f"/subjects/{name}/versions", {"schema": ONE}),
+        ("POST", f"/subjects/{name}/versions/1/tags", TAGS),
+        ("PUT", f"/config/{name}", {"alias": "evil"}),
+        ("DELETE", f"/config/{name}", None),
+        ("PUT", f"/mode/{name}", {"mode": "READONLY"}),
+        ("DELETE", f"/mode/{name}", None),
+        ("DELETE", f"/subjects/{name}", None),
+        ("DELETE", f"/subjects/{name}/versions/1", None),
+        ("DELETE", f"/subjects/{name}/versions/2?permanent=true", None),
+        ("POST", "/associations", association),
+        ("PUT", f"/associations/resources/{resource}", association),
+        ("POST", "/associations:batchMutate", {"requests": [deletion]}),
+        ("DELETE", f"/associations/resources/{resource}?cascadeLifecycle=true", None),
+    ]
+
+
+@pytest.mark.parametrize("form", NAMES)
+def test_a_hidden_subject_is_answered_as_one_that_does_not_exist(store: Store, serve: Serve, form: str) -> None:
+    """Whatever the id of its schema is: rules are about its name."""
+    client = serve(store, model="default", **PROXIED)
+    there, absent = (f":.shared:{form.format(each)}" for each in ("there", "other"))
+    made: list[tuple[str, str, Any]] = [
+        ("POST", f"/subjects/{quote(there)}/versions", {"schema": ONE}),
+        ("POST", f"/subjects/{quote(there)}/versions", {"schema": TWO}),
+        ("DELETE", f"/subjects/{quote(there)}/versions/2", None),
+        ("POST", "/subjects/:.shared:open/versions", {"schema": ONE}),
+        ("PUT", f"/config/{quote(there)}", {"compatibility": "NONE", "normalize": True}),
+        ("PUT", f"/mode/{quote(there)}", {"mode": "READONLY"}),
+    ]
+    association = [{"associationType": "value", "subject": there}]
+    made.insert(3, ("POST", "/associations", {**ASSOCIATED, "resourceId": "r-there", "associations": association}))
+    for request in made:
+        assert send(client, *request)[0] == 200, request
+    deny(store, *({"{}": ("there", "other")}.get(form, ("*.pii",))))
+    both = (requests_about(there, "r-there"), requests_about(absent, "r-other"))
+    for one, other in zip(*both, strict=True):
+        shown = [
+            (status, text.replace("there", "other")) if index == 0 else (status, text)
+            for index, (status, text) in enumerate(send(client, *each, **ANN) for each in (one, other))
+        ]
+        if "~" in shown[0][1]:  # the ids of schemas are digests of their names
+            shown = [(status, text[: text.index("~")]) for status, text in shown]
+        assert shown[0] == shown[1], one
+    assert send(client, "GET", f"/subjects/{quote(there)}/versions?deleted=true") == (200, "[1,2]")
+    assert send(client, "GET", f"/config/{quote(there)}")[1] == '{"normalize":true,"compatibilityLevel":"NONE"}'
+    listed = client.get(f"{MOUNT}/subjects?subjectPrefix=:.shared:", headers=ANN)
+    assert listed.json() == [":.shared:open"]
+    assert client.get(f"{MOUNT}/contexts/.shared/schemas/ids/1/versions", headers=ANN).json() == [
+        {"subject": ":.shared:open", "version": 1}
+    ]
+
+
+def test_an_alias_of_a_hidden_subject_leads_nowhere(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    assert send(client, "POST", "/subjects/:.shared:there.pii/versions", {"schema": ONE})[0] == 200
+    for name in ("there", "other"):
+        assert send(client, "PUT", f"/config/:.shared:to-{name}", {"alias": f"{name}.pii"})[0] == 200
+    deny(store, "*.pii")
+    both = (requests_about(f":.shared:to-{name}", "r") for name in ("there", "other"))
+    for one, other in zip(*both, strict=True):
+        if "/config/" in one[1]:  # the alias itself is there for those that can read its config
+            continue
+        answers = [send(client, *each, **ANN) for each in (one, other)]
+        assert (answers[0][0], answers[0][1].replace("there", "other")) == answers[1], one
+        assert ".pii" not in answers[0][1]
+
+
+def test_the_other_id_of_a_hidden_subject_captures_nothing(store: Store, serve: Serve) -> None:
+    """A schema by the id that the subject would have beside one in another case, by another API."""
+    client = serve(store, model="default", **PROXIED)
+    client.put(GROUP, {}, headers=ADMINISTRATOR)
+    deny(store, "payroll")
+    other = f"{GROUP}/schemas/payroll~{hashlib.sha256(b'payroll').hexdigest()[:32]}"
+    body = {"format": "Avro/1.12.0", "schema": {"type": "record", "name": "Evil", "fields": []}}
+    refused = client.put(f"{other}$details", {**body, "subject": "payroll"}, headers=ANN)
+    assert (refused.status_code, "you may not create" in refused.text) == (403, True)
+    versions = {"schemas": {other.rpartition("/")[2]: {"versions": {"1": {**body, "subject": "payroll"}}}}}
+    assert client.send("PATCH", GROUP, json=versions, headers=ANN).status_code == 403
+    # The id alone is not the name.
+    assert client.put(f"{other}$details", body, headers=ANN).status_code == 201
+    assert client.send("PATCH", f"{other}$details", json={"subject": "payroll"}, headers=ANN).status_code == 403
+    assert send(client, "POST", "/subjects/:.shared:payroll/versions", {"schema": ONE})[0] == 200
+    assert client.get(f"{GROUP}/schemas/payroll", headers=ADMINISTRATOR).status_code == 200
+    assert send(client, "GET", "/subjects/:.shared:payroll/versions/latest", **ANN)[0] == 404
+
+
+def test_what_holds_for_a_context_is_set_by_those_that_may_write_all_of_it(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    client.put(GROUP, {}, headers=ADMINISTRATOR)
+    deny(store, "payroll")
+    for path, body in (("/mode/:.shared:", {"mode": "READONLY"}), ("/config/:.shared:", {"compatibility": "NONE"})):
+        status, text = send(client, "PUT", path, body, **ANN)
+        assert (status, "all that is or may be beneath" in text) == (403, True)
+    assert send(client, "PUT", "/mode/:.shared:orders", {"mode": "READONLY"}, **ANN)[0] == 200
+
+
+def test_groups_with_colons_do_not_touch_one_another(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    put_policy(
+        store,
+        {"who": ["subject:ann"], "role": "owner", "on": ["/schemagroups/team"]},
+        {"who": ["subject:eva"], "role": "owner", "on": ["/schemagroups/team:eu"]},
+    )
+    eva = {"X-User": "eva"}
+    for path in ("/contexts/.team:eu/subjects/orders", "/subjects/:.team=eu:orders"):
+        assert send(client, "POST", f"{path}/versions", {"schema": ONE}, **eva)[0] == 200
+    for subject in ("eu:", "eu:orders", ""):
+        assert send(client, "PUT", f"/mode/:.team:{subject}", {"mode": "READONLY"}, **ANN)[0] == 200
+    assert send(client, "POST", "/subjects/:.team=eu:orders/versions", {"schema": TWO}, **eva)[0] == 200
+    assert send(client, "PUT", "/mode/:.team=eu:orders", {"mode": "READONLY"}, **ANN)[0] == 403
+    assert send(client, "GET", "/subjects", **eva) == (200, '[":.team=eu:orders"]')
+    assert send(client, "GET", "/contexts", **eva) == (200, '[".",".team=eu"]')
+    assert client.get("/schemagroups/team:eu/schemas/orders/versions/2", headers=eva).status_code == 200
+
+
+def test_softly_deleted_versions_of_a_group_with_capitals_are_there(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    assert send(client, "POST", "/subjects/:.Shop:s/versions", {"schema": ONE})[0] == 200
+    assert send(client, "DELETE", "/subjects/:.Shop:s") == (200, "[1]")
+    assert send(client, "GET", "/subjects?deleted=true") == (200, '[":.Shop:s"]')
+    assert send(client, "DELETE", "/subjects/:.Shop:s?permanent=true") == (200, "[1]")
