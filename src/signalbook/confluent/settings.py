@@ -35,10 +35,13 @@ Stored = Callable[[str], JSONObject | None]
 
 
 def scope_of(subject: Subject) -> str:
-    """The scope of what is set for a subject, of a context if it has no name; "" is the registry."""
+    """Return the scope of what is set for a subject, of a context if it has no name; "" is the registry.
+
+    Ids of groups are unique whatever their case, so contexts of one group in several cases share their settings.
+    """
     if not subject.name:
-        return "" if subject.context == DEFAULT_CONTEXT else f":{subject.context}:"
-    return f":{subject.context}:{subject.name}"
+        return "" if subject.context == DEFAULT_CONTEXT else f":{subject.context.lower()}:"
+    return f":{subject.context.lower()}:{subject.name}"
 
 
 def scope_ranges(context: str) -> list[tuple[Literal["config", "mode", "association"], str, str]]:
@@ -47,13 +50,13 @@ def scope_ranges(context: str) -> list[tuple[Literal["config", "mode", "associat
     A range is from its first scope up to before its last. Of the three scopes of an association only the one by its
     subject is in a range. The settings of the registry are in the range of no context.
     """
-    own = f":{context}:"
+    own = f":{context.lower()}:"
     found: list[tuple[Literal["config", "mode", "association"], str, str]] = [
         ("config", own, _behind(own)),
         ("mode", own, _behind(own)),
     ]
     # There subjects are named as ``str`` names them: those of the default context mostly without it.
-    named = association_scope("subject", own).removesuffix("/")
+    named = association_scope("subject", f":{context}:").removesuffix("/")
     found.append(("association", named, _behind(named)))
     if context == DEFAULT_CONTEXT:
         everything = association_scope("subject")
@@ -71,7 +74,7 @@ def scopes(subject: Subject) -> Iterator[str]:
     """Where to look for what holds for a subject, the nearest first."""
     yield scope_of(subject)
     if subject.name and subject.context != DEFAULT_CONTEXT:
-        yield f":{subject.context}:"
+        yield scope_of(Subject(subject.context, ""))
     if subject.name or subject.context != DEFAULT_CONTEXT:
         yield ""
 

@@ -56,7 +56,9 @@ def test_settings_count_as_resources_even_without_their_group(store: Store, serv
     api = Api(serve(store, model="default", max_group_resources=3))
     api.ask("PUT", "/config/:.a:", {"compatibility": "NONE"})
     api.ask("PUT", "/mode/:.a:x", {"mode": "READWRITE"})
+    assert api.get("/mode/:.A:x") == {"mode": "READWRITE"}
     assert register(api, 1).is_success
+    assert quota_of(api.send("PUT", "/config/:.A:y", {"compatibility": "NONE"})) == "max_group_resources"
     for kind, body in (("config", {"compatibility": "NONE"}), ("mode", {"mode": "READONLY"})):
         assert quota_of(api.send("PUT", f"/{kind}/:.a:y", body)) == "max_group_resources"
     assert quota_of(register(api, 1, subject=":.a:other")) == "max_group_resources"

@@ -16,7 +16,7 @@ from signalbook.settings import Settings
 from signalbook.storage.store import WriteTransaction
 from signalbook.storage.writing import EntityWriter
 from signalbook.values import dump_json
-from signalbook.xid import Xid
+from signalbook.xid import ROOT, Xid
 
 _Claim: TypeAlias = tuple[Xid, int, str, int, str]
 """A Group that grew, how much it has now of what, how much it may have, and the setting that says so."""
@@ -76,13 +76,18 @@ def check_subject_quotas(group: Xid, transaction: WriteTransaction, settings: Se
     """
     if not (settings.max_group_resources or settings.max_group_bytes):
         return
+    # Whoever sets something may name the Group in another case.
+    writer = transaction.entities
+    root = writer.get(ROOT)
+    rows = () if root is None else writer.children((root.key,), GROUPS, ids=(group.group_id.lower(),))
+    row = next(iter(rows), None)
+    group = group if row is None else row.xid
     beside = _usage_beside(group, transaction, settings)
     if is_new and (most := settings.max_group_resources):
-        row = transaction.entities.get(group)
-        counts = {} if row is None else transaction.entities.counts([row.key])
+        counts = {} if row is None else writer.counts([row.key])
         _check_claim((group, sum(counts.values()) + beside.settings, _RESOURCES, most, "max_group_resources"))
     if most := settings.max_group_bytes:
-        size = transaction.entities.usage(group).bytes + beside.bytes
+        size = writer.usage(group).bytes + beside.bytes
         _check_claim((group, size, _BYTES, most, "max_group_bytes"))
 
 
