@@ -43,7 +43,7 @@ _SENT: Final = frozenset({*_ACCEPTED, "application/octet-stream", ""})
 _ANY: Final = ("*/*", "application/*")
 
 Reads = Callable[[View, ConfluentRequest], Response]
-Known = Callable[[View, ConfluentRequest, Subjects], Response | None]
+Known = Callable[[ConfluentRequest, Subjects], Response | None]
 Writes = Callable[[Session, ConfluentRequest, Subjects], Response]
 Rights = Callable[[Subjects, ConfluentRequest], Iterable[Right]]
 
@@ -248,7 +248,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
                 return operation.handler(view, request)
             subjects = reading.subjects_of(view, request)
             operation.check_rights(subjects, request)
-            return None if operation.known is None else operation.known(view, request, subjects)
+            return None if operation.known is None else operation.known(request, subjects)
 
     def _operation(self, request: ConfluentRequest) -> Operation:
         methods, _ = find_route(request.path.words)

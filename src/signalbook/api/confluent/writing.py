@@ -209,7 +209,7 @@ def _checked(reader: Format, new: RegistrationCandidate) -> list[Finding]:
     return worked_out(key, partial(reader.check, document, new.format), size=len(document)) or []
 
 
-def known_version(view: View, request: ConfluentRequest, subjects: Subjects) -> Response | None:  # noqa: ARG001
+def known_version(request: ConfluentRequest, subjects: Subjects) -> Response | None:
     """Return the answer to a registration that brings nothing new; None if there is something to be written."""
     subject = subject_of(subjects, request)
     if subjects.schema(subject) is None and len(request.body) <= QUICK:
