@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.api.test_pipelines import XID, report
 
-from signalbook.pipeline_reports import InvalidReport, read_report
+from signalbook.pipeline_reports import InvalidReport, PipelineReports, read_report
+from signalbook.storage.store import Store
 from signalbook.values import Finding
 
 
@@ -68,3 +70,16 @@ def test_what_no_schema_declares_is_part_of_a_report() -> None:
     counts = {"landed": 2, "rejected": 1, "duplicate_names": 1}
     rescued = [{"definition": XID, "path": "/a/*/b", "messages": 2}, {"definition": XID, "path": "", "messages": 1}]
     assert read_report(report(rescued=rescued, by_message={XID: counts})).batch
+
+
+def test_hidden_pipelines_do_not_shorten_pages(sqlite_store: Callable[[], Store]) -> None:
+    """A page is full however many hidden pipelines are between its visible ones."""
+    store = sqlite_store()
+    reports = PipelineReports(store, keep=1, most=1000)
+    with store.write() as transaction:
+        for number in range(250):
+            reports.add(transaction, f"p{number:03}", read_report(report()))
+    is_visible = {"p000", "p120", "p249"}.__contains__
+    assert [pipeline.name for pipeline in reports.pipelines("", 2, is_visible)] == ["p000", "p120"]
+    assert [pipeline.name for pipeline in reports.pipelines("p120", 2, is_visible)] == ["p249"]
+    assert reports.pipelines("", 2, lambda _: False) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Annotated, Final
@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from signalbook.errors import SignalbookError
 from signalbook.formats.base import pointer
-from signalbook.storage.reports import ReportingPipeline, StoredReport
+from signalbook.storage.reports import ReportingPipeline, ReportReader, StoredReport
 from signalbook.storage.store import Store, WriteTransaction
 from signalbook.values import JSON, Finding, JSONObject, now, parse_timestamp
 
@@ -21,6 +21,8 @@ LONGEST: Final = 512
 MOST_MESSAGES: Final = 20_000
 MOST_VIOLATIONS: Final = 500
 _MOST_FAULTS: Final = 100
+_MIN_ROWS_READ: Final = 100
+"""Rows read at once where some of the pipelines may be hidden."""
 _SHOWN: Final = 300
 """Characters of what a fault of the form says: it may quote the report."""
 _PLACE: Final = re.compile(r" - at `(?P<key>key` in `)?\$(?P<steps>[^`]*)`\Z")
@@ -157,10 +159,13 @@ class PipelineReports:
         with self._store.read() as transaction:
             return transaction.reports.pipeline(name)
 
-    def pipelines(self, after: str, limit: int) -> list[ReportingPipeline]:
-        """Pipelines that have reported, by name: as ``ReportReader.pipelines``."""
+    def pipelines(self, after: str, limit: int, is_visible: Callable[[str], bool]) -> list[ReportingPipeline]:
+        """Return up to ``limit`` pipelines by name, behind the name ``after``, whose names are visible to the caller.
+
+        Pages are made of the result, so neither the last name of a page nor its length depends on hidden pipelines.
+        """
         with self._store.read() as transaction:
-            return transaction.reports.pipelines(after, limit)
+            return list(islice(_visible_pipelines(transaction.reports, after, limit, is_visible), limit))
 
     def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[StoredReport]:
         """Reports of a pipeline, the newest first: as ``ReportReader.reports``."""
@@ -181,6 +186,19 @@ class PipelineReports:
         if stored.pipeline(name) is None and stored.pipeline_count() >= self._most:
             raise TooManyPipelines(f"there are {self._most} pipelines, and no more are taken (setting max_pipelines)")
         return stored.put_report(name, report.batch, report.text, report.gist, time=now(), keep=self._keep)
+
+
+def _visible_pipelines(
+    reports: ReportReader, after: str, limit: int, is_visible: Callable[[str], bool]
+) -> Iterator[ReportingPipeline]:
+    """Yield the visible pipelines behind the name ``after``, of which hardly more than ``limit`` are needed."""
+    page_size = max(limit, _MIN_ROWS_READ)
+    while True:
+        page = reports.pipelines(after, page_size)
+        yield from (pipeline for pipeline in page if is_visible(pipeline.name))
+        if len(page) < page_size:
+            return
+        after = page[-1].name
 
 
 def read_report(document: JSON) -> CheckedReport:

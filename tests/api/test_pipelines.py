@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.api.conftest import PROXIED, put_policy
 
 from signalbook.storage.store import Store
 
@@ -89,6 +90,26 @@ def test_pages(client: Client) -> None:
     assert [each["name"] for each in first.json()] == ["p"]
     assert any("cursor=p" in link for link in first.headers.get_list("link"))
     assert [each["name"] for each in client.get("/pipelines?cursor=p").json()] == ["q"]
+
+
+def test_pages_contain_and_name_only_visible_pipelines(store: Store, serve: Serve) -> None:
+    """Pages of the API and of the explorer are full, and no link names a hidden pipeline (A-9)."""
+    client = serve(store, model="default", **PROXIED)
+    names = ("a", "merger-with-acme", "payroll", "x", "z")
+    for name in names:
+        post(client, "b1", name=name)
+    rules = {"who": ["subject:ann"], "role": "owner", "on": ["/pipelines/a*", "/pipelines/x", "/pipelines/z"]}
+    put_policy(store, rules, {"who": ["subject:ann"], "role": "reader"})
+    ann = {"X-User": "ann"}
+    pages, url = [], "/pipelines?limit=2"
+    while url:
+        page = client.get(url, headers=ann)
+        assert not [name for name in names[1:3] if name in f"{page.headers}{page.text}"]
+        pages.append([pipeline["name"] for pipeline in page.json()])
+        url = page.links.get("next", {}).get("url", "")
+    assert pages == [["a", "x"], ["z"]]
+    explorer = client.get("/ui/-/pipelines", headers=ann).text
+    assert [name in explorer for name in names] == [True, False, False, True, True]
 
 
 def test_the_newest_are_kept(store: Store, serve: Serve) -> None:

@@ -21,7 +21,7 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidated
-from signalbook.api.pipelines import shows_reports
+from signalbook.api.pipelines import can_read_reports
 from signalbook.engine.engine import Batch, Engine
 from signalbook.engine.read.schemas import schema_of
 from signalbook.engine.search.impact import MAX_DEPTH
@@ -249,8 +249,8 @@ def _concerned(context: ImpactContext, affected: Sequence[Xid]) -> JSONObject:
 def _pipelines(reports: PipelineReports, affected: Sequence[Xid], access: Access) -> Iterator[JSONObject]:
     """The pipelines whose newest report has one of the messages."""
     messages = {str(xid.resource) for xid in affected if xid.kind is not Kind.GROUP}
-    seen = [each.name for each in reports.pipelines("", _PIPELINES) if shows_reports(access, each.name)]
-    for name, report in reports.newest(seen, _REPORTS):
+    pipelines = reports.pipelines("", _PIPELINES, partial(can_read_reports, access))
+    for name, report in reports.newest([pipeline.name for pipeline in pipelines], _REPORTS):
         counts = msgspec.json.decode(report.value, type=_Counted).by_message
         named = sorted(each for each in counts if each.partition("/versions/")[0] in messages)
         if named:

@@ -62,12 +62,12 @@ class PipelinesAPI:
         limit, after = self._limit(request), request.query.get("cursor", "")
         if after:
             _checked(after, request)
-        found = await self._kernel.workers.read(partial(self._stored.pipelines, after, limit + 1))
+        is_visible = partial(can_read_reports, request.access)
+        pipelines = await self._kernel.workers.read(partial(self._stored.pipelines, after, limit + 1, is_visible))
         headers = [NO_STORE]
-        if len(found) > limit:
-            headers.append(next_page(request.root + request.path, limit=limit, cursor=found[limit - 1].name))
-        shown = [_shown(pipeline) for pipeline in found[:limit] if shows_reports(request.access, pipeline.name)]
-        return json_response(shown, headers=tuple(headers))
+        if len(pipelines) > limit:
+            headers.append(next_page(request.root + request.path, limit=limit, cursor=pipelines[limit - 1].name))
+        return json_response([_shown(pipeline) for pipeline in pipelines[:limit]], headers=tuple(headers))
 
     async def _show(self, request: HTTPRequest) -> Response:
         """One pipeline, with its newest report as it was sent."""
@@ -152,8 +152,8 @@ def pipeline_name(request: HTTPRequest) -> str:
     return name
 
 
-def shows_reports(access: Access, name: str) -> bool:
-    """Whether somebody is trusted with the reports of a pipeline: they have parts of messages in them."""
+def can_read_reports(access: Access, name: str) -> bool:
+    """Return True if ``access`` includes the reports of a pipeline, which contain parts of messages."""
     return access.may(Action.REPORT, _xid(name))
 
 

@@ -21,7 +21,7 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
-from signalbook.api.pipelines import pipeline_name, shows_reports
+from signalbook.api.pipelines import pipeline_name, can_read_reports
 from signalbook.api.ui.attributes import Shown, moment
 from signalbook.api.ui.charts import Chart, Column, number, stacked
 from signalbook.api.ui.pages import PATH, Crumb, FormPage, Page, Pages
@@ -152,19 +152,20 @@ class PipelinePages:
         return self._pages.response(page, request.root, NO_STORE)
 
     def _all(self, access: Access, after: str) -> PipelinesContent:
-        found = self._stored.pipelines(_checked(after), _PAGE + 1)
-        lines = tuple(_line(each) for each in found[:_PAGE] if shows_reports(access, each.name))
-        more = f"{PIPELINES}?{urlencode({'after': found[_PAGE - 1].name})}" if len(found) > _PAGE else ""
+        pipelines = self._stored.pipelines(_checked(after), _PAGE + 1, partial(can_read_reports, access))
+        lines = tuple(map(_line, pipelines[:_PAGE]))
+        more = f"{PIPELINES}?{urlencode({'after': pipelines[_PAGE - 1].name})}" if len(pipelines) > _PAGE else ""
         return PipelinesContent(lines=lines, of="", looked=len(lines), next=more)
 
     def _those_of(self, access: Access, of: str) -> PipelinesContent:
         """The pipelines whose newest batch had messages of one definition."""
-        found = {each.name: each for each in self._stored.pipelines("", _SEARCHED) if shows_reports(access, each.name)}
+        visible_pipelines = self._stored.pipelines("", _SEARCHED, partial(can_read_reports, access))
+        pipelines = {pipeline.name: pipeline for pipeline in visible_pipelines}
         lines, left, looked = [], _SIZE, 0
-        for name, report in self._stored.newest(list(found), _SIZE):
+        for name, report in self._stored.newest(list(pipelines), _SIZE):
             left -= len(report.value)
             looked += 1
-            line = _line_of(found[name], _read(report), of)
+            line = _line_of(pipelines[name], _read(report), of)
             lines += [line] if line is not None else []
             if left <= 0:
                 break
