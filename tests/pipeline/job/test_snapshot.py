@@ -233,6 +233,22 @@ def test_the_default_version_counts(resource: Any, chosen: tuple[str, str]) -> N
     assert (found["versionid"], found["description"]) == chosen
 
 
+def test_dangling_cross_references_are_left_out() -> None:
+    """A missing target, a hidden one and a chain say nothing: as a definition they would match every message."""
+    group, schemas = "/messagegroups/g/messages", "/schemagroups/g/schemas"
+    messages = {"missing": {"meta": {"xref": f"{group}/nothing"}}, "chained": {"meta": {"xref": f"{group}/missing"}}}
+    document = {
+        "messagegroups": {"g": {"messages": {**messages, "there": {"envelope": "CloudEvents/1.0"}}}},
+        "schemagroups": {"g": {"schemas": {"missing": {"meta": {"xref": f"{schemas}/nothing"}}}}},
+    }
+    checked = snapshot(document).check(Policy())
+    assert set(checked.left_out) == {f"{group}/missing", f"{group}/chained"}
+    assert not [xid for xid in checked.schemas if "missing" in xid]
+    text = "{0}/missing refers to {0}/nothing, which does not exist, which you cannot read, or which is a cross"
+    for collection in (group, schemas):
+        assert any(doubt.startswith(text.format(collection)) for doubt in checked.doubts)
+
+
 def test_bases_outside_the_groups_are_followed(parcels: Any) -> None:
     base = {"bases": {"messages": {"b": parcels.message("parcel.base")}}}
     derived = {"derived": {"messages": {"d": {"basemessageuri": "/messagegroups/bases/messages/b"}}}}

@@ -40,7 +40,7 @@ class RegistryDefinitions:
     _entities: dict[Xid, JSONObject | None] = field(default_factory=dict)
 
     def raw(self, xid: Xid) -> JSONObject | None:
-        """A definition as the registry has it, None if it is not there."""
+        """Return a definition as the registry has it, or None if it does not exist or is a dangling cross reference."""
         if xid not in self._entities:
             self._entities[xid] = self._read(xid)
         return self._entities[xid]
@@ -69,6 +69,8 @@ class RegistryDefinitions:
             found = self.view.document(xid, ViewOptions())
         except RegistryError:
             return None
+        if found.is_dangling:
+            return None
         spend(len(found.content))
         version = xid.resource / "versions" / str(found.attributes["versionid"])
         format = str(found.attributes.get("format", ""))  # noqa: A001  the spec's name
@@ -88,13 +90,15 @@ class RegistryDefinitions:
         group = xid.resource.parent
         listed = self.view.listed(group, ViewOptions(), PageRequest(limit=MOST))
         others = self.view.members(group, listed, ViewOptions())
-        definitions = {f"{group}/{name}": definition for name, definition in others.items()}
+        # A dangling cross reference says nothing: as a definition it would match every message.
+        definitions = {f"{group}/{name}": shown for name, shown in others.items() if "versionid" in shown}
         own = self.raw(xid)
         definitions |= {str(xid.resource): own} if own is not None else {}
         return Contract.compile(definitions, self.schema, bases=self.base)
 
     def _read(self, xid: Xid) -> JSONObject | None:
         try:
-            return self.view.entity(xid, ViewOptions(base_url=self.root))
+            shown = self.view.entity(xid, ViewOptions(base_url=self.root))
         except RegistryError:
             return None
+        return shown if "versionid" in shown else None

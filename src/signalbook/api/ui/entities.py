@@ -13,6 +13,7 @@ from signalbook.api.ui.comparison import link
 from signalbook.api.ui.documents import ShownDocument, shown_document
 from signalbook.api.ui.listing import ENDPOINTS, MOST_SORTED, Label, Listing, creates, first_members, labels
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
+from signalbook.api.xregistry.requests import explain_dangling_xref
 from signalbook.engine.config.capabilities import is_mutable
 from signalbook.engine.read.inlining import NOTHING, Inline
 from signalbook.engine.read.paging import parse_sort
@@ -78,6 +79,7 @@ class Heading:
     """What an entity is: the head of its page. ``deprecated`` has the details of that, if it is.
 
     ``more_users`` is the number of further entities that use it.
+    ``dangling`` is why it shows nothing, if it is a cross reference that leads nowhere.
     ``related`` says that it has a page of relations, ``tried`` that a change of its document can be tried there.
     ``compared`` lead from a Version to what it differs in from its ancestor and from the default one.
     """
@@ -89,6 +91,7 @@ class Heading:
     documentation: Shown | None
     labels: tuple[Label, ...]
     deprecated: tuple[Member, ...] | None
+    dangling: str
     facts: tuple[Fact, ...]
     edits: tuple[Edit, ...]
     related: bool
@@ -169,6 +172,7 @@ def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject)
         documentation=values.shown(documentation, _URL) if documentation else None,
         labels=labels({**meta.get("labels", {}), **shown.get("labels", {})}, collection, _LABELS),
         deprecated=None if deprecated is None else values.members(deprecated, {}, ()),
+        dangling=explain_dangling_xref(view, xid),
         facts=tuple(_facts(xid, shown, meta)),
         edits=tuple(_edits(view, xid, meta)),
         related=xid.kind is not Kind.META,
@@ -317,10 +321,12 @@ def _meta(model: Model, values: AttributeValues, xid: Xid, shown: JSONObject) ->
 
 
 def document_of(view: View, xid: Xid) -> ShownDocument | None:
-    """The document of a Resource or Version, None for what has none."""
+    """Return the document of a Resource or Version, or None if it has no document."""
     if view.model.documented_type(xid) is None:
         return None
     found = view.document(xid, ViewOptions())
+    if found.is_dangling:
+        return None
     if found.url is not None:
         return ShownDocument(note="It is kept elsewhere.", away=found.url)
     contenttype, named = (found.contenttype or "")[:_TITLE], str(found.attributes.get("format", ""))[:_TITLE]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -16,6 +16,7 @@ from signalbook.api.ui.listing import ENDPOINTS
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
 from signalbook.api.ui.samples import KAFKA, KafkaEndpoint, Samples, samples_of
 from signalbook.api.ui.schemas import TREE_BYTES, bounded, fitting, too_large, words
+from signalbook.api.xregistry.requests import explain_dangling_xref
 from signalbook.engine.read.view import View
 from signalbook.formats.tree import Described, SchemaNode
 from signalbook.messages import DefinitionError, Materialised, normalise
@@ -202,6 +203,7 @@ def _payload_and_samples(
             use = compiled.schema_use
             tree = use.schema.tree() if isinstance(use.schema, Described) else None
             payload = _payload(made.definition, use, tree, values, compiled.payload_type)
+            payload = _explain_missing_schema(payload, definitions)
             return payload, samples_of(compiled, tree, _kafka(view, xid, compiled.protocol)), ()
     except DefinitionError as error:
         return None, None, tuple(str(each) for each in error.findings[:_MOST_FINDINGS])
@@ -242,6 +244,13 @@ def _payload(
         tree=None if tree is None else fitting(tree, [TREE_BYTES]),
         missing=tuple(words(each) for each in use.findings[:_MOST_FINDINGS]),
     )
+
+
+def _explain_missing_schema(payload: PayloadContent | None, definitions: RegistryDefinitions) -> PayloadContent | None:
+    """Say why there is no schema if the definition names a cross reference that shows nothing."""
+    xid = None if payload is None else definitions.named(payload.schema)
+    text = "" if xid is None else explain_dangling_xref(definitions.view, xid)
+    return replace(payload, missing=(text,)) if payload is not None and text else payload
 
 
 def _laid_out(value: JSON) -> str:

@@ -21,7 +21,7 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
-from signalbook.api.pipelines import pipeline_name, can_read_reports
+from signalbook.api.pipelines import can_read_reports, pipeline_name
 from signalbook.api.ui.attributes import Shown, moment
 from signalbook.api.ui.charts import Chart, Column, number, stacked
 from signalbook.api.ui.pages import PATH, Crumb, FormPage, Page, Pages

@@ -22,7 +22,7 @@ from signalbook.api.ui.definitions import MOST, RegistryDefinitions, is_message
 from signalbook.api.ui.formtokens import FormTokens
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs
 from signalbook.api.ui.samples import BASE64, EVENT, sampled
-from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
+from signalbook.api.xregistry.requests import check_path, explain_dangling_xref, missing_entity, parse_path
 from signalbook.errors import RegistryError
 from signalbook.excerpts import LONGEST, excerpt
 from signalbook.formats import PayloadError
@@ -161,7 +161,8 @@ class Trying:
             xid = parsed.target
             definitions = RegistryDefinitions(view=view, root=root)
             if not is_message(view, xid) or definitions.raw(xid) is None:
-                detail = missing_entity(xid, view) or "only messages can be tried"
+                dangling = explain_dangling_xref(view, xid) if is_message(view, xid) else ""
+                detail = missing_entity(xid, view) or dangling or "only messages can be tried"
                 raise RegistryError("not_found", subject=str(xid), detail=detail)
             given = self._kernel.settings
             with Work(steps=given.max_work, seconds=given.work_timeout).on_the_spot():

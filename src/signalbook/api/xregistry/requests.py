@@ -144,7 +144,9 @@ def check_path(path: RegistryPath, model: Model) -> None:
 
 
 def missing_entity(target: Xid, view: View) -> str:
-    """Which part of ``target`` does not exist, in words; "" if all of it does."""
+    """Return a sentence that says which part of ``target`` does not exist, or "" if all of it exists."""
+    if len(target.parts) > len(target.resource.parts) and (detail := explain_dangling_xref(view, target)):
+        return detail
     for length in (2, 4, 6):
         xid = Xid(target.parts[:length])
         if len(xid.parts) < length:
@@ -153,6 +155,19 @@ def missing_entity(target: Xid, view: View) -> str:
             inside = f" in {xid.owner}" if length > 2 else ""
             return f'there is no "{xid.id}" among the {xid.parts[-2]}{inside}'
     return ""
+
+
+def explain_dangling_xref(view: View, xid: Xid) -> str:
+    """Return a sentence on why a Resource shows nothing, or "" unless it is a dangling cross reference.
+
+    The sentence is the same for a target that is missing and for one that is hidden from the caller.
+    """
+    target, kind = view.dangling_xref(xid), view.model.resource_type(xid)
+    if target is None or kind is None:
+        return ""
+    if view.reader.get(target) is None:
+        return f"This {kind.singular} refers to {target}, which does not exist or which you cannot read."
+    return f"This {kind.singular} refers to {target}, which is a cross reference itself: these are followed once."
 
 
 def _unknown(what: str, known: Collection[str]) -> str:

@@ -35,7 +35,7 @@ def schema_of(view: View, xid: Xid) -> StoredSchema:
     kind = view.model.groups[xid.group_type].resources[xid.resource_type]
     if kind.hasdocument:
         found = view.document(xid, ViewOptions())
-        content = None if found.url is not None else found.content
+        content = None if found.url is not None or found.is_dangling else found.content
         return StoredSchema(content=content, format=str(found.attributes.get("format", "")))
     shown = view.entity(xid, ViewOptions())
     schema = shown.get("dataschema")

@@ -82,6 +82,11 @@ class DocumentView:
     attributes: JSONObject
     type: ResourceType
 
+    @property
+    def is_dangling(self) -> bool:
+        """True for a Resource whose cross reference shows nothing, so that it has no default Version (R268)."""
+        return "versionid" not in self.attributes
+
 
 class View:
     """The registry at one instant, or inside one write. ``capabilities`` and ``model`` are those in force.
@@ -354,6 +359,17 @@ class View:
         offered = {name: below for name, below in EXPORT.names.items() if name in self.capabilities["available"]}
         inline = replace(EXPORT, names=offered) if options.inline == NOTHING else options.inline
         return replace(options, doc=True, inline=inline)
+
+    def dangling_xref(self, xid: Xid) -> Xid | None:
+        """Return the target of a Resource's cross reference if the Resource shows nothing, else None.
+
+        It shows nothing if the target is missing, hidden, or a cross reference itself (R265, R268).
+        """
+        resource = self.reader.get(xid.resource)
+        if resource is None or resource.xref is None:
+            return None
+        target = self.reader.get(resource.xref)
+        return resource.xref if target is None or target.xref is not None else None
 
     def at_short_path(self, key: int) -> Xid | None:
         """The entity that a short path names by this storage key, None if it is gone (R32)."""

@@ -148,14 +148,32 @@ def _xid(*parts: str) -> str:
 
 
 def followed(document: JSONObject, resource: Any) -> Any:
-    """The Resource that one with an ``xref`` stands for, one step as core/spec.md "xref" has it."""
-    if not isinstance(resource, dict):
+    """Return the Resource that one with an ``xref`` stands for, one step as core/spec.md "xref" has it.
+
+    Return None for a dangling cross reference: as a definition without attributes it would match every message.
+    """
+    target_xid = xref_of(resource)
+    if not target_xid:
         return resource
+    target = _entity(document, target_xid)
+    if target is not None and not xref_of(target):
+        return target
+    # A document in API view has what the target has at the cross reference, too.
+    return resource if resource.get("versions") or "versionid" in resource else None
+
+
+def is_dangling(document: JSONObject, resource: Any) -> bool:
+    """Return True if a Resource is a cross reference that shows nothing."""
+    return bool(xref_of(resource)) and followed(document, resource) is None
+
+
+def xref_of(resource: Any) -> str:
+    """Return the xid that a Resource is a cross reference to, or "" if it is none."""
+    if not isinstance(resource, dict):
+        return ""
     meta = resource.get("meta")
     target = (meta.get("xref") if isinstance(meta, dict) else None) or resource.get("xref")
-    if not isinstance(target, str):
-        return resource
-    return _entity(document, target) or resource
+    return target if isinstance(target, str) else ""
 
 
 def _entity(document: JSONObject, xid: str) -> JSONObject | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +36,7 @@ from signalbook.pipeline.job.documents import (
     followed,
     groups_of,
     import_roots,
+    is_dangling,
     is_foreign,
     local_xid,
     message_of,
@@ -47,6 +48,7 @@ from signalbook.pipeline.job.documents import (
     schema_of,
     version_of,
     with_bases,
+    xref_of,
 )
 from signalbook.pipeline.job.memory import Derived, Latest, uncollected
 from signalbook.pipeline.job.subjects import Strategy, Subjects
@@ -228,13 +230,15 @@ class Snapshot:
         names: dict[str, str] = {}
         documents, cache = list(documents), cache or DocumentCache()
         for name, document in documents:
+            doubts += _dangling_xrefs(document)
             own = {xid: cache.message(followed(document, each)) for xid, each in resources(document, MESSAGES)}
             _merge(messages, own, name)
             entries: dict[str, JSONObject] = {}
             for xid, each in resources(document, SCHEMAS):
                 schema = cache.schema(followed(document, each))
                 if schema is None:
-                    doubts.append(f"the schema {xid} cannot be used: it must be an object")
+                    if not is_dangling(document, each):
+                        doubts.append(f"the schema {xid} cannot be used: it must be an object")
                     continue
                 for suffix, entity in schema.entries:
                     entries[xid + suffix] = entity
@@ -403,6 +407,15 @@ class Snapshot:
         doubts = (f"{xid}: {found.message}" for xid, each in verdicts.items() for found in each.doubts)
         said = _shown(map(_left_out, left_out, left_out.values()))
         return _Outcome(self.fingerprint, checked, outlines, left_out, (*said, *doubts))
+
+
+def _dangling_xrefs(document: JSONObject) -> Iterator[str]:
+    """Yield a sentence about each message and schema whose cross reference leads nowhere."""
+    for plural in (MESSAGES, SCHEMAS):
+        for xid, resource in resources(document, plural):
+            if is_dangling(document, resource):
+                why = "which does not exist, which you cannot read, or which is a cross reference itself"
+                yield f"{xid} refers to {xref_of(resource)}, {why}"
 
 
 class _Outcome(NamedTuple):
