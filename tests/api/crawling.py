@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from starlette.applications import Starlette
 
@@ -90,3 +90,19 @@ def _entity_paths(model: Model) -> Iterator[str]:
             yield from (f"{resource}/versions", f"{resource}/versions/{{}}")
             if resource_type.hasdocument:
                 yield from (f"{resource}$details", f"{resource}/versions/{{}}$details")
+
+
+def read_parameters(openapi: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the names of the query parameters of each path that can be read, by its template with ``{}``."""
+    shared = openapi["components"]["parameters"]
+    parameters: dict[str, list[str]] = {}
+    for path, item in openapi["paths"].items():
+        stated = (*item.get("parameters", ()), *item.get("get", {}).get("parameters", ()))
+        resolved = (each if "name" in each else shared[each["$ref"].rpartition("/")[2]] for each in stated)
+        parameters[normalise_path(path)] = [each["name"] for each in resolved if each["in"] == "query"]
+    return parameters
+
+
+def normalise_path(template: str) -> str:
+    """Return the template with placeholders without names."""
+    return _PLACEHOLDER.sub("{}", template)

@@ -1,7 +1,8 @@
 """What an identity may not read leaves no trace: a registry in which it is hidden answers as one in which it never was.
 
-Both get the same requests, of every API, under random policies; what is hidden has a mark in each id, attribute and
-document. What cannot be hidden is in docs/access.md.
+Both get the same requests, of every API in the OpenAPI document, under random policies; what is hidden has a mark in
+each id, attribute and document. What cannot be hidden is in docs/access.md. ``test_tenants`` crawls all routes under
+one policy, the explorer, the Confluent-compatible API and its writes among them.
 """
 
 from __future__ import annotations
