@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 from signalbook.cncf.schemaregistry import dialect
@@ -24,7 +24,6 @@ _GUID_DIGITS: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 _RULES: Final = frozenset({"migrationRules", "domainRules", "encodingRules", "enableAt"})
 _HIGHEST: Final = 2**31
-Target = TypeVar("Target")
 
 
 def schema_type(attributes: Mapping[str, JSON]) -> str | None:
@@ -133,6 +132,11 @@ def stored_references(attributes: Mapping[str, JSON]) -> list[Reference]:
     return found
 
 
+def reference_targets(attributes: Mapping[str, JSON]) -> dict[str, Xid]:
+    """Return the xids of the Versions that a Version refers to, by the names that its document has for them."""
+    return dict(reversed(linked_references(attributes)))  # the first of two with one name counts
+
+
 def linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
     """The names of what a Version refers to, with the xids of the Versions that are meant.
 
@@ -153,17 +157,6 @@ def linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
                 if isinstance(each.get("type"), str):
                     types.append((each["type"], xid))
     return found + types
-
-
-def meant(targets: Mapping[str, Target], uri: str) -> Target | None:
-    """What a document means by ``uri``, of what its references name.
-
-    A JSON Schema asks for the whole URI of what it names relative to its ``$id``, or to nothing: references have the
-    name that it says.
-    """
-    if uri in targets or not (uri.startswith("/") or "://" in uri):
-        return targets.get(uri)
-    return next((target for name, target in targets.items() if uri.endswith(f"/{name}")), None)
 
 
 def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:

@@ -435,7 +435,9 @@ class Session:
         configured = self._config.execute_embedded(command)
         context = self._context(command.flags, command.target, command.base_url)
         # What is hidden is not looked at either, so that no error and no finding can be about it.
-        loader = WriteLoader(restricted(self._writer, self.access), context, everything=self._writer)
+        loader = WriteLoader(
+            restricted(self._writer, self.access), context, self.transaction.index, everything=self._writer
+        )
         with work.complete():
             if command.method is Method.DELETE:
                 self._permission.check_deletion(command)

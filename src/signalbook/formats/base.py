@@ -25,6 +25,8 @@ Reason = Literal["decode_error", "schema_violation", "unsupported_format"]
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 MAX_FINDINGS: Final = 100
 MAX_MESSAGE: Final = 300
+IMPORT: Final = "import"
+"""The rule of findings about references to other documents that were not followed, or that lead to nothing."""
 
 
 class SchemaError(SignalbookError):

@@ -21,9 +21,9 @@ from sqlalchemy import (
     select,
 )
 
-from signalbook.storage.base import Row
+from signalbook.storage.base import LAST, Row
 from signalbook.storage.dialect import Dialect
-from signalbook.storage.schema import COLUMNS, ENTITIES, INDEX_ENTRIES, INDEX_LINKS, INDEX_STATE, load
+from signalbook.storage.schema import COLUMNS, ENTITIES, INDEX_ENTRIES, INDEX_LINKS, INDEX_STATE, load, stored_xid
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 from signalbook.storage.words import (
     CURRENT,
@@ -36,7 +36,7 @@ from signalbook.storage.words import (
     table_of,
     words_of,
 )
-from signalbook.xid import ROOT
+from signalbook.xid import ROOT, Xid
 
 _KEYS: Final = 10_000
 
@@ -96,6 +96,14 @@ class IndexStatements:
             INDEX_LINKS.join(INDEX_ENTRIES, e.key == k.source)
         )
         self.referrers = dialect.text(linked.where(dialect.member(k.target, "targets")).order_by(k.target, k.source))
+        called = linked.where(
+            dialect.member(k.target, "targets"),
+            k.kind == bindparam("kind"),
+            e.flags.op("&")(bindparam("flags")) == bindparam("want"),
+            e.xid > bindparam("first"),
+            e.xid < bindparam("last"),
+        )
+        self.named = dialect.page(called.order_by(k.target, k.source))
         self.links = dialect.text(select(k.source, k.kind, k.target).where(dialect.member(k.source, "keys")))
         put = dialect.insert_many(INDEX_ENTRIES)
         changed = {column.name: put.excluded[column.name] for column in e if column.name != "key"}
@@ -218,6 +226,17 @@ class IndexReader:
         given = {"targets": self._transaction.array(list(targets))}
         return map(Referrer._make, self._transaction.stream(self._index.referrers, given))
 
+    def named(self, kind: str, targets: Collection[str], within: Xid, limit: int) -> list[tuple[Xid, str]]:
+        """Return up to ``limit`` links of this kind to ``targets``, each with the xid of what has it.
+
+        Only those of entities under ``within`` that are shown by default.
+        """
+        first = f"{str(within).rstrip('/')}/"
+        given = {"targets": self._transaction.array(list(targets)), "kind": kind, "flags": CURRENT, "want": CURRENT}
+        place = {"first": first, "last": f"{first}{LAST}", "limit": limit}
+        rows = self._transaction.rows(self._index.named, {**given, **place})
+        return [(stored_xid(link.xid), link.target) for link in map(Referrer._make, rows)]
+
     def links(self, keys: Collection[int]) -> list[tuple[int, Link]]:
         """What entities refer to."""
         rows = self._transaction.rows(self._index.links, {"keys": self._transaction.array(list(keys))})
@@ -252,6 +271,18 @@ class IndexWriter(IndexReader):
         rest = [key for key in keys if key not in own]
         found = [(key, link) for key, entry in own.items() for link in entry.links]
         return found + (super().links(rest) if rest else [])
+
+    def named(self, kind: str, targets: Collection[str], within: Xid, limit: int) -> list[tuple[Xid, str]]:
+        """The same, as this transaction leaves them; what is shown by default may have changed."""
+        own = {key: entry for layer in self._writing.layers for key, entry in layer.index.items()}
+        written = {entry.xid for entry in own.values() if entry is not None}
+        found = [each for each in super().named(kind, targets, within, limit) if str(each[0]) not in written]
+        first = f"{str(within).rstrip('/')}/"
+        entries = [entry for entry in own.values() if entry is not None and entry.xid.startswith(first)]
+        links = ((entry.xid, link) for entry in entries for link in entry.links)
+        wanted = set(targets)
+        found += [(stored_xid(xid), link.target) for xid, link in links if link.kind == kind and link.target in wanted]
+        return found[:limit]
 
     def put(self, entry: IndexEntry) -> None:
         """Add an entry, or replace the one with the same key."""

@@ -230,7 +230,7 @@ PROTO = 'syntax = "proto3"; '
     [
         ("JsonSchema/draft-07", {"type": "objekt"}, "dataschema/type", "metaschema"),
         ("JsonSchema/draft-07", {"type": "object"}, "", ""),
-        ("Avro/1.12", {"type": "recrd"}, "dataschema/type", "name"),
+        ("Avro/1.12", {"type": "recrd"}, "dataschema/type", "import"),
         ("Protobuf/3", f"{PROTO}message {{", "dataschema line 1, column 28", "protoc"),
         ("Protobuf/3", f'{PROTO}import "google/rpc/status.proto"; message M {{}}', "", ""),
         ("Unheard/1", {"type": "objekt"}, "", ""),
@@ -242,6 +242,17 @@ def test_schemas_in_messages(made: Made, format: str, schema: JSON, path: str, r
     found = made("warn").put(f"{G}/messages/m", body).findings
     assert {finding.severity for finding in found} <= {"error"}
     assert told(found) == ([(f"{G}/messages/m/versions/1#{path}", rule)] if rule else [])
+
+
+def test_schemas_in_messages_refer_to_others(made: Made) -> None:
+    """To what is there, or else there is a warning."""
+    registry = made("warn")
+    registry.put("/schemagroups/s/schemas/a", {"format": "JsonSchema/draft-07", "schema": {"$id": "https://e.org/a"}})
+    for reference, rules in (("https://e.org/a", []), ("https://e.org/b", [("warning", "import")])):
+        schema = {"properties": {"x": {"$ref": reference}}}
+        body = {**EVENT, "dataschema": schema, "dataschemaformat": "JsonSchema/draft-07"}
+        found = registry.put(f"{G}/messages/m", body).findings
+        assert [(finding.severity, finding.rule) for finding in found] == rules
 
 
 def test_endpoints(made: Made) -> None:

@@ -229,7 +229,7 @@ def asked(reader: ReadTransaction, context: Context, question: Callable[[], Foun
                 return answer
             yield missing
 
-    return WriteLoader(reader.entities, context).complete(steps())
+    return WriteLoader(reader.entities, context, reader.index).complete(steps())
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.formats import Scalar, SchemaError, Struct
+from signalbook.formats.base import UnresolvedReferences
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.formats.jsonschema.document import (
@@ -55,10 +56,53 @@ def test_broken_documents_are_distinguished(document: bytes, path: str, rule: st
         FORMAT.parse(document, DRAFT_07)
 
 
-@pytest.mark.parametrize("document", [b"{}", b"true", b'{"$ref":"other.json"}', b'{"$ref":"http://example.com/x#/a"}'])
+@pytest.mark.parametrize("document", [b"{}", b"true", b'{"$ref":"#/a","a":{}}'])
 def test_sound_documents_have_no_findings(document: bytes) -> None:
-    """A document is judged by itself: other documents need not be at hand."""
     assert FORMAT.check(document, DRAFT_07) == []
+
+
+def test_references_to_others_are_a_warning() -> None:
+    """A document is checked by itself: other documents need not be at hand."""
+    (found,) = FORMAT.check(b'{"$ref":"other.json","not":{"$ref":"http://example.com/x#/a"}}', DRAFT_07)
+    assert (found.severity, found.rule) == ("warning", "import")
+    assert "/other.json, http://example.com/x" in found.message or "http://example.com/x, /other.json" in found.message
+
+
+def test_all_references_that_lead_nowhere_are_named() -> None:
+    """Those of other documents at the reference that leads there."""
+    others = {"/b.json": b'{"$ref":"c.json"}'}
+    document = b'{"anyOf":[{"$ref":"a.json"},{"$ref":"b.json"},{"$ref":"b.json#/x"}]}'
+    with pytest.raises(UnresolvedReferences) as caught:
+        FORMAT.parse(document, DRAFT_07, resolve=others.get)
+    found = sorted((finding.path, finding.message.partition(":")[0]) for finding in caught.value.findings)
+    assert [message for _, message in found] == ["cannot use /a.json", "cannot use /c.json"]
+    assert found[0][0] == "/anyOf/0"
+
+
+def test_a_document_found_by_path_may_call_itself_something_else() -> None:
+    """Two references to one document: by the path that it has here, and by its $id."""
+    other = b'{"$id":"https://example.org/a","properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"integer"}}}'
+    document = b'{"properties":{"p":{"$ref":"a.json"},"q":{"$ref":"https://example.org/a"}}}'
+    others = {"/a.json": other, "https://example.org/a": other}
+    schema = FORMAT.parse(document, "JsonSchema/draft/2020-12", resolve=others.get)
+    assert not schema.validate({"p": {"x": 1}, "q": {"x": 1}})
+    assert [len(schema.validate({name: {"x": "s"}})) for name in "pq"] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        (b'{"$id":"https://example.org/a#"}', ("https://example.org/a",)),
+        (b'{"id":"urn:example:a"}', ("urn:example:a",)),
+        (b'{"$id":"a/b.json"}', ("/a/b.json",)),
+        (b'{"$id":"#a"}', ()),
+        (b'{"$id":5}', ()),
+        (b"true", ()),
+        (b"{", ()),
+    ],
+)
+def test_the_names_that_a_document_gives_itself(document: bytes, names: tuple[str, ...]) -> None:
+    assert FORMAT.identities(document) == names
 
 
 @pytest.mark.parametrize("uri", ["http://127.0.0.1:9/x.json", "file:///etc/passwd", "https://h.example/a#/b", "x"])

@@ -206,7 +206,7 @@ def checks(document: JSONObject, before: CheckedDefinitions | None = None) -> tu
     lookups = Lookups()
     noting = replace(snapshot, messages=lookups.noting(snapshot.messages), schemas=lookups.noting(snapshot.schemas))
     source = replace(noting._source(), imports=lookups.following(noting.imported))
-    entities = Entities(messages=snapshot.messages, schemas=snapshot.schemas, files=snapshot.files)
+    entities = Entities(messages=snapshot.messages, schemas=snapshot.schemas, names=snapshot.names)
     found = check(source, Policy(), entities, lookups, before)
     known: Mapping[str, Any] = {} if before is None else before.known
     return found, {xid for xid, each in found.known.items() if each is not known.get(xid)}
@@ -260,7 +260,7 @@ def test_only_those_are_checked_again_that_look_up_what_changed(edit: Any, again
 @pytest.mark.parametrize(("old", "new"), [(1, 1.0), (1, True), (0, False), ({"a": 1, "b": 2}, {"b": 2, "a": 1})])
 def test_what_python_takes_for_equal_is_a_change(old: Any, new: Any) -> None:
     def entities(value: Any) -> Entities:
-        return Entities(messages={G: {"value": value}}, schemas={}, files=())
+        return Entities(messages={G: {"value": value}}, schemas={}, names=())
 
     assert entities(new).changed(entities(old)) == {G}
     assert entities(old).changed(entities(old)) == set()

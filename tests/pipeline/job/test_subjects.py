@@ -103,6 +103,43 @@ def test_what_a_schema_refers_to(registry: Registry) -> None:
     number = registry.register("j-value", schema, "JSON", references=[named])
     assert outcome(registry.snapshot(), "j", number, b'{"i": 1}') == {"i": 1}
     assert isinstance(outcome(registry.snapshot(), "j", number, b'{"i": "x"}'), Rejected)
+    # A reference has the name as it is written, which is relative to the $id.
+    named = {"name": "i.json", "subject": "i", "version": 1}
+    schema = {"$id": "http://x/k.json", "type": "object", "properties": {"i": {"$ref": "i.json"}}}
+    number = registry.register("k-value", schema, "JSON", references=[named])
+    assert outcome(registry.snapshot(), "k", number, b'{"i": 1}') == {"i": 1}
+
+
+def test_references_count_for_definitions_too(registry: Registry) -> None:
+    """Those of schemas that a message definition names, in all formats."""
+    registry.register("r", ONE)
+    registry.register("q", WITH_R, references=[{"name": "R", "subject": "r", "version": 1}])
+    registry.register("i", {"type": "integer"}, "JSON")
+    schema = {"type": "object", "properties": {"i": {"$ref": "elsewhere.json"}}}
+    registry.register("j", schema, "JSON", references=[{"name": "elsewhere.json", "subject": "i", "version": 1}])
+    registry.register("a", 'syntax = "proto3"; message A { int32 n = 1; }', "PROTOBUF")
+    proto = 'syntax = "proto3"; import "x/y.proto"; message B { A a = 1; }'
+    registry.register("b", proto, "PROTOBUF", references=[{"name": "x/y.proto", "subject": "a", "version": 1}])
+    messages = {
+        topic: {
+            "protocol": "KAFKA",
+            "protocoloptions": {"topic": topic},
+            "dataschemauri": f"/schemagroups/default/schemas/{topic}",
+        }
+        for topic in "qjb"
+    }
+    with Client(registry.url) as client:
+        client.patch("/messagegroups/g", {"messages": messages})
+    snapshot = Snapshot.load(registry.url).check(Policy())
+    assert (snapshot.left_out, snapshot.doubts) == ({}, ())
+    contract = Snapshot.from_json(snapshot.to_json()).compile(Policy())
+    payloads = {"q": b"\x06", "j": b'{"i": 1}', "b": b"\x0a\x02\x08\x05"}
+    landed = [contract.process(record(topic, payload)) for topic, payload in payloads.items()]
+    assert [found.data for (found,) in landed if isinstance(found, Accepted)] == [
+        {"r": {"a": 3}},
+        {"i": 1},
+        {"a": {"n": 5}},
+    ]
 
 
 PROTO = """syntax = "proto3"; package p;

@@ -46,7 +46,6 @@ from signalbook.confluent.schemas import (
     Reference,
     content_key,
     guid,
-    meant,
     schema_type,
     stored_references,
     text_shown,
@@ -54,6 +53,7 @@ from signalbook.confluent.schemas import (
 from signalbook.confluent.settings import Stored, aliased, effective, effective_mode, scope_of, scopes, stated
 from signalbook.engine.read.view import View
 from signalbook.formats.base import Resolve
+from signalbook.formats.references import match_reference
 from signalbook.storage.base import BEHIND, LAST, Row
 from signalbook.storage.schema import load_json
 from signalbook.storage.schemaids import SoftDeleted
@@ -416,7 +416,7 @@ class Subjects:
                 for each in stored_references(target.attributes)
                 if each.name not in found
             }
-        return partial(meant, {**types, **found})
+        return partial(match_reference, {**types, **found})
 
     def last_number(self, subject: Subject) -> int:
         """The highest number of a version, 0 without any: of those softly deleted and those not seen here, too."""

@@ -53,7 +53,7 @@ from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Format, Resolve, find
 from signalbook.formats.compatibility import SchemaText
-from signalbook.formats.imports import is_importing
+from signalbook.formats.references import has_open_references, is_importing
 from signalbook.storage.schemaids import IdTaken
 from signalbook.values import JSON, Finding, JSONObject, digest
 from signalbook.work import worked_out
@@ -184,18 +184,13 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
     if reader is None:  # pragma: no cover  # the three are part of the program
         raise invalid_schema(f"no reader for {new.format}")
     try:
-        # Of a document with several messages no one is to be named here.
-        importing = reader if is_importing(reader) else None
-        if importing is not None:
-            found = importing.check_whole(new.text)
-        else:
-            # Of one that refers to others, only reading it with them tells.
-            found = [] if new.body.references else _checked(reader, new)
+        found = [] if new.body.references else _checked(reader, new)
+        # Of a document that refers to others, only reading it with them tells.
+        if is_importing(reader) and (new.body.references or has_open_references(found)):
+            found = reader.check_whole(new.text)
         faults = [each for each in found if each.severity == "error"]
         if faults:
             raise SchemaError(faults)
-        if importing is None:
-            reader.parse(new.text.document, new.format, resolve=new.resolve)
     except SchemaError as error:
         raise invalid_schema(str(error)) from None
     if not new.body.references:  # what it refers to may become another text meanwhile

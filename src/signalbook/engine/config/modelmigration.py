@@ -24,7 +24,6 @@ from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, Model, ResourceType
 from signalbook.storage.base import Reader, Row
 from signalbook.storage.store import WriteTransaction
-from signalbook.storage.writing import EntityWriter
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid
 
@@ -217,18 +216,18 @@ def _migrate_group(
         for resource in transaction.entities.children([row.key], kind.plural):
             if resource.xref is None:
                 tree = WorkingTree(registry=OwnerCopy.of(root), resources={resource.xid: ResourceCopy.of(resource)})
-                _migrate_resource(transaction.entities, tree.resources[resource.xid], kind, context)
+                _migrate_resource(transaction, tree.resources[resource.xid], kind, context)
                 yield from _apply(transaction, tree, context)
 
 
-def _migrate_resource(writer: EntityWriter, copy: ResourceCopy, kind: ResourceType, context: Context) -> None:
-    load_versions(writer, [copy])
+def _migrate_resource(transaction: WriteTransaction, copy: ResourceCopy, kind: ResourceType, context: Context) -> None:
+    load_versions(transaction.entities, [copy])
     fill_defaults(copy, kind.metaattributes, context.now)
     for version in copy.versions.values():
         fill_defaults(version, kind.attributes, context.now)
     # What was loaded for the Resource before is not what is stored now.
     context = replace(context, stored=Stored())
-    WriteLoader(writer, context).complete(resettle_resource(copy, kind, context))
+    WriteLoader(transaction.entities, context, transaction.index).complete(resettle_resource(copy, kind, context))
 
 
 def _apply(transaction: WriteTransaction, tree: WorkingTree, context: Context) -> tuple[Change, ...]:

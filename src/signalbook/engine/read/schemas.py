@@ -6,20 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.confluent.schemas import linked_references, meant
-from signalbook.engine.read.paging import PageRequest
+from signalbook.confluent.schemas import reference_targets
 from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.schemanames import StoredNames, load_named
 from signalbook.engine.write.context import schema_text
-from signalbook.engine.write.imports import import_root, importable
 from signalbook.errors import RegistryError
 from signalbook.formats.base import Resolve
-from signalbook.formats.imports import SchemaFiles, by_xid
+from signalbook.formats.references import follow_references, stated_xids
 from signalbook.values import dump_json
 from signalbook.xid import Xid, named
 
 _REFERRED: Final = 100
 """Documents that one schema may need, directly or through others."""
-_FILES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,42 +42,50 @@ def schema_of(view: View, xid: Xid) -> StoredSchema:
 
 
 class SchemaReferences:
-    """Finds what schemas refer to, as writes do: as their references say, by xid or URL, by the path of an import.
+    """Finds the schemas that schemas refer to, as writes do: see docs/references.md.
 
-    Of the imports of Protobuf that name no xid those of the schema's own Group are found, among its first thousand
-    schemas. ``instead`` are texts to be taken for what Resources and Versions have.
+    ``instead`` are texts to be taken for what Resources and Versions have.
     """
 
     def __init__(self, view: View, base_url: str, instead: Mapping[Xid, bytes] | None = None) -> None:
         self._view = view
         self._base_url = base_url
         self._instead = instead or {}
-        self._files: dict[Xid, SchemaFiles] = {}
+        self._names = StoredNames()
 
     def resolver(self, xid: Xid) -> Resolve:
-        """Finds what the schema ``xid`` refers to, a hundred times at most."""
+        """Return a function that finds what the schema ``xid`` refers to, a hundred times at most."""
         left = iter(range(_REFERRED))
 
         def resolve(uri: str) -> bytes | None:
-            if next(left, None) is None:
-                return None
-            return next((text for text in map(self._content, self._targets(xid, uri)) if text is not None), None)
+            return None if next(left, None) is None else self.content(xid, uri)
 
         return resolve
 
-    def imported(self, xid: Xid, path: str) -> Xid | None:
-        """The schema of its own Group that ``xid`` imports by a path."""
-        group = xid.resource.owner
-        if group not in self._files:
-            self._files[group] = self._files_of(xid)
-        found = self._files[group].find(path, str(group))
-        return None if found is None else Xid.parse(found)
+    def content(self, xid: Xid, uri: str) -> bytes | None:
+        """Return the document that the schema ``xid`` calls ``uri``."""
+        return next((text for text in map(self._content, self._targets(xid, uri)) if text is not None), None)
+
+    def find(self, xid: Xid, name: str) -> Xid | None:
+        """Return the schema that ``xid`` calls by a name of its own: a URI, a type or the path of a file."""
+        while True:
+            found = self._names.find(name, xid, lambda _, stored: list(stored))
+            if not self._names.missing:
+                return found
+            self._names.load(load_named(self._view.index, self._view.reader, self._names.missing))
+            self._names.missing.clear()
 
     def _targets(self, xid: Xid, uri: str) -> Iterator[Xid | None]:
-        yield self._stated(xid, uri)
-        yield from (named(text, self._base_url) for text in (by_xid(uri) if uri.endswith(".proto") else (uri,)))
-        if uri.endswith(".proto"):
-            yield self.imported(xid, uri)
+        stated = follow_references(xid, uri, self._references)
+        if stated is not None:
+            yield stated
+            return
+        yield from (named(text, self._base_url) for text in stated_xids(uri))
+        yield self.find(xid, uri)
+
+    def _references(self, xid: Xid) -> Mapping[str, Xid]:
+        row = self._view.reader.get(xid)
+        return {} if row is None else reference_targets(row.attributes)
 
     def _content(self, target: Xid | None) -> bytes | None:
         if target is None or self._view.model.documented_type(target) is None:
@@ -98,25 +104,3 @@ class SchemaReferences:
         if row is None or row.xref is None:
             return target
         return row.xref if target == target.resource else row.xref / "versions" / target.version_id
-
-    def _stated(self, xid: Xid, uri: str) -> Xid | None:
-        """What a Version, or one of those that it refers to, calls by this name in its attribute ``references``."""
-        seen: set[Xid] = set()
-        waiting = [xid]
-        while waiting and len(seen) < _REFERRED:
-            here = waiting.pop()
-            row = None if here in seen else self._view.reader.get(here)
-            seen.add(here)
-            targets = dict(reversed(linked_references({} if row is None else row.attributes)))
-            found = meant(targets, uri)
-            if found is not None:
-                return found
-            waiting.extend(targets.values())
-        return None
-
-    def _files_of(self, xid: Xid) -> SchemaFiles:
-        view, group, below = self._view, xid.resource.owner, xid.resource.parent
-        root = import_root(view.entity(group, ViewOptions()))
-        listed = view.listed(below, ViewOptions(), PageRequest(limit=_FILES))
-        known = view.members(below, listed, ViewOptions())
-        return SchemaFiles(each for name, shown in known.items() for each in importable(below / name, shown, root))

@@ -8,9 +8,10 @@ from itertools import islice
 from typing import Final
 
 from signalbook.access.decisions import Access
-from signalbook.engine.search.links import IMPORT, PINNED, can_be_kept
-from signalbook.engine.write.imports import import_root, importable
+from signalbook.engine.schemanames import referable
+from signalbook.engine.search.links import IMPORT, PINNED
 from signalbook.errors import RegistryError
+from signalbook.formats.references import is_indexable
 from signalbook.storage.base import Reader, Row
 from signalbook.storage.index import IndexReader, Referrer
 from signalbook.storage.schema import stored_xid
@@ -164,8 +165,7 @@ def _targets(node: Xid, rows: dict[Xid, Row], *, through_groups: bool) -> Iterat
     shown = None if resource is None else rows.get(resource.default_version)
     group = rows.get(node.resource.owner)
     if shown is not None and group is not None:
-        for file in importable(node.resource, shown.attributes, import_root(group.attributes)):
-            yield from filter(can_be_kept, file.paths())
+        yield from filter(is_indexable, referable(node.resource, shown.attributes, group.attributes).names())
 
 
 def _shown(source: Xid, referrer: Referrer) -> Xid:

@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook import work
+from signalbook.engine.schemanames import NAME
 from signalbook.engine.search.links import IMPORT, MAX_LINKS, links_of, mentions
 from signalbook.engine.search.text import INLINE, MAX_TEXT, MOST_OF_A_TEXT, entry_of
 from signalbook.engine.write.context import Documents, batches, schema_text
 from signalbook.engine.write.workingcopies import VersionCopy, WorkingTree
 from signalbook.formats.members import MAX_BYTES, Member, members
+from signalbook.formats.references import identities, identity_of_key
 from signalbook.storage.base import Row
 from signalbook.storage.store import Store, WriteTransaction
 from signalbook.storage.words import CURRENT, DEPRECATED, IndexEntry, Text
 from signalbook.values import JSONObject, digest, dump_json
 from signalbook.xid import Kind, Xid
 
-INDEX: Final = 4
+INDEX: Final = 5
 """Of what the index is made: another number has it made anew when a store is opened."""
 _PAGE: Final = 500
 _DOCUMENTS: Final = 64
@@ -29,10 +31,12 @@ _STEP: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What is found in a schema document: its ``members``, and what it ``mentions`` that it may refer to."""
+    """The content of a schema document: its ``members``, what it ``mentions`` that it may refer to, and the names
+    that it gives itself."""
 
     members: Sequence[Member] = ()
     mentions: Sequence[str] = ()
+    identities: Sequence[str] = ()
 
 
 _NOTHING: Final = Described()
@@ -91,7 +95,7 @@ def _before(version: Row, tree: WorkingTree) -> Row | None:
 
 def _entry_of(row: Row, root: str) -> IndexEntry:
     """That of a Group or a cross reference."""
-    links = links_of(row, (), root)
+    links = links_of(row, (), (), root)
     return entry_of(row, (), current=True, deprecated=_is_deprecated(row), links=links)
 
 
@@ -119,7 +123,7 @@ def _index_resource(row: Row, before: Row | None, transaction: WriteTransaction,
 
 
 def _version_entry(row: Row, found: Described, *, current: bool, deprecated: bool, root: str) -> IndexEntry:
-    links = links_of(row, found.mentions, root)
+    links = links_of(row, found.mentions, found.identities, root)
     return entry_of(row, found.members, current=current, deprecated=deprecated, links=links)
 
 
@@ -130,13 +134,18 @@ def _known(versions: Iterable[Row], tree: WorkingTree, transaction: WriteTransac
         return {}
     texts = {key: some for key, some in transaction.index.texts(same).items() if _has_all(some)}
     mentioned: dict[int, list[str]] = {}
+    named: dict[int, list[str]] = {}
     counts: Counter[int] = Counter()
     for key, link in transaction.index.links(texts):
         counts[key] += 1
         if link.kind in ("schema", IMPORT):
             mentioned.setdefault(key, []).append(link.target)
+        elif link.kind == NAME and (identity := identity_of_key(link.target)):
+            named.setdefault(key, []).append(identity)
     return {
-        same[key]: Described([Member(each.path, each.text) for each in some if each.member], mentioned.get(key, ()))
+        same[key]: Described(
+            [Member(each.path, each.text) for each in some if each.member], mentioned.get(key, ()), named.get(key, ())
+        )
         for key, some in texts.items()
         if counts[key] < MAX_LINKS
     }
@@ -191,7 +200,8 @@ def _described(attributes: JSONObject, document: str | None, contents: Mapping[s
     def found() -> Described:
         work.spend(len(content) // _STEP)
         text = schema_text(content, form)
-        return Described(members(text, form), mentions(text, form) if len(text) <= MAX_BYTES else ())
+        mentioned = mentions(text, form) if len(text) <= MAX_BYTES else ()
+        return Described(members(text, form), mentioned, identities(text, form))
 
     name = document or digest(content)
     return work.worked_out(("described", name, form), found, size=len(content) // _STEP)

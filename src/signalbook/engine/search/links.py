@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from signalbook.confluent.schemas import linked_references
+from signalbook.engine.schemanames import NAME, name_keys
 from signalbook.formats.base import family
-from signalbook.formats.imports import by_xid
 from signalbook.formats.protobuf.compiler import imports
+from signalbook.formats.references import is_indexable, stated_xids
 from signalbook.storage.base import Row
 from signalbook.storage.words import Link
 from signalbook.values import JSONObject
@@ -49,9 +50,14 @@ def mentions(content: bytes, form: str) -> tuple[str, ...]:
     return tuple(text.decode("utf-8", "replace") for text in islice(dict.fromkeys(texts), MAX_LINKS))
 
 
-def links_of(row: Row, mentioned: Iterable[str], root: str) -> frozenset[Link]:
-    """The links of an entity; ``mentioned`` is what ``mentions`` found in its document, ``root`` the registry's URL."""
-    return frozenset(islice(_links(row, mentioned, root.rstrip("/")), MAX_LINKS))
+def links_of(row: Row, mentioned: Iterable[str], identities: Iterable[str], root: str) -> frozenset[Link]:
+    """Return the links of an entity, and the names that it is looked up by.
+
+    ``mentioned`` is what ``mentions`` found in its document, ``identities`` are the names that it gives itself,
+    ``root`` is the registry's URL.
+    """
+    names = (Link(NAME, key) for key in name_keys(row, identities))
+    return frozenset(islice(chain(names, _links(row, mentioned, root.rstrip("/"))), MAX_LINKS))
 
 
 def _links(row: Row, mentioned: Iterable[str], root: str) -> Iterator[Link]:
@@ -66,17 +72,12 @@ def _links(row: Row, mentioned: Iterable[str], root: str) -> Iterator[Link]:
         yield from _to("references", version)
     for text in mentioned:
         if text.endswith(".proto"):
-            if can_be_kept(text):
+            if is_indexable(text):
                 yield Link(IMPORT, text)
-            for name in by_xid(text):
+            for name in stated_xids(text):
                 yield from _to("schema", named(name, root))
         else:
             yield from _to("schema", named(text, root))
-
-
-def can_be_kept(path: str) -> bool:
-    """Whether every database takes it, and has room for it in the key of an index; no file that is found has others."""
-    return len(path) <= _LONGEST_TARGET and path.isascii() and "\0" not in path
 
 
 def _to(kind: str, target: Xid | None) -> Iterator[Link]:

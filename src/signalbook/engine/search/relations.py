@@ -9,6 +9,7 @@ from typing import Final
 
 from signalbook.engine.read.schemas import SchemaReferences
 from signalbook.engine.read.view import View
+from signalbook.engine.schemanames import NAME
 from signalbook.engine.search.impact import BackwardLinks, rows_with_defaults
 from signalbook.engine.search.links import IMPORT, PINNED
 from signalbook.errors import RegistryError
@@ -211,10 +212,10 @@ class _ForwardLinks:
         for key, link in sorted(links, key=lambda found: (order[found[0]], found[1].kind, found[1].target)):
             source, xid = sources[key]
             if link.kind == IMPORT:
-                imported = self._references.imported(xid, link.target)
+                imported = self._references.find(xid, link.target)
                 if imported is not None or not is_built_in(link.target):
                     yield source, link.kind, str(imported or link.target), imported
-            elif not link.kind.endswith(PINNED):
+            elif link.kind != NAME and not link.kind.endswith(PINNED):
                 yield source, link.kind, link.target, _xid(link.target)
 
     def _contents(

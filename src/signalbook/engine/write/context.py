@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from typing import Final, TypeAlias, TypeVar
 
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.confluent.schemas import linked_references, meant
+from signalbook.confluent.schemas import reference_targets
+from signalbook.engine.schemanames import NameLookup, StoredNames, import_root, referable
 from signalbook.engine.write.commands import Flags
-from signalbook.engine.write.imports import ImportableSchemas, Scope, import_root, importable, in_scope
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats.base import family
-from signalbook.formats.imports import Importable, by_xid
+from signalbook.formats.references import (
+    ReferableSchema,
+    follow_references,
+    identities,
+    index_keys,
+    is_referable,
+    lookup_keys,
+    stated_xids,
+)
 from signalbook.largejson import parse_untrusted_json
 from signalbook.model import Model
 from signalbook.storage.base import Row
@@ -140,7 +149,7 @@ def schema_text(content: bytes, format: str = "") -> bytes:
 class Stored:
     """The store as far as it was loaded: what a decision looks at beside the tree that it changes.
 
-    ``written`` are the Resources of that tree, ``owners`` its Groups. ``imports`` finds what Protobuf schemas import.
+    ``written`` are the Resources of that tree, ``owners`` its Groups. ``names`` finds schemas by name.
     ``entities`` has None for what is not there; ``others`` are by Group its
     Resources that are not in the tree, ``groups`` and ``resources`` the ends of the cross references ``references``,
     ``messages`` the messages in Groups, ``members`` the last page of a Group. ``base_url`` is the URL of the registry's
@@ -149,9 +158,10 @@ class Stored:
 
     def __init__(self, base_url: str = "") -> None:
         self.base_url = base_url
+        self.names = StoredNames()
+        self.new_names: Mapping[str, list[ReferableSchema]] | None = None
         self.written: dict[Xid, ResourceCopy] = {}
         self.owners: dict[Xid, OwnerCopy] = {}
-        self.imports = ImportableSchemas(self._as_written)
         self.entities: dict[Xid, Row | None] = {}
         self.others: dict[Xid, list[ResourceCopy]] = {}
         self.groups: dict[Xid, OwnerCopy] = {}
@@ -191,25 +201,15 @@ class Stored:
         row = self.entity(resource.xid / "versions" / wanted)
         return None if row is None else VersionCopy.of(row)
 
-    def _as_written(self, scope: Scope, stored: Iterable[Importable]) -> Iterator[Importable]:
-        """The schemas in a scope that may be imported, as the write leaves them."""
-        found = [each for each in stored if Xid.parse(each.xid) not in self.written]
-        for xid in self.written:
-            shown = self.version(xid) if in_scope(xid, scope) else None
-            found += () if shown is None else importable(xid, shown.attributes)
-        for each in found:
-            owner = self.owners.get(Xid.parse(each.group))
-            yield each if owner is None else Importable(each.xid, each.name, import_root(owner.attributes))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
     """Entities and documents by name; with ``defaults`` the default Versions that Resources show, with ``contents`` the
-    documents of them all; and the schemas in scopes that others may import."""
+    documents of them all; and schemas by name."""
 
     entities: frozenset[Xid] = frozenset()
     documents: frozenset[str] = frozenset()
-    importable: frozenset[Scope] = frozenset()
+    names: frozenset[NameLookup] = frozenset()
     defaults: bool = True
     contents: bool = False
 
@@ -310,34 +310,69 @@ class Context:
         stated = self._referred(referring, uri)
         if stated is not None:
             return self._document(stated)
-        if not uri.endswith(".proto"):
-            return self._document(self.stored.named(uri))
-        for xid in map(self.stored.named, by_xid(uri)):
+        for xid in map(self.stored.named, stated_xids(uri)):
             # A path may look like an xid of some type.
             if xid is not None and self.model.resource_type(xid) is not None:
                 content = self._document(xid)
-                if content is not None or xid in self.stored.missing:
+                if content is not None or xid in self.stored.missing or not uri.endswith(".proto"):
                     return content
-        return self._document(self.stored.imports.find(uri, referring))
+        return self._document(self.stored.names.find(uri, referring, self._as_written))
 
     def _referred(self, referring: Xid, name: str) -> Xid | None:
-        """What a Version calls by this name in its attribute ``references``, or one of those that it refers to."""
+        """Return what a Version calls by this name in ``references``, or one of the schemas that it refers to."""
+        # The schema that refers is being checked: it is loaded already, or has no references.
+        is_loaded = referring.resource in self.stored.written or referring in self.stored.entities
+        return follow_references(referring, name, self._targets) if is_loaded else None
+
+    def _targets(self, xid: Xid) -> Mapping[str, Xid]:
         stored = self.stored
-        seen: set[Xid] = set()
-        # Who refers is what is being judged: it is there already, or has nothing to say.
-        waiting = [referring] if referring.resource in stored.written or referring in stored.entities else []
-        while waiting and len(seen) < MAX_LOADED:
-            xid = waiting.pop()
-            if xid in seen:
-                continue
-            seen.add(xid)
-            version = stored.version(xid) if xid.resource in stored.written else stored.shown(xid)
-            targets = dict(reversed(linked_references({} if version is None else version.attributes)))
-            found = meant(targets, name)
-            if found is not None:
-                return found
-            waiting.extend(targets.values())
-        return None
+        version = stored.version(xid) if xid.resource in stored.written else stored.shown(xid)
+        return {} if version is None else reference_targets(version.attributes)
+
+    def _as_written(self, lookup: NameLookup, found: Iterable[ReferableSchema]) -> list[ReferableSchema]:
+        """Return the schemas that may be meant, given those that the index has, as this write leaves them."""
+        scope, name = lookup
+        depth = len(scope.parts)
+        stored = (schema for schema in found if self._is_unchanged(Xid.parse(schema.xid)))
+        keys = lookup_keys(name)
+        new = {each for key in keys for each in self._new_names().get(key, ())}
+        new = {each for each in new if Xid.parse(each.xid).parts[:depth] == scope.parts}
+        return [self._placed(schema) for schema in (*stored, *new)]
+
+    def _is_unchanged(self, xid: Xid) -> bool:
+        """Return True if a Resource shows the document that it showed before this write."""
+        resource = self.stored.written.get(xid)
+        if resource is None:
+            return True
+        version, before = self.stored.version(xid), resource.before
+        if version is None or version.before is None or before is None:
+            return False
+        return version.id == before.defaultversionid and version.document == version.before.document
+
+    def _new_names(self) -> Mapping[str, list[ReferableSchema]]:
+        """Return the schemas whose documents this write brings, by the keys of their names."""
+        if self.stored.new_names is None:
+            names: dict[str, list[ReferableSchema]] = defaultdict(list)
+            for xid, resource in self.stored.written.items():
+                version = resource.versions.get(resource.defaultversionid or "")
+                if version is not None and version.document in self.documents.new:
+                    for key in index_keys(schema := self._new_schema(xid, version)):
+                        names[key].append(schema)
+            self.stored.new_names = names
+        return self.stored.new_names
+
+    def _new_schema(self, xid: Xid, version: VersionCopy) -> ReferableSchema:
+        format = str(version.attributes.get("format") or "")  # noqa: A001  the spec's name
+        if not is_referable(format):
+            return ReferableSchema(str(xid), format)
+        text = schema_text(self.documents.read(version.document), format)
+        return referable(xid, version.attributes, {}, identities(text, format))
+
+    def _placed(self, schema: ReferableSchema) -> ReferableSchema:
+        """Return a schema with the import root of its Group as this write leaves that."""
+        owner = self.stored.owners.get(Xid.parse(schema.group))
+        root = schema.root if owner is None else import_root(owner.attributes)
+        return ReferableSchema(schema.xid, schema.format, schema.name, root, schema.identities)
 
     def _document(self, xid: Xid | None) -> bytes | None:
         if xid is None:
@@ -348,15 +383,15 @@ class Context:
     def missing(self, *, contents: bool = False) -> Lookup | None:
         """What was asked for since this was last called and was not loaded: what came of it is void, ask again."""
         stored, documents = self.stored, self.documents
-        if not (stored.missing or stored.imports.missing or documents.missing):
+        if not (stored.missing or stored.names.missing or documents.missing):
             return None
         lookup = Lookup(
             entities=frozenset(stored.missing),
             documents=frozenset(documents.missing),
-            importable=frozenset(stored.imports.missing),
+            names=frozenset(stored.names.missing),
             contents=contents,
         )
-        for each in (stored.missing, stored.imports.missing, documents.missing):
+        for each in (stored.missing, stored.names.missing, documents.missing):
             each.clear()
         return lookup
 

@@ -7,7 +7,7 @@ specification's own, wherever it has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -15,10 +15,12 @@ from typing import Final
 
 from signalbook import work
 from signalbook.engine.write.context import Context, Members, MessageIds, Steps
+from signalbook.engine.write.references import followed
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.formats import base as formats
-from signalbook.formats.imports import is_importing
+from signalbook.formats.base import IMPORT, SchemaError
+from signalbook.formats.references import has_open_references, is_importing
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed
 from signalbook.messages.definitions.normalise import stated_base
@@ -60,16 +62,26 @@ def domain_refusal(findings: tuple[Finding, ...]) -> RegistryError | None:
     return RegistryError("invalid_attribute", subject=subject, name=name, error_detail=errors[0].message, faults=errors)
 
 
-def _inline_schema(raw: JSONObject) -> Iterator[Finding]:
-    """What is wrong with the schema in a message, which pipelines leave out for it. Its imports are not looked for."""
-    schema, name = raw.get("dataschema"), raw.get("dataschemaformat")
+def _check_inline_schema(version: VersionCopy, context: Context) -> Steps[list[Finding]]:
+    """Return the findings about the schema in a message, with the schemas that it refers to."""
+    schema, name = version.attributes.get("dataschema"), version.attributes.get("dataschemaformat")
     if schema is None or not isinstance(name, str) or (reader := formats.find(name)) is None:
-        return
+        return []
     content = inline_document(schema)
-    if is_importing(reader) and reader.imports(content):
-        return
-    found = work.worked_out(("dataschema", content, name), partial(reader.check, content, name), size=len(content))
-    for each in found or ():
+    key = "dataschema", content, name
+    found = work.worked_out(key, partial(reader.check, content, name), size=len(content)) or []
+    if not has_open_references(found) or not is_importing(reader):
+        return found
+    texts = [(context.documents.keep(content), name)]
+    outcome = yield from followed((*key, IMPORT), texts, version.xid, reader.check_whole, context)
+    if outcome is None:
+        return []
+    unresolved = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()
+    return [*outcome.found, *(replace(each, severity="warning") for each in unresolved)]
+
+
+def _located_in_schema(findings: Iterable[Finding]) -> Iterator[Finding]:
+    for each in findings:
         # A place in a text, such as a line, is no pointer.
         place = each.path if each.path.startswith("/") else f" {each.path}".rstrip()
         yield replace(each, path=f"dataschema{place}")
@@ -88,6 +100,7 @@ class _DomainCheck:
         self._context = context
         self._stored = context.stored
         self._groups = context.model.groups
+        self._inline: dict[Xid, list[Finding]] = {}
 
     def findings(self) -> Steps[list[Finding]]:
         """Groups first, then the messages in them, by xid; no more once there are ``MAX_FINDINGS``."""
@@ -115,6 +128,7 @@ class _DomainCheck:
                 for version in resource.versions.values():
                     if _is_written(version):
                         looked_at |= {xid for _, xids in self._schema_names(version.attributes) for xid in xids}
+                        self._inline[version.xid] = yield from _check_inline_schema(version, self._context)
                     if _is_written(version) or restated:
                         bases |= self._bases(version.attributes)
                 if resource.xref is not None and resource.touched:
@@ -178,7 +192,7 @@ class _DomainCheck:
         # The Resource is another name of its default Version only: others may derive from that.
         raw = _raw(version.attributes, resource.xid if version.id == resource.defaultversionid else version.xid)
         found = review(raw, group.attributes, self._base, endpoint=self._is_endpoint(group.xid))
-        return [*found, *self._schemas(raw), *_inline_schema(raw)]
+        return [*found, *self._schemas(raw), *_located_in_schema(self._inline.get(version.xid, ()))]
 
     def _borrowed(self, raw: JSONObject | None, group: OwnerCopy) -> list[Finding]:
         if raw is None:

@@ -18,7 +18,7 @@ from signalbook.formats import SchemaError
 from signalbook.formats import base as formats
 from signalbook.formats.base import Format
 from signalbook.formats.compatibility import SchemaText
-from signalbook.formats.imports import is_importing
+from signalbook.formats.references import has_open_references, is_importing
 from signalbook.model import ResourceType
 from signalbook.values import JSON, Finding, JSONObject
 
@@ -27,6 +27,9 @@ _LOADED_AT_ONCE: Final = 20
 """Versions whose documents are loaded together: few enough for memory, however long their documents are."""
 _NOT_LOOKED_FOR: Final = "the documents that it imports have not been looked for"
 _FORMAT: Final = VALIDATION[:2]
+_MAX_CLOSED: Final = 10_000
+# Documents, by digest and format, that refer to no others: nothing that happens to others makes them wrong.
+_closed: Final[dict[tuple[str | None, str], None]] = {}
 
 
 def check_formats(versions: Collection[VersionCopy], type: ResourceType, context: Context) -> Steps[None]:
@@ -89,14 +92,15 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
         if type.strictvalidation:
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
         return validated("formatvalidated", f'the format "{name}" is not supported')
-    content = context.documents.read(version.document)
-    imports = is_importing(reader) and reader.imports(text_of(content, name))
-    if imports or linked_references(version.attributes):
+    if linked_references(version.attributes):
         return validated("formatvalidated", _NOT_LOOKED_FOR)
-    if known is not None:
-        return known
-    found = work.worked_out((version.document, name), partial(_faults, reader, content, name), size=len(content)) or []
-    return _judgement(version, type, found, context)
+    content = context.documents.read(version.document)
+    found = work.worked_out((version.document, name), partial(_faults, reader, content, name), size=len(content))
+    if found is not None and has_open_references(found):
+        return validated("formatvalidated", _NOT_LOOKED_FOR)
+    if found is not None:
+        _remember_closed(version.document, name)
+    return _judgement(version, type, found or [], context) if known is None else known
 
 
 def _judgement(version: VersionCopy, type: ResourceType, found: list[Finding], context: Context) -> JSONObject:
@@ -137,8 +141,18 @@ def _reader(name: str, context: Context) -> Format | None:
 
 
 def _may_import(version: VersionCopy, context: Context) -> bool:
-    """Whether it was written, and may depend on other documents, which have changed since."""
-    return version.touched and is_importing(_reader(version.attributes["format"], context))
+    """Return True if a Version was written, and may depend on other documents, which have changed since."""
+    name = version.attributes["format"]
+    if not version.touched or not is_importing(_reader(name, context)):
+        return False
+    return bool(linked_references(version.attributes)) or (version.document, name) not in _closed
+
+
+def _remember_closed(document: str | None, name: str) -> None:
+    # The oldest goes. Another thread may be quicker to take it: hence the default of ``pop``.
+    while len(_closed) >= _MAX_CLOSED:
+        _closed.pop(next(iter(_closed)), None)
+    _closed[document, name] = None
 
 
 def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeAlias
 
+from signalbook.engine.schemanames import load_named
 from signalbook.engine.write.commands import ONE_RESOURCE, Command, Intent, ResourceIntent, require_object
 from signalbook.engine.write.context import (
     Compared,
@@ -27,7 +28,6 @@ from signalbook.engine.write.context import (
     Result,
     Steps,
 )
-from signalbook.engine.write.imports import Scope, import_root, importable
 from signalbook.engine.write.lineage import ORDERED, rank
 from signalbook.engine.write.workingcopies import (
     OwnerCopy,
@@ -39,8 +39,8 @@ from signalbook.engine.write.workingcopies import (
 )
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import is_transitive
-from signalbook.formats.imports import Importable
-from signalbook.storage.base import Condition, Reader, Row, Selection
+from signalbook.storage.base import Reader, Row
+from signalbook.storage.index import IndexReader
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -50,8 +50,6 @@ FEW: Final = 12
 """Versions that are loaded at once: finding the right ones among them takes longer."""
 LARGE: Final = 1000
 """Resources of a Group that are not read together with those of others."""
-_PROTOBUF: Final = ('"format":"proto',)
-"""What is in the attributes of a schema that others may import, in any case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +66,14 @@ class WriteLoader:
     """What one command reads, in a number of queries that does not depend on how many entities it names.
 
     ``load`` and ``load_deletion`` fill the tree; ``complete`` makes the decision and brings what it says it needs.
-    Constraints hold for ``everything``, be it hidden from ``reader``.
+    Constraints hold for ``everything``, be it hidden from ``reader``. ``index`` finds schemas by name.
     """
 
-    def __init__(self, reader: Reader, context: Context, *, everything: Reader | None = None) -> None:
+    def __init__(
+        self, reader: Reader, context: Context, index: IndexReader, *, everything: Reader | None = None
+    ) -> None:
         self._reader = reader
+        self._index = index
         self._everything = everything or reader
         self._context = context
         self._tree: WorkingTree
@@ -152,32 +153,12 @@ class WriteLoader:
             found |= self._fetch({row.xref for row in found.values() if row.xref is not None} - known.keys())
             found |= self._fetch({row.default_version for row in found.values() if row.defaultversionid} - known.keys())
         contents = (row.document for row in found.values()) if need.contents else ()
-        for scope in need.importable:
-            self._context.stored.imports.load(scope, self._importable(scope))
+        if need.names:
+            self._context.stored.names.load(load_named(self._index, self._reader, need.names))
         if wanted := need.documents | documents.absent(contents):
             stored = self._reader.documents(wanted)
             # By name, so that one which the store has lost is an error here: a decision would go on asking for it.
             documents.loaded |= {name: stored[name] for name in wanted}
-
-    def _importable(self, scope: Scope) -> Iterator[Importable]:
-        parent, types = scope
-        row = self._reader.get(parent)
-        if row is None:
-            return
-        last = len(types) - 1
-        condition = Condition(step=last, part="default", column="attributes", relation="contains", values=_PROTOBUF)
-        selection = Selection(
-            parent=row.key,
-            types=types,
-            resource=last,
-            rows=frozenset(range(len(types))),
-            alternatives=((condition,),),
-        )
-        for way in self._reader.select(selection):
-            group = way[0].row if last else row
-            resource, default = way[-1].row, way[-1].default
-            if group is not None and resource is not None and default is not None:
-                yield from importable(resource.xid, default.attributes, import_root(group.attributes))
 
     def _fetch(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """These entities, as far as they exist, which from now on are known; so are those that do not exist."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import fastavro
+import msgspec
 
 from signalbook.formats.avro.defaults import find_fault
-from signalbook.formats.base import Path, Resolve, SchemaError, finding_at, shorten, too_large
+from signalbook.formats.base import IMPORT, Path, Resolve, SchemaError, finding_at, shorten, too_large
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, JSONObject, digest
 
@@ -94,6 +95,17 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
     return known
 
 
+def defined_names(document: bytes) -> tuple[str, ...]:
+    """Return the full names of the types that a document defines at its top level."""
+    try:
+        root = msgspec.json.decode(document)
+    except msgspec.DecodeError:
+        return ()
+    types = [node for node in (root if isinstance(root, list) else [root]) if isinstance(node, dict)]
+    named = [node for node in types if node.get("type") in NAMED and isinstance(node.get("name"), str)]
+    return tuple(_full_name(node["name"], str(node.get("namespace") or "")) for node in named)
+
+
 def _json(document: bytes) -> JSON:
     findings = too_large(document)
     if findings:
@@ -147,11 +159,11 @@ class _Resolver:
     def reference(self, name: str, space: str, path: Path) -> str:
         if name in PRIMITIVES:
             return name
-        full = name if "." in name or not space else f"{space}.{name}"
+        full = _full_name(name, space)
         if full in self.types or (name not in self.types and self.elsewhere(full)):
             return full
         if name not in self.types:
-            self.report(path, "name", f"there is no type {name!r} (defined before it is used)")
+            self.report(path, IMPORT, f"there is no type {name!r} (defined before it is used)")
             return "null"
         return name
 
@@ -224,7 +236,7 @@ class _Resolver:
         if not isinstance(name, str) or not isinstance(given, str):
             self.report(path, "name", "a named type has a name, and a namespace that is text")
             return "unnamed"
-        full = name if "." in name or not given else f"{given}.{name}"
+        full = _full_name(name, given)
         if not all(_NAME.fullmatch(part) for part in full.split(".")):
             self.report((*path, "name"), "name", f"{full!r} is no Avro name: letters, digits and _ between dots")
         elif full in PRIMITIVES:

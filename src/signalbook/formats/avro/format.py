@@ -17,7 +17,7 @@ from fastavro import _read_py
 from fastavro.read import SchemaResolutionError
 
 from signalbook.formats.avro import json_encoding, resolution
-from signalbook.formats.avro.document import PRIMITIVES, Names, Type, empty_items, is_recursive, read
+from signalbook.formats.avro.document import PRIMITIVES, Names, Type, defined_names, empty_items, is_recursive, read
 from signalbook.formats.avro.json_encoding import surplus, violations
 from signalbook.formats.avro.tree import tree_of
 from signalbook.formats.base import (
@@ -334,6 +334,18 @@ class AvroFormat:
             message = "an array has items that take no bytes, so its length could not be trusted"
             raise SchemaError([Finding(path="", rule="empty_items", message=message)])
         return AvroSchema(format=self.canonical(format) or self.name, names=known, type=start, link=found or "")
+
+    def identities(self, document: bytes) -> tuple[str, ...]:
+        """Return the full names of the types at the top level."""
+        return defined_names(document)
+
+    def check_whole(self, text: SchemaText) -> list[Finding]:
+        """Check a document with the types that others define. A type that nobody defines is an error."""
+        try:
+            _known(text.document, text.resolve)
+        except SchemaError as error:
+            return list(error.findings)
+        return []
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """Why schema resolution fails for some datum of ``writer``'s; the top-level types are compared.

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote, urldefrag, urljoin
 
 import jsonschema_rs
+import msgspec
 
-from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, pointer, shorten, too_large
+from signalbook.formats.base import (
+    IMPORT,
+    MAX_FINDINGS,
+    Resolve,
+    SchemaError,
+    UnresolvedReferences,
+    pointer,
+    shorten,
+    too_large,
+)
 from signalbook.formats.jsonschema import regexes
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, canonical_json, digest
@@ -115,7 +125,14 @@ _MISSING: Final = object()
 
 def absolute(base: str, reference: str) -> str:
     """The URI of the document ``reference`` points into, read at ``base``."""
-    return base if reference.startswith("#") or not reference else urldefrag(urljoin(base, reference)).url
+    return base if reference.startswith("#") or not reference else urldefrag(_joined(base, reference)).url
+
+
+def _joined(base: str, reference: str) -> str:
+    try:
+        return urljoin(base, reference)
+    except ValueError:  # half of an IPv6 address
+        return reference
 
 
 def fragment_of(reference: str) -> str:
@@ -313,7 +330,8 @@ def inspect(document: bytes, format: str) -> list[Finding]:
     try:
         closed = _load_closed(document, format)
         if closed is None:
-            return list(_read(document, format)[2])
+            root, _, warnings = _read(document, format)
+            return [*warnings, _unfollowed(root)]
         if not closed.certain:
             compiled(closed.dialect, closed.root, None)
         return list(closed.warnings)
@@ -330,7 +348,7 @@ def _load_closed(document: bytes, format: str) -> JsonSchemaDocument | None:
         patterns = _patterns(document, root)
         _check_weight(regexes.heavy(patterns))
         return _build(root, dialect, {}, warnings, certain=_is_certain(document, root, dialect, patterns))
-    if any(True for _ in _external(root)):
+    if _has_external(root):
         return None
     return _weighed(root, dialect, {}, warnings)
 
@@ -449,37 +467,93 @@ def meta_validator(dialect: SchemaDialect) -> jsonschema_rs.Validator:
 
 
 def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dict[str, JSON]:
-    """Every document reachable from ``root``, by URI. Raises ``SchemaError`` naming what cannot be had."""
-    found: dict[str, JSON] = {}
+    """Return every document reachable from ``root``, by URI.
+
+    Raises ``UnresolvedReferences`` with all references that lead to no document, or to one that cannot be used.
+    """
+    documents: dict[str, JSON] = {}
+    own = base_uri(root)
+    missing: dict[str, Finding] = {}
     waiting = list(_external(root))
     while waiting:
-        uri, path = waiting.pop()
-        if uri in found:
+        reference = waiting.pop()
+        uri = reference.uri
+        if uri in documents or uri in missing or uri == own:
             continue
-        if len(found) == _MAX_EXTERNAL:
-            raise SchemaError([_dangling(path, uri, f"more than {_MAX_EXTERNAL} documents are referred to")])
-        content = resolve(public_uri(uri)) if resolve else None
+        if len(documents) == _MAX_EXTERNAL:
+            raise SchemaError([reference.dangling(f"more than {_MAX_EXTERNAL} documents are referred to")])
+        content = reference.content(resolve)
         if content is None:
-            raise SchemaError([_dangling(path, uri, "there is no such document to be had")])
+            missing[uri] = reference.dangling("no such document was found")
+            continue
         try:
-            found[uri], *_ = _read(content, dialect.format)
+            documents[uri], *_ = _read(content, dialect.format)
         except SchemaError as error:
-            raise SchemaError([_dangling(path, uri, str(error))]) from None
-        waiting.extend((inner, path) for inner, _ in _external(found[uri], uri) if inner != base_uri(root))
-    return found
+            missing[uri] = reference.dangling(str(error))
+            continue
+        waiting.extend(replace(inner, path=reference.path) for inner in _external(documents[uri], uri))
+    if missing:
+        raise UnresolvedReferences(list(missing.values())[:MAX_FINDINGS])
+    return documents
 
 
 def public_uri(uri: str) -> str:
-    """What ``resolve`` is asked for: references relative to a document without ``$id`` become paths."""
+    """Return the name to look a document up by: references relative to a document without ``$id`` become paths."""
     return uri.removeprefix(_ROOT)
 
 
-def _dangling(path: str, uri: str, why: str) -> Finding:
-    return Finding(path=path, rule="$ref", message=shorten(f"cannot use {public_uri(uri)}: {why}"))
+def identities(document: bytes) -> tuple[str, ...]:
+    """Return the URI that a document states as its own; a relative one as the path that it is from the root."""
+    try:
+        stated = msgspec.json.decode(document, type=_Identified)
+    except msgspec.DecodeError:
+        return ()
+    own = stated.id or stated.old_id
+    uri = urldefrag(_joined(BASE, own)).url if isinstance(own, str) else BASE
+    return () if uri == BASE else (public_uri(uri),)
 
 
-def _external(root: JSON, base: str = "") -> Iterator[tuple[str, str]]:
-    """URIs of other documents ``root`` refers to, each with the JSON Pointer of a reference to it."""
+class _Identified(msgspec.Struct):
+    id: Any = msgspec.field(default=None, name="$id")
+    old_id: Any = msgspec.field(default=None, name="id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ExternalReference:
+    """A reference to another document: its absolute URI, how it is written, and the JSON Pointer of where that is."""
+
+    uri: str
+    written: str
+    path: str
+
+    def content(self, resolve: Resolve | None) -> bytes | None:
+        """Return the document: that of the URI, or else of the path that the reference is, whatever the base URI."""
+        if resolve is None:
+            return None
+        content = resolve(public_uri(self.uri))
+        as_path = absolute(BASE, self.written)
+        if content is None and as_path != self.uri and as_path.startswith(_ROOT):
+            content = resolve(public_uri(as_path))
+        return content
+
+    def dangling(self, why: str) -> Finding:
+        message = f"cannot use {public_uri(self.uri)}: {why}"
+        return Finding(path=self.path, rule=IMPORT, message=shorten(message))
+
+
+def _unfollowed(root: JSON) -> Finding:
+    """Return the warning that a check by itself did not follow the references of a document."""
+    uris = dict.fromkeys(public_uri(each.uri) for each in _external(root))
+    message = shorten(f"checked in part only: it refers to {', '.join(uris)}")
+    return Finding(path="", rule=IMPORT, message=message, severity="warning")
+
+
+def _has_external(root: JSON) -> bool:
+    return any(True for _ in _external(root))
+
+
+def _external(root: JSON, base: str = "") -> Iterator[_ExternalReference]:
+    """Yield the references to other documents in ``root``."""
     base = base or base_uri(root)
     refs = list(references(root, base))
     if not refs:
@@ -488,7 +562,7 @@ def _external(root: JSON, base: str = "") -> Iterator[tuple[str, str]]:
     for path, ref, scope in refs:
         uri = absolute(scope, ref)
         if uri not in own and by_schema_uri(uri) is None:
-            yield uri, path
+            yield _ExternalReference(uri=uri, written=ref, path=path)
 
 
 def nested_ids(root: JSON, base: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from signalbook.formats.base import (
     JsonValues,
     Resolve,
     SchemaError,
+    UnresolvedReferences,
     pointer,
     shorten,
 )
@@ -115,6 +116,19 @@ class JsonSchemaFormat:
             except UNUSABLE as error:
                 raise _bad_link(link, error) if link else documents.unusable(error) from None
         return JsonSchema(document=loaded, uri=uri, warnings=loaded.warnings)
+
+    def identities(self, document: bytes) -> tuple[str, ...]:
+        """Return the ``$id`` of the document."""
+        return documents.identities(document)
+
+    def check_whole(self, text: SchemaText) -> list[Finding]:
+        """Check a document with all documents it refers to. Raises ``UnresolvedReferences``."""
+        try:
+            return list(self.parse(text.document, text.format, resolve=text.resolve).warnings)
+        except UnresolvedReferences:
+            raise
+        except SchemaError as error:
+            return list(error.findings)
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """Why not every value that ``writer`` allows is one ``reader`` accepts; at most ``MAX_FINDINGS`` reasons.

@@ -17,7 +17,7 @@ from typing import Final
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
-from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, UnresolvedReferences, shorten, too_large
+from signalbook.formats.base import IMPORT, MAX_FINDINGS, Resolve, SchemaError, UnresolvedReferences, shorten, too_large
 from signalbook.formats.imports import ROOT_LABEL, include_folders, is_built_in, is_well_known, renamed
 from signalbook.values import Finding
 
@@ -87,7 +87,7 @@ def _missing(path: str, by: str, *, asked: bool) -> Finding:
     importer = "it" if by == MAIN else by
     looked = _LOOKED if asked else "there is no registry here to find it in"
     text = f"{importer} imports {shorten(repr(path))}, which is missing: {looked}"
-    return Finding(path="", rule="import", message=text)
+    return Finding(path="", rule=IMPORT, message=text)
 
 
 def refused_imports(document: bytes) -> list[Finding]:

@@ -15,6 +15,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 
 from signalbook.formats.base import (
+    IMPORT,
     MAX_FINDINGS,
     PayloadError,
     Resolve,
@@ -236,13 +237,13 @@ class ProtobufFormat:
         try:
             return self._checked(document, format, None)
         except UnresolvedReferences:
-            wanted = shorten(", ".join(self.imports(document)))
-            text = f"not checked, since it imports {wanted}"
-            return [Finding(path="", rule="import", message=text, severity="warning")]
+            paths = shorten(", ".join(sorted(set(imports(document)))))
+            text = f"not checked, since it imports {paths}"
+            return [Finding(path="", rule=IMPORT, message=text, severity="warning")]
 
-    def imports(self, document: bytes) -> list[str]:
-        """The paths of imported files, but for the well-known types, which nobody can have others in place of."""
-        return sorted(set(imports(document)))
+    def identities(self, document: bytes) -> tuple[str, ...]:  # noqa: ARG002 - a file does not know its own path
+        """Return nothing: files are imported by their paths."""
+        return ()
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
         """As ``check``, with what is imported. Raises ``UnresolvedReferences``."""

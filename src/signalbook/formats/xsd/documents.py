@@ -18,7 +18,7 @@ from xmlschema.loaders import SchemaLoader
 from xmlschema.utils.urls import normalize_url
 from xmlschema.validators.builders import XsdBuilders
 
-from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, shorten, too_large
+from signalbook.formats.base import IMPORT, MAX_FINDINGS, Resolve, SchemaError, UnresolvedReferences, shorten, too_large
 from signalbook.formats.xsd import limits, paths
 from signalbook.formats.xsd.limits import XS, weigh
 from signalbook.formats.xsd.patterns import LinearPatterns
@@ -121,7 +121,8 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
         if content is None:
             if reference.optional:
                 continue
-            raise _refused(MAIN, "import", f"there is no {shorten(place)!r} to include or import")
+            message = f"there is no {shorten(place)!r} to include or import"
+            raise UnresolvedReferences([Finding(path="", rule=IMPORT, message=message)])
         found[place] = content
         # Counted while gathering: a chain of documents may be endless.
         if len(found) > MAX_FILES or sum(map(len, found.values())) > MAX_BYTES:
@@ -129,6 +130,13 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
             raise _refused(MAIN, "size", message)
         waiting += references(read(content, place).root, place)
     return tuple(sorted(found.items()))
+
+
+def unknown_namespaces(sources: Sources) -> list[str]:
+    """Return the namespaces that documents import without a location, and that no other document was found for."""
+    places = dict(sources)
+    imports = (each for place, content in sources for each in references(read(content, place).root, place))
+    return sorted({each.location for each in imports if each.optional and each.location not in places})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from signalbook.formats import inclusion
-from signalbook.formats.base import Resolve
+from signalbook.formats.base import IMPORT, Resolve, SchemaError, UnresolvedReferences, shorten
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.values import Finding
 
@@ -45,6 +45,26 @@ class XsdFormat:
 
         name = self.canonical(format) or self.name
         return schema.parse(document, self._version(format), format=name, link=link, resolve=resolve)
+
+    def identities(self, document: bytes) -> tuple[str, ...]:  # noqa: ARG002 - several documents share a namespace
+        """Return nothing: documents are included and imported by their location."""
+        return ()
+
+    def check_whole(self, text: SchemaText) -> list[Finding]:
+        """Check a document with all documents it refers to. Raises ``UnresolvedReferences``."""
+        from signalbook.formats.xsd import documents
+
+        sources = documents.gather(text.document, text.resolve)
+        try:
+            documents.build(self._version(text.format), sources)
+        except SchemaError as error:
+            # What a namespace without a location declares may be all that is missing.
+            unknown = documents.unknown_namespaces(sources)
+            if unknown:
+                message = f"it imports {', '.join(unknown)}, which no schema is known for: {error}"
+                raise UnresolvedReferences([Finding(path="", rule=IMPORT, message=shorten(message))]) from None
+            return list(error.findings)
+        return []
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """Why not every document that ``writer`` allows is one that ``reader`` accepts.

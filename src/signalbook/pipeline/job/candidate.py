@@ -86,7 +86,7 @@ def _merged(today: Snapshot, documents: Documents, fresh: Documents, groups: Seq
         messages=with_bases({**today.messages, **candidate.messages}, (*fresh, *documents)),
         schemas={**today.schemas, **candidate.schemas},
         selected=tuple(sorted({*today.selected, *chosen})),
-        files=tuple({each.xid: each for each in (*today.files, *candidate.files)}.values()),
+        names=tuple({each.xid: each for each in (*today.names, *candidate.names)}.values()),
     )
 
 

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
-from signalbook.formats.imports import Importable
+from signalbook.formats.references import ReferableSchema, SchemaNames
 from signalbook.messages import Policy
 from signalbook.messages.definitions.schemas import ImportLookup
 from signalbook.messages.definitions.source import DefinitionSource, DefinitionVerdict
 from signalbook.values import JSONObject, dump_json
 
-# Stands for which schemas may be imported by a path, among the xids that were looked up: no xid is like it.
-_FILES: Final = "files"
+# Stands for the names of all schemas, among the xids that were looked up: no xid is like it.
+_NAMES: Final = "names"
 _MISSING: Final = object()
 V = TypeVar("V")
 
@@ -28,12 +28,12 @@ class Entities:
 
     messages: Mapping[str, JSONObject | None]
     schemas: Mapping[str, JSONObject]
-    files: Sequence[Importable]
+    names: Sequence[ReferableSchema]
 
     def changed(self, before: Entities) -> set[str]:
         """The xids under which there is something else, or nothing more, or nothing was."""
         found = _changed(before.messages, self.messages) | _changed(before.schemas, self.schemas)
-        return found if before.files == self.files else found | {_FILES}
+        return found if before.names == self.names else found | {_NAMES}
 
 
 def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
@@ -61,11 +61,15 @@ class Lookups:
         """``entities``, with each look into them noted."""
         return _Noting(entities, self)
 
+    def noting_names(self, names: SchemaNames) -> SchemaNames:
+        """Return ``names``, with each look into them noted."""
+        return _NotingNames(names, self)
+
     def following(self, imported: ImportLookup) -> ImportLookup:
         """``imported``, with what it looks up noted for the schema that refers to something."""
 
         def followed(uri: str, xid: str) -> bytes | None:
-            outer, self.noted = self.noted, self._by_document.setdefault(xid, {_FILES})
+            outer, self.noted = self.noted, self._by_document.setdefault(xid, set())
             try:
                 return imported(uri, xid)
             finally:
@@ -100,6 +104,16 @@ class _Noting(Mapping[str, V]):
 
     def __len__(self) -> int:
         return len(self._entities)
+
+
+class _NotingNames(SchemaNames):
+    def __init__(self, names: SchemaNames, lookups: Lookups) -> None:
+        self._names = names
+        self._lookups = lookups
+
+    def find(self, name: str, group: str) -> str | None:
+        self._lookups.noted.add(_NAMES)
+        return self._names.find(name, group)
 
 
 class KnownVerdict(NamedTuple):

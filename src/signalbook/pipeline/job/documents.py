@@ -10,9 +10,10 @@ from urllib.parse import unquote
 
 from signalbook.client import Client
 from signalbook.confluent.naming import URL_PREFIX
+from signalbook.confluent.schemas import reference_targets
 from signalbook.documents import Parts, SourceDocument, Upload, aim, read_bytes, read_folder, source_of
-from signalbook.formats.base import family
 from signalbook.formats.imports import ROOT_LABEL
+from signalbook.formats.references import ReferableSchema, identities, is_referable
 from signalbook.messages.definitions.normalise import stated_base
 from signalbook.messages.payloads import content
 from signalbook.pipeline.errors import PipelineError
@@ -51,11 +52,12 @@ class SchemaEntries(NamedTuple):
     """What a schema Resource has to say, by what follows its own xid.
 
     That is each Version's attributes that decide on payloads; alone, which Version is the default one; and which one
-    wire prefixes mean by a number. Others may import it if it has a name for that, empty or not.
+    wire prefixes mean by a number. ``names`` has the names by which other schemas
+    can refer to it, but for its xid; None if they cannot.
     """
 
     entries: tuple[tuple[str, JSONObject], ...]
-    file_name: str | None
+    names: ReferableSchema | None
 
 
 def schema_of(resource: Any) -> SchemaEntries | None:
@@ -72,8 +74,11 @@ def schema_of(resource: Any) -> SchemaEntries | None:
             number = labels.get(content.NUMBER_LABEL) if isinstance(labels, dict) else None
             if number is not None:
                 entries.append((content.reference_of_number("", number), {"versionid": name}))
-    is_file = family(str(default.get("format") or "")) == "protobuf"
-    return SchemaEntries(tuple(entries), str(default.get("name") or "") if is_file else None)
+    format = str(default.get("format") or "")  # noqa: A001  the spec's name
+    document = contents(default)
+    stated = () if document is None else identities(document, format)
+    names = ReferableSchema("", format, str(default.get("name") or ""), identities=stated)
+    return SchemaEntries(tuple(entries), names if is_referable(format) else None)
 
 
 def import_roots(document: JSONObject) -> Iterator[tuple[str, str]]:
@@ -254,8 +259,10 @@ def is_foreign(registry: str) -> bool:
 
 
 def _slim(schema: JSONObject) -> JSONObject:
-    """Of a schema Version what decides on payloads."""
-    return {name: schema[name] for name in ("format", "schema", "schemabase64", "versionid") if name in schema}
+    """Return the attributes of a schema Version that decide on payloads; ``references`` as xids by name."""
+    kept = {name: schema[name] for name in ("format", "schema", "schemabase64", "versionid") if name in schema}
+    references = {name: str(xid) for name, xid in reference_targets(schema).items()}
+    return {**kept, "references": references} if references else kept
 
 
 def local_xid(reference: str, groups: Sequence[str]) -> str:

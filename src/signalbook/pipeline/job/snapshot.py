@@ -14,7 +14,7 @@ import msgspec
 from signalbook.client import Client
 from signalbook.client.responses import BadResponse, NotFound
 from signalbook.documents import Parts, read_bytes, source_of
-from signalbook.formats.imports import Importable, SchemaFiles, by_xid
+from signalbook.formats.references import ReferableSchema, SchemaNames, follow_references, stated_xids
 from signalbook.messages import Contract, Policy, SchemaDocument
 from signalbook.messages.definitions.broken import LeftOut
 from signalbook.messages.definitions.source import DefinitionSource, Outline, leave_out
@@ -86,9 +86,9 @@ class Snapshot:
     """Message definitions by xid, and schemas by the xid of their Version; that of their Resource names a Version.
 
     A message's xid stands for its default Version; Versions are there beside it where others derive from them.
-    What is no object is None. ``files`` are the schemas that others may import by a path. ``selected`` are the xids of
-    the definitions that messages are matched with; the others may be bases of those. With ``subjects`` there are those
-    of the group ``subjects.GROUP``, whose records say the ids of their schemas. ``origin`` says what was read: of
+    What is no object is None. ``names`` are the names by which schemas can refer to others. ``selected`` are the xids
+    of the definitions that messages are matched with; the others may be bases of those. With ``subjects`` there are
+    those of the group ``subjects.GROUP``, whose records say the ids of their schemas. ``origin`` says what was read: of
     another state of the same only what changed is checked. ``outlines`` are those of all the selected ones, if they
     have been checked, ``left_out`` those of them that cannot be used, and ``doubts`` what is to be said to people:
     which those are, that some are hidden, and the bases that are not there.
@@ -97,7 +97,7 @@ class Snapshot:
     messages: Mapping[str, JSONObject | None]
     schemas: Mapping[str, JSONObject]
     selected: tuple[str, ...]
-    files: tuple[Importable, ...] = ()
+    names: tuple[ReferableSchema, ...] = ()
     subjects: Strategy = ""
     origin: tuple[object, ...] = field(default=(), compare=False)
     outlines: tuple[Outline, ...] = field(default=(), compare=False)
@@ -227,7 +227,7 @@ class Snapshot:
         pinned: dict[str, JSONObject] = {}
         doubts: list[str] = []
         roots: dict[str, str] = {}
-        names: dict[str, str] = {}
+        names: dict[str, ReferableSchema] = {}
         documents, cache = list(documents), cache or DocumentCache()
         for name, document in documents:
             doubts += _dangling_xrefs(document)
@@ -242,8 +242,8 @@ class Snapshot:
                     continue
                 for suffix, entity in schema.entries:
                     entries[xid + suffix] = entity
-                if schema.file_name is not None:
-                    names[xid] = schema.file_name
+                if schema.names is not None:
+                    names[xid] = schema.names
             _merge(schemas, entries, name)
             roots |= import_roots(document)
             parents |= reachable_groups(document, groups)
@@ -266,7 +266,7 @@ class Snapshot:
             messages=with_bases(messages, documents),
             schemas=schemas,
             selected=tuple(wanted),
-            files=tuple(Importable(xid, name, roots.get(group_of(xid), "")) for xid, name in sorted(names.items())),
+            names=tuple(_placed(xid, name, roots) for xid, name in sorted(names.items())),
             doubts=tuple(doubts),
         )
 
@@ -290,8 +290,8 @@ class Snapshot:
             "schemas": {xid: canonical(each) for xid, each in self.schemas.items()},
             "selected": self.selected,
         }
-        if self.files:
-            parts["files"] = msgspec.to_builtins(self.files)
+        if self.names:
+            parts["names"] = msgspec.to_builtins(self.names)
         if self.subjects:
             parts["subjects"] = self.subjects
         return {name: msgspec.Raw(canonical_json(part)) for name, part in parts.items()}
@@ -304,7 +304,7 @@ class Snapshot:
             messages=Deferred(found.messages, msgspec.json.decode),
             schemas=Deferred(found.schemas, msgspec.json.decode),
             selected=found.selected,
-            files=found.files,
+            names=found.names,
             subjects=found.subjects,
             outlines=found.outlines,
             left_out=found.left_out,
@@ -327,22 +327,24 @@ class Snapshot:
         return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid)
 
     def imported(self, path: str, xid: str) -> bytes | None:
-        """What the schema ``xid`` refers to: another schema, or the file that it imports by this path."""
-        stated = self.schema(path)
-        if stated is not None:
-            return stated.content
-        referred = (self.schemas.get(xid) or {}).get("references") or {}
-        named = referred.get(path) or referred.get(path.removeprefix("/"))  # JSON Schema makes all paths absolute
-        if named is not None:
-            found = self.schema(named)
-            return None if found is None else found.content
-        named = next((each for each in by_xid(path) if each in self.schemas), None)
-        found = self.schema(named or self._by_path.find(path, group_of(xid)) or "")
-        return None if found is None else found.content
+        """Return the document that the schema ``xid`` calls ``path``: see docs/references.md."""
+        stated = follow_references(xid, path, self._references)
+        names = (stated,) if stated is not None else stated_xids(path)
+        schema = next((each for name in names if (each := self.schema(name)) is not None), None)
+        if schema is None and stated is None:
+            schema = self.schema(self._by_name.find(path, group_of(xid)) or "")
+        return None if schema is None else schema.content
+
+    def _references(self, xid: str) -> Mapping[str, str]:
+        schema = self.schemas.get(xid) or {}
+        if "versionid" in schema and VERSIONS not in xid:
+            schema = self.schemas.get(f"{xid}{VERSIONS}{schema['versionid']}") or {}
+        references: Mapping[str, str] = schema.get("references") or {}
+        return references
 
     @cached_property
-    def _by_path(self) -> SchemaFiles:
-        return SchemaFiles(self.files)
+    def _by_name(self) -> SchemaNames:
+        return SchemaNames(self.names)
 
     def compile(self, policy: Policy) -> Contract:
         """The contract of the selected definitions; of a checked snapshot each is compiled when a message needs it."""
@@ -394,8 +396,9 @@ class Snapshot:
             raise PipelineError(f"there is a policy for {', '.join(unknown)}, but no definition it is about")
         lookups = Lookups()
         noting = replace(self, messages=lookups.noting(self.messages), schemas=lookups.noting(self.schemas))
+        vars(noting)["_by_name"] = lookups.noting_names(self._by_name)
         source = replace(noting._source(), imports=lookups.following(noting.imported))
-        entities = Entities(messages=self.messages, schemas=self.schemas, files=self.files)
+        entities = Entities(messages=self.messages, schemas=self.schemas, names=self.names)
         checked = check(source, self._policy(policy), entities, lookups, before)
         verdicts = checked.verdicts
         # With outlines a worker compiles a definition when a message needs it: of thousands, those that occur.
@@ -457,7 +460,7 @@ class _Shipped(msgspec.Struct):
     messages: dict[str, msgspec.Raw]
     schemas: dict[str, msgspec.Raw]
     selected: tuple[str, ...]
-    files: tuple[Importable, ...] = ()
+    names: tuple[ReferableSchema, ...] = ()
     subjects: Strategy = ""
     outlines: tuple[Outline, ...] = ()
     left_out: dict[str, LeftOut] = {}
@@ -494,6 +497,11 @@ def _hidden(registry: str) -> tuple[str, ...]:
         return ()
     shown = without_user(registry)
     return (f"{shown}: {caller['name']} may not read all of it: definitions and schemas that are hidden are not used",)
+
+
+def _placed(xid: str, names: ReferableSchema, roots: Mapping[str, str]) -> ReferableSchema:
+    """Return the names of the schema at ``xid``, with the import root of its group."""
+    return ReferableSchema(xid, names.format, names.name, roots.get(group_of(xid), ""), names.identities)
 
 
 _Entity = TypeVar("_Entity", JSONObject, JSONObject | None)

@@ -5,23 +5,26 @@ from __future__ import annotations
 import pytest
 
 from signalbook.formats import SchemaError
-from signalbook.formats.imports import Importable, SchemaFiles, is_built_in, is_well_known
+from signalbook.formats.imports import is_built_in, is_well_known
 from signalbook.formats.protobuf import FORMAT
+from signalbook.formats.references import ReferableSchema, SchemaNames
 
 G = "/schemagroups/g"
 H = "/schemagroups/h"
 
 
+def proto(xid: str, name: str = "", root: str = "") -> ReferableSchema:
+    return ReferableSchema(xid, "Protobuf/3", name, root)
+
+
 def test_the_paths_of_a_schema() -> None:
     """Those by id and name, alone and below its group's root, which is the group's id if it states none."""
-    assert Importable(f"{G}/schemas/status").paths() == {"status.proto", "g/status.proto"}
-    stated = Importable(f"{G}/schemas/status.proto", root="google/rpc/")
-    assert stated.paths() == {"status.proto", "google/rpc/status.proto"}
-    assert "google/rpc/status.proto" in Importable(f"{G}/schemas/google.rpc.status").paths()
-    assert "google/rpc/status.proto" in Importable("/schemagroups/google.rpc/schemas/status").paths()
-    assert (
-        "a/b.proto" in Importable(f"{G}/schemas/x", "a/b.proto").paths() & Importable(f"{G}/schemas/x", "a/b").paths()
-    )
+    assert proto(f"{G}/schemas/status").names() == {"status.proto", "g/status.proto"}
+    stated = proto(f"{G}/schemas/status.proto", root="google/rpc/")
+    assert stated.names() == {"status.proto", "google/rpc/status.proto"}
+    assert "google/rpc/status.proto" in proto(f"{G}/schemas/google.rpc.status").names()
+    assert "google/rpc/status.proto" in proto("/schemagroups/google.rpc/schemas/status").names()
+    assert "a/b.proto" in proto(f"{G}/schemas/x", "a/b.proto").names() & proto(f"{G}/schemas/x", "a/b").names()
 
 
 @pytest.mark.parametrize(
@@ -38,7 +41,7 @@ def test_the_paths_of_a_schema() -> None:
 def test_which_schema_is_found(path: str, found: str | None) -> None:
     schemas = [f"{G}/schemas/money", f"{H}/schemas/money", f"{H}/schemas/units", f"{H}/schemas/order"]
     schemas += ["/schemagroups/i/schemas/order", f"{H}/schemas/google.rpc.status", f"{G}/schemas/google.rpc.code"]
-    assert SchemaFiles(map(Importable, schemas)).find(path, G) == found
+    assert SchemaNames(map(proto, schemas)).find(path, G) == found
 
 
 def test_what_is_built_in() -> None:

@@ -1,0 +1,126 @@
+"""The names by which schemas of a registry refer to each other: looked up in the index, as writes and views need them.
+
+docs/references.md has the rules, ``formats.references`` what they come to among schemas that are known.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from signalbook.formats.imports import ROOT_LABEL, is_built_in
+from signalbook.formats.references import (
+    ReferableSchema,
+    SchemaNames,
+    identity_of_key,
+    index_keys,
+    is_referable,
+    lookup_keys,
+)
+from signalbook.storage.base import Reader, Row
+from signalbook.storage.index import IndexReader
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import ROOT, Kind, Xid
+
+NAME: Final = "name"
+"""The kind of the links that say by which names schemas refer to an entity."""
+MAX_CANDIDATES: Final = 1_000
+"""Schemas with a name like the one that is looked up, of which the right one is found."""
+NameLookup: TypeAlias = tuple[Xid, str]
+"""The Group to look in, or the root for all Groups, and a name that a document uses."""
+AsWritten: TypeAlias = Callable[[NameLookup, Iterable[ReferableSchema]], list[ReferableSchema]]
+
+
+def name_keys(row: Row, identities: Iterable[str]) -> set[str]:
+    """Return the keys by which a Version, or a Resource that is a cross reference, is looked up by name."""
+    if row.xid.kind is Kind.VERSION and is_referable(str(row.attributes.get("format", ""))):
+        return index_keys(referable(row.xid.resource, row.attributes, {}, identities))
+    if row.xref is not None:
+        # Which format its target has may change: any ending may be the right one.
+        formats = ("Avro", "JsonSchema", "Protobuf", "XSD")
+        return {key for each in formats for key in index_keys(ReferableSchema(str(row.xid), each))}
+    return set()
+
+
+def referable(
+    xid: Xid, attributes: Mapping[str, JSON], group: JSONObject, identities: Iterable[str] = ()
+) -> ReferableSchema:
+    """Return the names of a Resource whose default Version has these attributes; ``group`` are those of its Group."""
+    name, format = (str(attributes.get(each) or "") for each in ("name", "format"))  # noqa: A001  the spec's name
+    return ReferableSchema(str(xid), format, name, import_root(group), tuple(identities))
+
+
+def import_root(group: JSONObject) -> str:
+    """Return the import root that a Group with these attributes states."""
+    return str((group.get("labels") or {}).get(ROOT_LABEL, ""))
+
+
+def load_named(
+    index: IndexReader, reader: Reader, lookups: Collection[NameLookup]
+) -> dict[NameLookup, list[ReferableSchema]]:
+    """Return for each lookup the schemas that may be meant, as far as ``reader`` shows them.
+
+    Four queries for each Group that is looked in, whatever the number of names.
+    """
+    found: dict[NameLookup, list[ReferableSchema]] = {lookup: [] for lookup in lookups}
+    by_scope: dict[Xid, list[str]] = defaultdict(list)
+    for scope, name in lookups:
+        by_scope[scope].append(name)
+    for scope, names in by_scope.items():
+        keys = {name: lookup_keys(name) for name in names}
+        matches: dict[Xid, set[str]] = defaultdict(set)
+        for xid, key in index.named(NAME, set().union(*keys.values()), scope, MAX_CANDIDATES):
+            matches[xid].add(key)
+        for xid, schema in _read_named(reader, matches):
+            for name in names:
+                if matches[xid] & keys[name]:
+                    found[scope, name].append(schema)
+    return found
+
+
+def _read_named(reader: Reader, matches: Mapping[Xid, Collection[str]]) -> Iterator[tuple[Xid, ReferableSchema]]:
+    """Yield the schemas with these keys, but for Versions that are not shown by default."""
+    resources = {xid.resource for xid in matches}
+    rows = reader.get_many({*matches, *resources, *(xid.owner for xid in resources)}) if matches else {}
+    targets = reader.get_many({row.xref for row in rows.values() if row.xref is not None}) if rows else {}
+    shown = {row.default_version for row in targets.values() if row.defaultversionid} - rows.keys()
+    rows = rows | targets | (reader.get_many(shown) if shown else {})
+    for xid, keys in matches.items():
+        resource, group = rows.get(xid.resource), rows.get(xid.resource.owner)
+        target = rows.get(resource.xref) if resource is not None and resource.xref is not None else resource
+        version = None if target is None else rows.get(target.default_version)
+        if version is None or group is None or (xid.kind is Kind.VERSION and version.xid != xid):
+            continue
+        identities = filter(None, map(identity_of_key, keys))
+        yield xid, referable(xid.resource, version.attributes, group.attributes, identities)
+
+
+class StoredNames:
+    """The schemas that were looked up by name. What is looked up and was not loaded is noted in ``missing``."""
+
+    def __init__(self) -> None:
+        self.missing: set[NameLookup] = set()
+        self._loaded: dict[NameLookup, list[ReferableSchema]] = {}
+
+    def load(self, found: Mapping[NameLookup, list[ReferableSchema]]) -> None:
+        """Keep what is stored."""
+        self._loaded |= found
+
+    def find(self, name: str, referring: Xid, as_written: AsWritten) -> Xid | None:
+        """Return the schema that the schema ``referring`` calls ``name``; None if there is none, or it is not loaded.
+
+        ``as_written`` makes of the schemas that are stored those that a write leaves. The own Group is a lookup of its
+        own, because other Groups may have very many schemas of that name.
+        """
+        group = referring.resource.owner
+        lookups = [(group, name)] if is_built_in(name) else [(group, name), (ROOT, name)]
+        missing = [lookup for lookup in lookups if lookup not in self._loaded]
+        if missing:
+            self.missing.update(missing)
+            return None
+        for lookup in lookups:
+            xid = SchemaNames(as_written(lookup, self._loaded[lookup])).find(name, str(group))
+            if xid is not None:
+                return Xid.parse(xid)
+        return None

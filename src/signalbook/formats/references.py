@@ -1,0 +1,226 @@
+"""How schemas refer to each other: the names that a schema goes by, and the schema that a name means.
+
+docs/references.md has the rules. The registry, checks, the pipeline and the generators share them. A registry has no
+files: the ids and names of its schemas are paths in the folder that their group stands for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from posixpath import normpath
+from typing import Final, Protocol, TypeGuard, TypeVar, runtime_checkable
+
+import msgspec
+
+from signalbook.formats.base import IMPORT, family, find
+from signalbook.formats.compatibility import SchemaText
+from signalbook.formats.imports import is_built_in
+from signalbook.values import Finding
+from signalbook.xid import group_of
+
+MAX_REFERRED: Final = 100
+"""Schemas whose ``references`` are followed for one schema."""
+
+_SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
+    "avro": (".avsc",),
+    "jsonschema": (".schema.json", ".json", ".jsonschema", ""),
+    "protobuf": (".proto",),
+    "xsd": (".xsd",),
+}
+"""The endings of files by the family of formats, longer ones before those that they end with."""
+_FAMILIES: Final = {suffix: name for name, suffixes in _SUFFIXES.items() for suffix in suffixes}
+_LONGEST_NAME: Final = 900
+_IDENTITY: Final = "id:"
+T = TypeVar("T")
+
+
+@runtime_checkable
+class Importing(Protocol):
+    """The methods of a ``Format`` whose documents can refer to other documents."""
+
+    def identities(self, document: bytes) -> tuple[str, ...]:
+        """Return the names that ``document`` gives itself: a URI, or the full names of types."""
+        ...
+
+    def check_whole(self, text: SchemaText) -> list[Finding]:
+        """Check a document with all documents it refers to.
+
+        Raises ``UnresolvedReferences`` where one of those is missing.
+        """
+        ...
+
+
+def is_importing(reader: object) -> TypeGuard[Importing]:
+    """Return True if documents of this format can refer to others."""
+    return _is_importing(type(reader))  # type: ignore[arg-type]  # mypy takes the hash of instances for its own
+
+
+@cache
+def _is_importing(kind: type) -> bool:
+    # Comparing an object with a protocol takes 50 us each time.
+    return issubclass(kind, Importing)
+
+
+def has_open_references(findings: Iterable[Finding]) -> bool:
+    """Return True if ``Format.check`` reported a reference to another document."""
+    return any(finding.rule == IMPORT for finding in findings)
+
+
+def identities(document: bytes, format: str) -> tuple[str, ...]:
+    """Return the names that a document gives itself; none for a format that has no such names."""
+    reader = find(format)
+    return tuple(name for name in reader.identities(document) if is_indexable(name)) if is_importing(reader) else ()
+
+
+def is_referable(format: str) -> bool:
+    """Return True if schemas of this format can be referred to by names."""
+    return family(format) in _SUFFIXES
+
+
+class ReferableSchema(msgspec.Struct, frozen=True, array_like=True):
+    """A schema that others can refer to: the xid of the Resource, its format, name, import root and identities."""
+
+    xid: str
+    format: str = ""
+    name: str = ""
+    root: str = ""
+    identities: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> str:
+        """The xid of its group."""
+        return group_of(self.xid)
+
+    @property
+    def family(self) -> str:
+        """The family of its format."""
+        return family(self.format)
+
+    def stems(self) -> set[str]:
+        """Return the paths of the file that it stands for, without the ending: by id and by name.
+
+        Dots may stand for folders, because an id has no slashes.
+        """
+        return _spell(self.xid.split("/")[4], self.family) | _spell(self._file_name, self.family)
+
+    def rooted_stems(self) -> set[str]:
+        """Return ``stems``, and each of them below the import root. A group without a root has its id as the root."""
+        stems = self.stems()
+        root = (self.root or self.xid.split("/")[2].replace(".", "/")).strip("/")
+        return stems | {f"{root}/{stem}" for stem in stems}
+
+    def names(self) -> set[str]:
+        """Return every name that a document can use for this schema, apart from its xid."""
+        suffixes = _SUFFIXES.get(self.family, ())
+        paths = {f"{stem}{suffix}" for stem in self.rooted_stems() for suffix in suffixes}
+        # JSON Schema makes all paths absolute.
+        return paths.union(self.identities, {f"/{path}" for path in paths} if self.family == "jsonschema" else ())
+
+    @property
+    def _file_name(self) -> str:
+        # Other formats than Protobuf have titles as names, which are no paths.
+        is_path = "/" in self.name or _suffix_of(self.name) != ""
+        return self.name if is_path or self.family == "protobuf" else ""
+
+
+def _spell(name: str, family: str) -> set[str]:
+    suffix = next((each for each in _SUFFIXES.get(family, ()) if each and name.endswith(each)), "")
+    stem = name.removesuffix(suffix)
+    return {stem, stem.replace(".", "/")} if stem else set()
+
+
+def _suffix_of(path: str) -> str:
+    return next((suffix for suffix in _FAMILIES if suffix and path.endswith(suffix)), "")
+
+
+class SchemaNames:
+    """Schemas by the names that others can use for them."""
+
+    def __init__(self, schemas: Iterable[ReferableSchema]) -> None:
+        self._by_identity: dict[str, set[ReferableSchema]] = defaultdict(set)
+        self._by_stem: dict[str, set[ReferableSchema]] = defaultdict(set)
+        for schema in schemas:
+            for identity in schema.identities:
+                self._by_identity[identity].add(schema)
+            for stem in schema.rooted_stems():
+                self._by_stem[stem].add(schema)
+
+    def find(self, name: str, group: str) -> str | None:
+        """Return the xid of the schema that a document in ``group`` calls ``name``; None if there is none, or several.
+
+        Its own group comes first, then all other groups together. In each an identity comes before a path. Of a file
+        that is built in, other groups have no other version.
+        """
+        suffix = _suffix_of(name)
+        # Groups are folders side by side, so that steps up from one of them lead to their root.
+        stem = normpath(f"/{name.removesuffix(suffix)}").lstrip("/")
+        by_path = {each for each in self._by_stem.get(stem, ()) if each.family == _FAMILIES[suffix]}
+        candidates = (self._by_identity.get(name, set()), by_path)
+        others = () if is_built_in(name) else candidates
+        own = ({each for each in schemas if each.group == group} for schemas in candidates)
+        match = next((schemas for schemas in (*own, *others) if schemas), set())
+        return next(iter(match)).xid if len(match) == 1 else None
+
+
+def index_keys(schema: ReferableSchema) -> set[str]:
+    """Return the keys by which an index finds a schema, whichever of its names a document uses."""
+    keys = {_identity_key(identity) for identity in schema.identities}
+    return keys | {_file_key(stem) for stem in schema.stems() if is_indexable(stem)}
+
+
+def lookup_keys(name: str) -> set[str]:
+    """Return the keys of ``index_keys`` under which the schema that a document calls ``name`` has to be."""
+    if not is_indexable(name):
+        return set()
+    return {_identity_key(name), _file_key(name.removesuffix(_suffix_of(name)))}
+
+
+def is_indexable(name: str) -> bool:
+    """Return True if every database takes this name, and has room for it in the key of an index."""
+    return 0 < len(name) <= _LONGEST_NAME and name.isascii() and "\0" not in name
+
+
+def identity_of_key(key: str) -> str:
+    """Return the identity that a key of ``index_keys`` stands for, empty for the key of a path."""
+    return key.removeprefix(_IDENTITY) if key.startswith(_IDENTITY) else ""
+
+
+def _identity_key(identity: str) -> str:
+    return f"{_IDENTITY}{identity}"
+
+
+def _file_key(stem: str) -> str:
+    return f"file:{stem.rpartition('/')[2]}"
+
+
+def stated_xids(name: str) -> tuple[str, ...]:
+    """Return the texts that are xids if a document states one, as in ``import "schemagroups/g/schemas/s.proto"``."""
+    return (f"/{name}", f"/{name.removesuffix('.proto')}") if name.endswith(".proto") else (name,)
+
+
+def match_reference(targets: Mapping[str, T], name: str) -> T | None:
+    """Return what a document means by ``name``, of the targets of its attribute ``references``.
+
+    JSON Schema makes URIs of names, relative to its ``$id`` or to nothing. References have the name as it is written.
+    """
+    if name in targets or not (name.startswith("/") or "://" in name):
+        return targets.get(name)
+    return next((target for stated, target in targets.items() if name.endswith(f"/{stated}")), None)
+
+
+def follow_references(start: T, name: str, targets_of: Callable[[T], Mapping[str, T]]) -> T | None:
+    """Return what a schema calls ``name`` in its attribute ``references``, or one of the schemas that it refers to."""
+    seen: set[T] = set()
+    waiting = [start]
+    while waiting and len(seen) < MAX_REFERRED:
+        schema = waiting.pop()
+        if schema not in seen:
+            seen.add(schema)
+            targets = targets_of(schema)
+            match = match_reference(targets, name)
+            if match is not None:
+                return match
+            waiting.extend(targets.values())
+    return None

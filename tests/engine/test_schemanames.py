@@ -1,0 +1,330 @@
+"""Which schemas a registry finds by the names that documents use, and a pipeline that reads the registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.engine.conftest import Registry
+
+from signalbook.access.base import Identity
+from signalbook.access.policy import read_policy
+from signalbook.engine.engine import Engine
+from signalbook.engine.read.inlining import ALL
+from signalbook.engine.read.schemas import SchemaReferences
+from signalbook.engine.read.view import ViewOptions
+from signalbook.engine.write.commands import Command, Method
+from signalbook.formats.base import Resolve, UnresolvedReferences, find
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.settings import Settings
+from signalbook.storage.store import Store
+from signalbook.values import JSONObject
+from signalbook.xid import ROOT, Xid
+
+MONEY = 'syntax = "proto3"; package m; message Money { int32 units = 1; }'
+SHOP = "/schemagroups/shop"
+ORDER = f"{SHOP}/schemas/order"
+
+
+def registry_of(store: Store) -> Registry:
+    return Registry(Engine(store, settings=Settings(registry_id="test")), store)
+
+
+@pytest.fixture
+def registry(store: Store) -> Registry:
+    return registry_of(store)
+
+
+def schema(text: str = MONEY, **more: Any) -> JSONObject:
+    return {"format": "Protobuf/3", "contenttype": "text/plain", "schema": text, **more}
+
+
+def order(path: str, type: str = "m.Money") -> JSONObject:
+    return schema(f'syntax = "proto3"; import "{path}"; message Order {{ {type} price = 1; }}')
+
+
+def groups(**schemas: JSONObject) -> JSONObject:
+    return {name: {"schemas": members} for name, members in schemas.items()}
+
+
+def outcome(registry: Registry, path: str = ORDER) -> tuple[Any, str]:
+    attributes = registry.row(f"{path}/versions/1").attributes
+    return attributes["formatvalidated"], attributes.get("formatvalidatedreason", "")
+
+
+def by_pipeline(registry: Registry, path: str) -> bytes | None:
+    """What the order's schema imports, as a pipeline has it that reads this registry."""
+    with registry.engine.reading() as view:
+        shown = view.entity(ROOT, ViewOptions(inline=ALL, doc=True))
+    snapshot = Snapshot.of_documents([("registry", shown)])
+    return Snapshot.from_json(snapshot.to_json()).imported(path, f"{ORDER}/versions/1")
+
+
+CASES: list[tuple[str, JSONObject, bool]] = [
+    ("money.proto", groups(shop={"money": schema()}), True),
+    ("money.proto", groups(shop={"money.proto": schema()}), True),
+    ("money.proto", groups(common={"money": schema()}), True),
+    ("common/money.proto", groups(common={"money": schema()}), True),
+    ("a/b/money.proto", groups(common={"a.b.money": schema()}), True),
+    ("a/b/money.proto", groups(shop={"x": schema(name="a/b/money.proto")}), True),
+    ("a/b/money.proto", groups(common={"x": schema(name="a/b/money")}), True),
+    ("a/b/money.proto", {"c": {"labels": {"protobuf.root": "a/b"}, "schemas": {"money": schema()}}}, True),
+    ("schemagroups/c/schemas/money.proto", groups(c={"money": schema()}), True),
+    ("schemagroups/c/schemas/money.proto", groups(c={"money.proto": schema()}), True),
+    ("schemagroups/c/schemas/money/versions/1.proto", groups(c={"money": schema()}), True),
+    ("money.proto", groups(one={"money": schema()}, two={"money": schema()}), False),
+    ("money.proto", groups(shop={"money": {"format": "Avro/1.12.0", "schema": {"type": "string"}}}), False),
+    ("b/money.proto", groups(common={"money": schema()}), False),
+]
+
+
+@pytest.mark.parametrize(("path", "others", "found"), CASES)
+def test_registry_and_pipeline_find_the_same(
+    sqlite_store: Callable[[], Store], path: str, others: JSONObject, found: bool
+) -> None:
+    registry = registry_of(sqlite_store())
+    registry.patch("/", {"schemagroups": others})
+    registry.put(ORDER, order(path))
+    validated, reason = outcome(registry)
+    assert validated is found, reason
+    assert ("" if found else f"it imports '{path}', which is missing") == reason.partition(":")[0]
+    assert (by_pipeline(registry, path) is not None) is found
+
+
+@pytest.mark.parametrize("group", ["shop", "common"])
+@pytest.mark.parametrize("together", [True, False])
+def test_stored_or_in_the_same_request(registry: Registry, group: str, together: bool) -> None:
+    bodies = [groups(**{group: {"money": schema()}}), groups(shop={"order": order("money.proto")})]
+    if together:
+        bodies = [{name: merged(bodies, name) for name in ("common", "shop")}]
+    for body in bodies:
+        registry.patch("/", {"schemagroups": body})
+    assert outcome(registry) == (True, "")
+
+
+def merged(bodies: list[JSONObject], name: str) -> JSONObject:
+    return {"schemas": {key: each for body in bodies for key, each in body.get(name, {}).get("schemas", {}).items()}}
+
+
+def test_what_is_imported_is_read(registry: Registry) -> None:
+    """A document that goes wrong only with what it imports is refused."""
+    registry.put(f"{SHOP}/schemas/money", schema())
+    error = registry.refused("PUT", ORDER, order("money.proto", "m.Mony"))
+    assert (error.code, [fault.message for fault in error.faults]) == (
+        "format_violation",
+        ['"m.Mony" is not defined.'],
+    )
+
+
+def test_imports_of_imports(registry: Registry) -> None:
+    """The file that has the import that leads nowhere is named."""
+    price = 'syntax = "proto3"; import "money.proto"; message Price { m.Money of = 1; }'
+    registry.put(f"{SHOP}/schemas/price", schema(price))
+    registry.put(ORDER, order("price.proto", "Price"))
+    assert outcome(registry)[1].startswith("price.proto imports 'money.proto', which is missing")
+    registry.put(f"{SHOP}/schemas/money", schema())
+    assert outcome(registry)[0] is False
+    # Any write looks again, be it one that says nothing.
+    registry.patch(f"{ORDER}/versions/1", {})
+    assert outcome(registry) == (True, "")
+
+
+def test_what_was_true_of_an_import_is_looked_at_again(registry: Registry) -> None:
+    """By a write to the Version that imports it, be it one that says nothing; until then it stands."""
+    registry.put(f"{SHOP}/schemas/money", schema())
+    registry.put(ORDER, order("money.proto"))
+    registry.put(f"{SHOP}/schemas/money", schema('syntax = "proto3"; package m; message Coins {}'))
+    assert outcome(registry) == (True, "")
+    assert registry.refused("PATCH", f"{ORDER}/versions/1", {}).code == "format_violation"
+    registry.delete(f"{SHOP}/schemas/money")
+    assert outcome(registry) == (True, "")
+    registry.patch(f"{ORDER}/versions/1", {})
+    assert outcome(registry)[1].startswith("it imports 'money.proto', which is missing")
+    registry.put(f"{SHOP}/schemas/money", schema())
+    registry.patch(f"{ORDER}/versions/1", {})
+    assert outcome(registry) == (True, "")
+
+
+def test_google_is_built_in(registry: Registry) -> None:
+    registry.put(ORDER, order("google/type/money.proto", "google.type.Money"))
+    assert outcome(registry) == (True, "")
+    # A file of its own group takes the place of what is built in.
+    registry.put(f"{SHOP}/schemas/google.type.money", schema(MONEY.replace("package m", "package google.type")))
+    registry.put(ORDER, order("google/type/money.proto", "google.type.Money"))
+    assert outcome(registry) == (True, "")
+    assert by_pipeline(registry, "google/type/money.proto") is not None
+
+
+def test_a_strict_model_takes_nothing_half(registry: Registry) -> None:
+    with registry.engine.reading() as view:
+        source = view.modelsource()
+    source["groups"]["schemagroups"]["resources"]["schemas"]["strictvalidation"] = True
+    registry.configure("modelsource", source)
+    error = registry.refused("PUT", ORDER, order("money.proto"))
+    assert (error.code, error.faults[0].rule) == ("format_violation", "import")
+
+
+def test_versions_are_compared_with_what_they_import(registry: Registry) -> None:
+    registry.put(f"{SHOP}/schemas/money", schema())
+    registry.put(ORDER, {**order("money.proto"), "meta": {"compatibility": "backward"}})
+    text = 'syntax = "proto3"; import "money.proto"; message Order { string price = 1; m.Money other = 2; }'
+    assert registry.refused("POST", ORDER, schema(text)).code == "compatibility_violation"
+
+
+ADDRESS = {"type": "object", "properties": {"zip": {"type": "string"}}}
+URI = "https://example.org/schemas"
+COMMON_XSD = (
+    '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">'
+    '<xs:simpleType name="Code"><xs:restriction base="xs:string"/></xs:simpleType></xs:schema>'
+)
+
+
+def json_schema(id: str = "", **more: Any) -> JSONObject:
+    named = {"$id": id} if id else {}
+    return {"format": "JsonSchema/draft/2020-12", "schema": {**named, **ADDRESS}, **more}
+
+
+def json_order(ref: str, id: str = "") -> JSONObject:
+    own = {"$id": id} if id else {}
+    return {"format": "JsonSchema/draft/2020-12", "schema": {**own, "properties": {"address": {"$ref": ref}}}}
+
+
+def xsd(text: str) -> JSONObject:
+    return {"format": "XSD/1.1", "contenttype": "text/plain", "schema": text}
+
+
+def xsd_order(location: str) -> JSONObject:
+    return xsd(
+        '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">'
+        f'<xs:include schemaLocation="{location}"/><xs:element name="order" type="Code"/></xs:schema>'
+    )
+
+
+def avro(type: Any) -> JSONObject:
+    return {"format": "Avro/1.12.0", "schema": type}
+
+
+def avro_order(type: str) -> JSONObject:
+    return avro({"type": "record", "name": "a.Order", "fields": [{"name": "address", "type": type}]})
+
+
+AVRO_ADDRESS = avro({"type": "record", "name": "Address", "namespace": "a", "fields": []})
+OWN = f"{URI}/order.json"
+OTHER_FORMATS: list[tuple[JSONObject, JSONObject, bool]] = [
+    # By absolute $id, and relative to the $id of the schema that refers.
+    (json_order(f"{URI}/address"), groups(shop={"x": json_schema(f"{URI}/address")}), True),
+    (json_order(f"{URI}/address#/properties/zip"), groups(shop={"x": json_schema(f"{URI}/address#")}), True),
+    (json_order("address", OWN), groups(other={"x": json_schema(f"{URI}/address")}), True),
+    (json_order("urn:example:address"), groups(shop={"x": json_schema("urn:example:address")}), True),
+    (json_order(f"{URI}/nothing"), groups(shop={"x": json_schema(f"{URI}/address")}), False),
+    # One in the own group comes before those of others; of several others none is meant.
+    (json_order(f"{URI}/a"), groups(shop={"x": json_schema(f"{URI}/a")}, b={"x": json_schema(f"{URI}/a")}), True),
+    (json_order(f"{URI}/a"), groups(b={"x": json_schema(f"{URI}/a")}, c={"x": json_schema(f"{URI}/a")}), False),
+    # By path, whatever the $id of either is.
+    (json_order("./address.json"), groups(shop={"address": json_schema(f"{URI}/elsewhere")}), True),
+    (json_order("address.json", OWN), groups(shop={"address": json_schema()}), True),
+    (json_order("address.schema.json"), groups(shop={"address.json": json_schema()}), True),
+    (json_order("address"), groups(shop={"address": json_schema()}), True),
+    (json_order("../common/address.json"), groups(common={"address": json_schema()}), True),
+    (json_order("../common/address.json", OWN), groups(common={"address": json_schema()}), True),
+    (json_order("common/address.json"), groups(shop={"x": json_schema(name="common/address.json")}), True),
+    (json_order("Address.json"), groups(shop={"x": json_schema(name="Address")}), False),  # a title is no path
+    (json_order("/address.json"), groups(shop={"x": json_schema("/address.json")}), True),
+    (json_order("address.xsd"), groups(shop={"address": json_schema()}), False),
+    # By xid, also where the schema that refers has an $id.
+    (json_order("/schemagroups/common/schemas/address"), groups(common={"address": json_schema()}), True),
+    (json_order("/schemagroups/common/schemas/address", OWN), groups(common={"address": json_schema()}), True),
+    (json_order("/schemagroups/common/schemas/nothing"), groups(common={"address": json_schema()}), False),
+    (json_order("../../../../etc/passwd"), {}, False),
+    # The same in other formats.
+    (xsd_order("common.xsd"), groups(shop={"common": xsd(COMMON_XSD)}), True),
+    (xsd_order("../base/common.xsd"), groups(base={"common": xsd(COMMON_XSD)}), True),
+    (xsd_order("/schemagroups/base/schemas/common"), groups(base={"common": xsd(COMMON_XSD)}), True),
+    (xsd_order("common.xsd"), groups(shop={"common": json_schema()}), False),
+    (avro_order("a.Address"), groups(shop={"x": AVRO_ADDRESS}), True),
+    (avro_order("Address"), groups(other={"x": AVRO_ADDRESS}), True),
+]
+
+
+@pytest.mark.parametrize(("body", "others", "found"), OTHER_FORMATS)
+@pytest.mark.parametrize("together", [False, True])
+def test_other_formats_follow_the_same_rules(
+    sqlite_store: Callable[[], Store], body: JSONObject, others: JSONObject, found: bool, together: bool
+) -> None:
+    registry = registry_of(sqlite_store())
+    if together:
+        own = {"order": body, **others.get("shop", {}).get("schemas", {})}
+        registry.patch("/", {"schemagroups": {**others, "shop": {"schemas": own}}})
+    else:
+        registry.patch("/", {"schemagroups": others})
+        registry.put(ORDER, body)
+    assert outcome(registry)[0] is found, outcome(registry)[1]
+    assert [is_usable(body, resolve) for resolve in resolvers(registry)] == [found, found]
+
+
+def resolvers(registry: Registry) -> list[Resolve]:
+    """How a view of the registry and a pipeline that reads it find what the order refers to."""
+    version = f"{ORDER}/versions/1"
+    with registry.engine.reading() as view:
+        shown = view.entity(ROOT, ViewOptions(inline=ALL, doc=True))
+    snapshot = Snapshot.from_json(Snapshot.of_documents([("registry", shown)]).to_json())
+
+    def viewed(name: str) -> bytes | None:
+        with registry.engine.reading() as view:
+            return SchemaReferences(view, "").content(Xid.parse(version), name)
+
+    return [viewed, lambda name: snapshot.imported(name, version)]
+
+
+def is_usable(body: JSONObject, resolve: Resolve) -> bool:
+    content = body["schema"] if isinstance(body["schema"], str) else json.dumps(body["schema"])
+    try:
+        find(body["format"]).parse(content.encode(), body["format"], resolve=resolve)  # type: ignore[union-attr]
+    except UnresolvedReferences:
+        return False
+    return True
+
+
+def test_a_type_of_avro_that_nobody_defines_is_an_error(registry: Registry) -> None:
+    assert registry.refused("PUT", ORDER, avro_order("a.Address")).code == "format_violation"
+
+
+def test_other_documents_by_the_names_they_have_now(registry: Registry) -> None:
+    """Also where the same request gives them other ones, or takes them away."""
+    registry.put(f"{SHOP}/schemas/x", json_schema(f"{URI}/old"))
+    moved = {"schemas": {"x": json_schema(f"{URI}/new"), "order": json_order(f"{URI}/old")}}
+    registry.patch(SHOP, moved)
+    assert outcome(registry)[0] is False
+    moved["schemas"]["order"] = json_order(f"{URI}/new")
+    registry.patch(SHOP, moved)
+    assert outcome(registry) == (True, "")
+    # The newer default Version has another identity.
+    registry.post(f"{SHOP}/schemas/x", {"versionid": "2", **json_schema(f"{URI}/newer")})
+    registry.patch(f"{ORDER}/versions/1", {})
+    assert outcome(registry)[0] is False
+    registry.put(ORDER, json_order(f"{URI}/newer"))
+    assert outcome(registry) == (True, "")
+
+
+def test_writes_of_one_transaction_see_each_other(registry: Registry) -> None:
+    with registry.engine.batch() as batch:
+        for path, body in ((f"{SHOP}/schemas/x", json_schema(f"{URI}/a")), (ORDER, json_order(f"{URI}/a"))):
+            with batch.writing() as session:
+                session.execute(Command(method=Method.PUT, target=Xid.parse(path), body=body))
+    assert outcome(registry) == (True, "")
+
+
+def test_what_is_hidden_is_not_there(registry: Registry) -> None:
+    registry.put("/schemagroups/secret/schemas/x", json_schema(f"{URI}/a"))
+    rule = {"who": ["anyone"], "role": "writer", "on": ["/schemagroups/shop"]}
+    access = read_policy({"rules": [rule]}).access(Identity(subject="ann"))
+    for ref in (f"{URI}/a", "/schemagroups/secret/schemas/x", "../secret/x.json"):
+        with registry.engine.trying() as batch, batch.writing(access) as session:
+            session.execute(Command(method=Method.PUT, target=Xid.parse(ORDER), body=json_order(ref)))
+            row = session.transaction.entities.get(Xid.parse(f"{ORDER}/versions/1"))
+            assert row is not None
+            assert "no such document was found" in row.attributes["formatvalidatedreason"]
+        with registry.engine.reading(access) as view:
+            assert SchemaReferences(view, "").content(Xid.parse(f"{ORDER}/versions/1"), ref) is None
