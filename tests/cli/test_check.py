@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from signalbook.cli.schemafiles import SchemaFile
 from signalbook.client import Client
 from signalbook.values import JSONObject
 
@@ -394,6 +395,55 @@ def test_imports_of_files(cli: Cli) -> None:
     ran = cli("check", "protos/a/new.proto", "--against", "protos/a/old.proto")
     assert (ran.code, "type_changed" in ran.out) == (1, True), ran.err
     assert cli("check", "protos/a/old.proto", "--against", "protos/a/old.proto").code == 0
+
+
+def test_files_that_a_schema_refers_to(cli: Cli) -> None:
+    """They are found by path, by $id and by the name of a type, and are as git has them for the earlier schema."""
+    address = {"type": "record", "name": "a.Address", "fields": [{"name": "zip", "type": "string"}]}
+    fields = [{"name": "a", "type": "a.Address"}]
+    files: dict[str, JSONObject] = {
+        "avro/common/Address.avsc": address,
+        "avro/orders/Order.avsc": {"type": "record", "name": "a.Order", "fields": fields},
+        "json/common/address.json": {"$id": "https://example.org/address", "properties": {"zip": {"type": "string"}}},
+        "json/orders/by-id.json": {"$id": "https://example.org/by-id", "properties": {"a": {"$ref": "address"}}},
+        "json/orders/by-path.json": {"properties": {"a": {"$ref": "../common/address.json"}}},
+    }
+    for name, document in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        dialect = {} if name.endswith(".avsc") else {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+        Path(name).write_text(json.dumps({**dialect, **document}))
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    referring = [name for name in files if "orders" in name]
+    assert cli("check", *referring, "--against", "git:HEAD").code == 0
+    for name in ("avro/common/Address.avsc", "json/common/address.json"):
+        Path(name).write_text(Path(name).read_text().replace('"string"', '"int"' if "avro" in name else '"integer"'))
+    ran = cli("check", *referring, "--against", "git:HEAD")
+    assert (ran.code, ran.out.count("refused")) == (1, 3), ran.err
+
+
+def test_a_file_that_cannot_be_checked_hides_no_other(cli: Cli) -> None:
+    Path("lost.json").write_text('{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"gone.json"}')
+    ran = cli("check", "lost.json", "new.avsc", "gone.avsc", "--against", "old.avsc", "--format", "Avro/1.12")
+    assert (ran.code, "refused  new.avsc" in ran.out, "gone.avsc: cannot be read" in ran.err) == (1, True, True)
+    ran = cli("check", "lost.json", "--against", "lost.json")
+    assert (ran.code, "lost.json cannot be checked: " in ran.err, "cannot use /gone.json" in ran.err) == (1, True, True)
+
+
+@pytest.mark.parametrize("reference", ["../outside.json", "{outside}", "link.json"])
+def test_no_file_outside_of_the_working_directory_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: str
+) -> None:
+    outside = tmp_path / "outside.json"
+    outside.write_text("{}")
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (folder / "link.json").symlink_to(outside)
+    file = SchemaFile(name=str(folder / "a.json"), content=b"{}")
+    (folder / "a.json").write_text("{}")
+    assert file.resolve(reference.format(outside=outside)) is None
 
 
 def test_a_missing_import(cli: Cli) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Cli
 
+from signalbook.values import JSONObject
+
 USER = {"type": "record", "name": "User", "namespace": "com.acme", "fields": [{"name": "id", "type": "long"}]}
 ORDER = {
     "$schema": "http://json-schema.org/draft-07/schema#",
@@ -76,6 +78,41 @@ def test_without_a_rule_nothing_is_compared(cli: Cli, server: str, files: dict[s
     cli(*given)
     Path("user.avsc").write_text(json.dumps(USER | {"fields": []}))
     assert "compared with nothing: it has no rule" in cli(*given).out
+
+
+REFERRING = {"$id": "https://example.org/order", "properties": {"a": {"$ref": "address"}}}
+
+
+def draft(document: JSONObject) -> str:
+    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **document})
+
+
+def test_files_that_others_refer_to_come_first(cli: Cli) -> None:
+    Path("order.json").write_text(draft(REFERRING))
+    Path("address.json").write_text(draft({"$id": "https://example.org/address"}))
+    Path("Order.avsc").write_text('{"type":"record","name":"a.Order","fields":[{"name":"b","type":"a.B"}]}')
+    Path("B.avsc").write_text('{"type":"record","name":"a.B","fields":[]}')
+    ran = cli(
+        "register", "order.json", "Order.avsc", "address.json", "B.avsc", "--group", "g", "--db", "sqlite:///r.db"
+    )
+    assert (ran.code, "not validated" in ran.out) == (0, False), ran.err
+    assert ran.out.index("schemas/address") < ran.out.index("schemas/order")
+    assert ran.out.index("schemas/a.B") < ran.out.index("schemas/a.Order")
+
+
+def test_what_could_not_be_compared_is_not_called_compared(cli: Cli) -> None:
+    """A reference leads nowhere, so that nobody knows what the schema allows."""
+    where = ["--group", "g", "--db", "sqlite:///r.db"]
+    Path("order.json").write_text(draft(REFERRING))
+    ran = cli("register", "order.json", "--compatibility", "backward", *where)
+    assert (ran.code, "not validated: cannot use https://example.org/address" in ran.out) == (0, True), ran.err
+    Path("order.json").write_text(draft({**REFERRING, "maxProperties": 1}))
+    ran = cli("register", "order.json", "--json", *where)
+    (row,) = json.loads(ran.out)["registered"]
+    assert (row["action"], row["rule"]) == ("updated", "")
+    assert row["unchecked"].startswith("not compared: Version")
+    Path("order.json").write_text(draft({**REFERRING, "maxProperties": 2}))
+    assert "compared by the rule" not in cli("register", "order.json", *where).out
 
 
 def test_standard_input_and_other_ids(cli: Cli, server: str) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 from typer import Argument, Option
@@ -14,6 +14,7 @@ from typer import Argument, Option
 from signalbook.cli.console import echo, output
 from signalbook.cli.files import guess_format, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
+from signalbook.cli.schemafiles import SchemaFile, forget_files
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.values import Finding, JSONObject, dump_json
 from signalbook.verdict import Verdict
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from signalbook.client.registry import Registry, WriteChecks
     from signalbook.documents import ImportPlan, SourceDocument
+Checked = TypeVar("Checked")
 _SHOWN: Final = 40
 _MAX_VALUE: Final = 100
 _GIT: Final = "git:"
@@ -102,21 +104,40 @@ def run(
     The exit code is 0 if all is accepted, else 1.
     """
 
+    forget_files()
     questions = _Questions(format=format, rule=compatibility, lenient=lenient, ignore=tuple(ignore or ()))
     if against is None:
         if compatibility is not None or format:
             raise typer.BadParameter("--compatibility and --format go with --against")
         with _open_asked(server, db, offline=offline) as registry:
-            checked = _documents(registry, sources, questions)
+            checked, failures = _documents(registry, sources, questions)
     elif _is_xid(against):
         xid = _resource(against)
         with _open_asked(server, db, offline=offline) as registry:
-            checked = [_next_version(registry, source, xid, questions) for source in sources]
+            checked, failures = _check_each(sources, lambda source: [_next_version(registry, source, xid, questions)])
     elif server is not None or db is not None or offline:
         raise typer.BadParameter(f"--server, --db and --offline go with an xid, and {against} is none")
     else:
-        checked = [_follow(source, against, questions) for source in sources]
-    _report(checked, strict=strict, as_json=as_json)
+        checked, failures = _check_each(sources, lambda source: [_follow(source, against, questions)])
+    accepted = all(row.passes(strict) for row in checked) and not failures
+    if checked:
+        _report(checked, strict=strict, accepted=accepted, as_json=as_json)
+    if failures:
+        raise SignalbookError("\n".join(failures))
+    if not accepted:
+        raise typer.Exit(1)
+
+
+def _check_each(sources: Sequence[str], check: Callable[[str], Iterable[Checked]]) -> tuple[list[Checked], list[str]]:
+    """Check each source; returns the results, and why other sources could not be checked, each with its name."""
+    checked: list[Checked] = []
+    failures: list[str] = []
+    for source in sources:
+        try:
+            checked += check(source)
+        except SignalbookError as error:
+            failures.append(str(error) if source in str(error) else f"{source}: {error}")
+    return checked, failures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +150,13 @@ class _Questions:
     ignore: tuple[str, ...] = ()
 
 
-def _documents(registry: Registry, sources: Sequence[str], questions: _Questions) -> list[CheckedSource]:
+def _documents(
+    registry: Registry, sources: Sequence[str], questions: _Questions
+) -> tuple[list[CheckedSource], list[str]]:
     from signalbook.cli.importing import load
 
-    loaded = [document for source in sources for document in load(source, lenient=questions.lenient)]
-    return _check_documents(registry, loaded, questions.ignore)
+    loaded, failures = _check_each(sources, lambda source: load(source, lenient=questions.lenient))
+    return _check_documents(registry, loaded, questions.ignore), failures
 
 
 def _check_documents(
@@ -179,9 +202,8 @@ def _about(source: SourceDocument, verdict: Verdict) -> CheckedSource:
     return CheckedSource(name=source.name, verdict=verdict, files=tuple(found))
 
 
-def _report(checked: list[CheckedSource], *, strict: bool, as_json: bool) -> None:
-    """Print the verdicts, and end with 1 unless all passes."""
-    accepted = all(row.passes(strict) for row in checked)
+def _report(checked: list[CheckedSource], *, strict: bool, accepted: bool, as_json: bool) -> None:
+    """Print the verdicts."""
     if as_json:
         echo(dump_json({"accepted": accepted, "checked": [row.to_json() for row in checked]}))
     else:
@@ -189,8 +211,6 @@ def _report(checked: list[CheckedSource], *, strict: bool, as_json: bool) -> Non
         for row in checked:
             for line in verdict_lines(row.name, row.verdict, accepted=row.passes(strict), files=row.files):
                 screen.print(line, soft_wrap=True)
-    if not accepted:
-        raise typer.Exit(1)
 
 
 def _is_xid(against: str) -> bool:
@@ -246,7 +266,7 @@ def _schema_since(source: str, revision: str, questions: _Questions) -> CheckedS
         note = Finding(path=source, rule="not_compared", message=message, severity="info")
         return CheckedSource(name=source, verdict=Verdict(findings=(note,)))
     stated = questions.format or guess_format(source, content)
-    earlier = SchemaFile(name=f"{source} ({revision})", content=content, stated=stated)
+    earlier = SchemaFile(name=source, content=content, stated=stated, revision=revision)
     return _schema_after(source, earlier, questions, same_kind=True)
 
 
@@ -325,26 +345,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaFile:
-    """A schema in a file; ``stated`` is the format that the person in front of the screen says, or ``""``."""
-
-    name: str
-    content: bytes = field(repr=False)
-    stated: str = ""
-
-    @property
-    def format(self) -> str:
-        """What is stated, or what the file says by itself; ``""`` for neither."""
-        return self.stated or guess_format(self.name, self.content)
-
-    def imported(self, path: str) -> bytes | None:
-        """The file that it imports by a path: below the folder it is in, or one above."""
-        files = (folder / path for folder in Path(self.name).absolute().parents)
-        found = next((file for file in files if file.is_file()), None)
-        return None if found is None else read_file(str(found))
-
-
 def _open_asked(server: str | None, db: str | None, *, offline: bool) -> AbstractContextManager[Registry]:
     """What the options name: a server, a database (by default the setting ``db``), or a new registry in memory.
 
@@ -360,12 +360,12 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
 
     Raises ``SignalbookError`` for a format that is unknown or has no comparison.
     """
-    from signalbook.formats.base import supported
+    from signalbook.formats.base import SchemaError, supported
     from signalbook.formats.compatibility import SchemaText, comparing, finding, violations
 
     for schema in (new, old):
         if not schema.format:
-            raise _no_format(f"the format of {schema.name} is unknown")
+            raise _no_format(f"the format of {schema.label} is unknown")
         if comparing(schema.format) is None:
             known = ", ".join(name for name in supported() if comparing(name) is not None)
             raise SignalbookError(f"schemas of format {schema.format!r} cannot be compared; those of {known} can")
@@ -373,12 +373,15 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
     broken = [_violation(schema) for schema in (new, old)]
     if any(broken):
         return Verdict.refused(*(error for error in broken if error is not None))
-    texts = [SchemaText(document=each.content, format=each.format, resolve=each.imported) for each in (new, old)]
-    found = violations(rule, *texts)
+    texts = [SchemaText(document=each.content, format=each.format, resolve=each.resolve) for each in (new, old)]
+    try:
+        found = violations(rule, *texts)
+    except SchemaError as error:
+        raise SignalbookError(f"{new.name} cannot be compared with {old.label}: {error}") from None
     if not found:
         return Verdict()
-    faults = [finding(*violation, document=new.name, against=old.name) for violation in found]
-    detail = f"{new.name} does not fit behind {old.name}"
+    faults = [finding(*violation, document=new.name, against=old.label) for violation in found]
+    detail = f"{new.name} does not fit behind {old.label}"
     return Verdict.refused(
         RegistryError("compatibility_violation", subject=new.name, compat=rule, detail=detail, faults=faults)
     )
@@ -393,11 +396,20 @@ def _unknown(xid: Xid) -> str:
 
 
 def _violation(schema: SchemaFile) -> RegistryError | None:
-    from signalbook.formats.base import find
+    from signalbook.formats.base import UnresolvedReferences, find
+    from signalbook.formats.compatibility import SchemaText
+    from signalbook.formats.references import has_open_references, is_importing
 
     reader = find(schema.format)
     faults = reader.check(schema.content, schema.format) if reader is not None else []
+    if has_open_references(faults) and is_importing(reader):
+        try:
+            faults = reader.check_whole(
+                SchemaText(document=schema.content, format=schema.format, resolve=schema.resolve)
+            )
+        except UnresolvedReferences as error:
+            raise SignalbookError(f"{schema.label} cannot be checked: {error}") from None
     faults = [fault for fault in faults if fault.severity == "error"]
     if not faults:
         return None
-    return RegistryError("format_violation", subject=schema.name, format=schema.format, faults=faults)
+    return RegistryError("format_violation", subject=schema.label, format=schema.format, faults=faults)

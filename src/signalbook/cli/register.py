@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
-from signalbook.cli.check import Rule, SchemaFile, verdict_lines
+from signalbook.cli.check import Rule, verdict_lines
 from signalbook.cli.console import echo, output
 from signalbook.cli.files import STANDARD_INPUT, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry
+from signalbook.cli.schemafiles import SchemaFile
 from signalbook.errors import SignalbookError
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json
 from signalbook.verdict import Verdict
@@ -32,26 +33,36 @@ _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """What became of one file. ``rule`` is the one it was compared by, ``""`` for none; ``verdict`` says why it was
-    refused."""
+    """The result for one file.
+
+    ``rule`` is the one it was compared by, ``""`` for none. ``unchecked`` is why the registry could not validate or
+    compare it, ``verdict`` why it was refused.
+    """
 
     source: str
     xid: str
     format: str
     action: str
     rule: str = ""
+    unchecked: str = ""
     verdict: Verdict | None = None
 
     def to_json(self) -> JSONObject:
-        """The form that ``--json`` prints."""
+        """Return the form that ``--json`` prints."""
         errors = {} if self.verdict is None else {"errors": list(self.verdict.errors)}
-        return {name: getattr(self, name) for name in ("source", "xid", "format", "action", "rule")} | errors
+        unchecked = {"unchecked": self.unchecked} if self.unchecked else {}
+        names = ("source", "xid", "format", "action", "rule")
+        return {name: getattr(self, name) for name in names} | unchecked | errors
 
     def __str__(self) -> str:
         if self.action == "unchanged":
             return f"unchanged  {self.xid}"
-        compared = f"compared by the rule {self.rule}" if self.rule else "compared with nothing: it has no rule"
-        return f"registered {self.xid} ({self.format}{', ' + compared if self.action == 'updated' else ''})"
+        notes = [self.format]
+        if self.unchecked:
+            notes.append(self.unchecked)
+        elif self.action == "updated":
+            notes.append(f"compared by the rule {self.rule}" if self.rule else "compared with nothing: it has no rule")
+        return f"registered {self.xid} ({', '.join(notes)})"
 
 
 def run(
@@ -86,7 +97,7 @@ def run(
     with open_registry(server, db, create=True) as registry:
         for schema, target in zip(schemas, targets, strict=True):
             _check_format(registry, schema, target)
-        for schema, target in zip(schemas, targets, strict=True):
+        for schema, target in _in_order_of_references(list(zip(schemas, targets, strict=True))):
             done.append(_register(registry, schema, target, compatibility))
             if not as_json:
                 _show(done[-1])
@@ -94,6 +105,45 @@ def run(
         echo(dump_json({"registered": [row.to_json() for row in done]}))
     if any(row.verdict for row in done):
         raise typer.Exit(1)
+
+
+def _in_order_of_references(files: list[tuple[SchemaFile, Xid]]) -> list[tuple[SchemaFile, Xid]]:
+    """Return the files in an order in which those that others refer to come first, as far as there is one."""
+    from signalbook.formats.references import ReferableSchema, SchemaNames, identities
+
+    def named(schema: SchemaFile, target: Xid) -> ReferableSchema:
+        return ReferableSchema(str(target), schema.format, identities=identities(schema.content, schema.format))
+
+    names = SchemaNames([named(schema, target) for schema, target in files])
+    by_xid = {str(target): (schema, target) for schema, target in files}
+    ordered: dict[str, tuple[SchemaFile, Xid]] = {}
+
+    def add(xid: str, trail: tuple[str, ...]) -> None:
+        schema, target = by_xid[xid]
+        found = (names.find(name, str(target.owner)) for name in _referred_names(schema))
+        for other in found:
+            if other is not None and other not in ordered and other not in (*trail, xid):
+                add(other, (*trail, xid))
+        ordered[xid] = (schema, target)
+
+    for xid in by_xid:
+        if xid not in ordered:
+            add(xid, ())
+    return list(ordered.values()) if len(by_xid) == len(files) else files
+
+
+def _referred_names(schema: SchemaFile) -> list[str]:
+    """Return the names by which a document refers to others."""
+    from signalbook.formats.base import find
+    from signalbook.formats.compatibility import SchemaText
+    from signalbook.formats.references import has_open_references, is_importing
+
+    names: list[str] = []
+    reader = find(schema.format)
+    if is_importing(reader) and reader is not None and has_open_references(reader.check(schema.content, schema.format)):
+        with suppress(SignalbookError):
+            reader.check_whole(SchemaText(document=schema.content, format=schema.format, resolve=names.append))
+    return names
 
 
 def _show(row: Registered) -> None:
@@ -169,8 +219,24 @@ def _register(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | 
     except Refusal as refusal:
         question = partial(_next_version, target=target, content=schema.content, format=name)
         return _refused(registry, schema, target, name, refusal, question)
-    compared = str(meta.get("compatibility", ""))
-    return Registered(source=schema.name, xid=str(added), format=name, action="updated", rule=compared)
+    rule = str(meta.get("compatibility", ""))
+    unchecked = _unchecked(registry.get(added))
+    return Registered(
+        source=schema.name,
+        xid=str(added),
+        format=name,
+        action="updated",
+        rule="" if unchecked else rule,
+        unchecked=unchecked,
+    )
+
+
+def _unchecked(version: JSONObject) -> str:
+    """Return why the registry could not validate a Version, or not compare it with the one before; else ``""``."""
+    for name, what in (("compatibilityvalidated", "not compared"), ("formatvalidated", "not validated")):
+        if version.get(name) is False:
+            return f"{what}: {version.get(f'{name}reason', '')}"
+    return ""
 
 
 def _next_version(checks: WriteChecks, *, target: Xid, content: bytes, format: str) -> Verdict:
@@ -190,8 +256,10 @@ def _create(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | No
     except Refusal as refusal:
         whole = {target.group_type: {target.group_id: schemas}}
         return _refused(registry, schema, target, schema.format, refusal, lambda checks: checks.patch(ROOT, whole))
-    version = target / "versions" / str(registry.get(target)["versionid"])
-    return Registered(source=schema.name, xid=str(version), format=schema.format, action="created")
+    shown = registry.get(target)
+    version = target / "versions" / str(shown["versionid"])
+    unchecked = _unchecked(shown)
+    return Registered(source=schema.name, xid=str(version), format=schema.format, action="created", unchecked=unchecked)
 
 
 def _refused(

@@ -109,26 +109,32 @@ def references(root: Element, place: str = MAIN) -> Iterator[DocumentReference]:
 
 
 def gather(document: bytes, resolve: Resolve | None) -> Sources:
-    """The document and all it refers to. Raises ``SchemaError``."""
+    """Return the document and all documents it refers to.
+
+    Raises ``UnresolvedReferences`` with all references that lead to nothing, else ``SchemaError``.
+    """
     found = {MAIN: document}
+    missing: dict[str, str] = {}
     waiting = list(references(read(document).root))
     while waiting:
         reference = waiting.pop()
         place = reference.location
-        if place in found:
+        if place in found or place in missing:
             continue
         content = resolve(place) if resolve else None
         if content is None:
-            if reference.optional:
-                continue
-            message = f"there is no {shorten(place)!r} to include or import"
-            raise UnresolvedReferences([Finding(path="", rule=IMPORT, message=message)])
+            if not reference.optional:
+                missing[place] = f"there is no {shorten(place)!r} to include or import"
+            continue
         found[place] = content
         # Counted while gathering: a chain of documents may be endless.
         if len(found) > MAX_FILES or sum(map(len, found.values())) > MAX_BYTES:
             message = f"more than {MAX_FILES} documents or {MAX_BYTES} bytes with all that is referred to"
             raise _refused(MAIN, "size", message)
         waiting += references(read(content, place).root, place)
+    if missing:
+        findings = [Finding(path="", rule=IMPORT, message=message) for message in missing.values()]
+        raise UnresolvedReferences(findings[:MAX_FINDINGS])
     return tuple(sorted(found.items()))
 
 
