@@ -50,6 +50,16 @@ JSON = st.recursive(
 )
 
 
+def test_a_schema_is_replaced_as_a_whole() -> None:
+    """In it null is a value."""
+    schema = {"properties": {"a": {"const": None}}, "enum": [None], "default": None}
+    base = {"xid": "/m/b", "dataschema": {"type": "object"}}
+    found = materialise({"xid": "/m/m", "dataschema": schema, "basemessage": "/m/b"}, {"/m/b": base}.get)
+    assert found.definition["dataschema"] == schema
+    found = materialise({"xid": "/m/n", "basemessage": "/m/m"}, {"/m/m": {"dataschema": schema}}.get)
+    assert found.definition["dataschema"] == schema
+
+
 @given(JSON, JSON)
 def test_merging_twice_is_merging_once(base: Any, over: Any) -> None:
     """F-18"""

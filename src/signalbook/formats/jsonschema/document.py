@@ -305,14 +305,24 @@ class JsonSchemaDocument:
 
     def validator(self, *uris: str) -> jsonschema_rs.Validator:
         """A validator for values that conform to all of ``uris``. Raises one of ``UNUSABLE``."""
+        if len(uris) == 1 and uris[0].removesuffix("#") == self.base:
+            # Not by a reference: the document itself is the outermost place that dynamic references look at.
+            return compiled(self.dialect, self.root, self.registry, base_uri=self.base)
         refs = [{"$ref": uri} for uri in uris]
         return compiled(self.dialect, refs[0] if len(refs) == 1 else {"allOf": refs}, self.registry)
 
 
-def compiled(dialect: SchemaDialect, schema: JSON, registry: jsonschema_rs.Registry | None) -> jsonschema_rs.Validator:
+def compiled(
+    dialect: SchemaDialect, schema: JSON, registry: jsonschema_rs.Registry | None, *, base_uri: str | None = None
+) -> jsonschema_rs.Validator:
     """A validator that never fetches anything. ``format`` is an annotation. Raises one of ``UNUSABLE``."""
     made: jsonschema_rs.Validator = dialect.validator(
-        schema, registry=registry, offline=True, validate_formats=False, pattern_options=regexes.OPTIONS
+        schema,
+        registry=registry,
+        base_uri=base_uri,
+        offline=True,
+        validate_formats=False,
+        pattern_options=regexes.OPTIONS,
     )
     return made
 

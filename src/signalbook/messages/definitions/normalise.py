@@ -313,6 +313,9 @@ def _over(base: JSONObject, over: JSONObject) -> JSONObject:
     if protocol is not None and base.get("protocol") not in (None, protocol):
         base.pop("protocoloptions", None)
     merged: JSONObject = merge(base, over)
+    # A schema in a definition is replaced as a whole. In it null is a value, as in ``const``.
+    if over.get("dataschema") is not None:
+        merged["dataschema"] = over["dataschema"]
     return merged
 
 
