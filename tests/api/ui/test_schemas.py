@@ -42,6 +42,18 @@ def test_what_it_refers_to_stands_in_its_place(explorer: Client) -> None:
     assert "What was paid" in tree(show(explorer, f"{SCHEMA}-order"))
 
 
+def test_what_it_refers_to_by_other_names(explorer: Client) -> None:
+    """By path and by $id, in a schema and in a message."""
+    store(explorer, "JsonSchema/draft-07", {**FORMATS["JsonSchema/draft-07"], "$id": "https://e.org/paid"})
+    for name, reference in (("by-path", "./paid.json"), ("by-id", "https://e.org/paid")):
+        order = {"type": "object", "properties": {"payment": {"$ref": reference}}}
+        put(explorer, f"{SCHEMA}-{name}$details", {"format": "JsonSchema/draft-07", "schema": order})
+        assert "What was paid" in tree(show(explorer, f"{SCHEMA}-{name}"))
+        inline = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": order}
+        put(explorer, "/messagegroups/shop/messages/m", {"envelope": "CloudEvents/1.0", **inline})
+        assert "What was paid" in tree(show(explorer, "/messagegroups/shop/messages/m"))
+
+
 def test_each_message_type_of_a_document_has_a_tree(explorer: Client) -> None:
     types = 'syntax = "proto3";\nmessage Order { repeated Line lines = 1; }\nmessage Line { string sku = 1; }\n'
     store(explorer, "Protobuf/3", types)

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from signalbook.engine.read.paging import PageRequest
+from signalbook.engine.read.schemas import SchemaReferences
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.messages import Contract, Policy, SchemaDocument
 from signalbook.messages.definitions.definition import CompiledDefinition, compile_definition
 from signalbook.messages.definitions.normalise import Materialised, materialise
 from signalbook.messages.definitions.schemas import ContractSchemas
+from signalbook.messages.definitions.source import DefinitionSource
 from signalbook.values import JSON, JSONObject
 from signalbook.work import spend
-from signalbook.xid import Kind, Xid, XidError
+from signalbook.xid import ROOT, Kind, Xid, XidError
 
 MOST: Final = 200
 """Definitions that a message is held to; a group may have thousands."""
@@ -38,6 +40,7 @@ class RegistryDefinitions:
     view: View
     root: str
     _entities: dict[Xid, JSONObject | None] = field(default_factory=dict)
+    _references: SchemaReferences | None = None
 
     def raw(self, xid: Xid) -> JSONObject | None:
         """Return a definition as the registry has it, or None if it does not exist or is a dangling cross reference."""
@@ -76,6 +79,22 @@ class RegistryDefinitions:
         format = str(found.attributes.get("format", ""))  # noqa: A001  the spec's name
         return None if found.url is not None else SchemaDocument(content=found.content, format=format, xid=str(version))
 
+    def schemas(self) -> ContractSchemas:
+        """Return the schemas of definitions, none of them parsed yet."""
+        return ContractSchemas(self.schema, self.referred)
+
+    def referred(self, name: str, xid: str) -> bytes | None:
+        """Return the document that the schema ``xid`` calls ``name``. Raises ``TooComplex`` and ``OutOfTime``."""
+        if self._references is None:
+            self._references = SchemaReferences(self.view, self.root)
+        try:
+            referring = Xid.parse(xid)
+        except XidError:  # a schema in a definition is in no group of schemas
+            referring = ROOT
+        content = self._references.content(referring, name)
+        spend(len(content or b""))
+        return content
+
     def materialised(self, xid: Xid) -> Materialised | None:
         """A definition completed by its bases."""
         raw = self.raw(xid)
@@ -83,7 +102,7 @@ class RegistryDefinitions:
 
     def compiled(self, xid: Xid, made: Materialised) -> CompiledDefinition:
         """A definition ready for use. Raises ``DefinitionError``."""
-        return compile_definition(str(xid), made.definition, ContractSchemas(self.schema), Policy())
+        return compile_definition(str(xid), made.definition, self.schemas(), Policy())
 
     def contract(self, xid: Xid) -> Contract:
         """The definition ``xid`` with the others of its group, up to ``MOST``: what tells them apart counts, too."""
@@ -94,7 +113,8 @@ class RegistryDefinitions:
         definitions = {f"{group}/{name}": shown for name, shown in others.items() if "versionid" in shown}
         own = self.raw(xid)
         definitions |= {str(xid.resource): own} if own is not None else {}
-        return Contract.compile(definitions, self.schema, bases=self.base)
+        source = DefinitionSource(definitions=definitions, schemas=self.schema, bases=self.base, imports=self.referred)
+        return Contract.of_source(source, Policy())
 
     def _read(self, xid: Xid) -> JSONObject | None:
         try:

@@ -14,7 +14,6 @@ from signalbook.engine.read.view import View
 from signalbook.formats.base import SchemaError, find
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.tree import Described, Manifold, SchemaNode
-from signalbook.messages.definitions.schemas import ContractSchemas
 from signalbook.messages.message import Reason
 from signalbook.values import Finding
 from signalbook.work import OutOfTime, TooComplex, Work
@@ -72,7 +71,7 @@ def too_large(what: str) -> str:
 
 def _fields(view: View, request: UIRequest, xid: Xid, room: int) -> FieldsContent | None:
     definitions = RegistryDefinitions(view=view, root=request.base_url)
-    schemas = ContractSchemas(definitions.schema)
+    schemas = definitions.schemas()
     try:
         with bounded().on_the_spot():
             use = schemas.of_definition({"dataschemaxid": str(xid)})
@@ -91,16 +90,13 @@ def _fields(view: View, request: UIRequest, xid: Xid, room: int) -> FieldsConten
 
 def _types(definitions: RegistryDefinitions, xid: Xid) -> tuple[str, ...]:
     """The names of the types in a document that has several."""
-
-    def content(name: str) -> bytes | None:
-        found = definitions.schema(name)
-        return None if found is None else found.content
-
     document = definitions.schema(str(xid))
     known: object = None if document is None else find(document.format)
     if document is None or not isinstance(known, Manifold):
         return ()
-    text = SchemaText(document=document.content, format=document.format, resolve=content)
+    text = SchemaText(
+        document=document.content, format=document.format, resolve=lambda name: definitions.referred(name, document.xid)
+    )
     try:
         return known.message_types(text)[:_MOST_TYPES]
     except SchemaError:
