@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.codegen.conftest import DOCUMENT, GROUP, Make
-from tests.engine.write.test_imports import CASES, ORDER, order
+from tests.engine.test_schemanames import CASES, ORDER, order
 
 from signalbook.codegen import base
 from signalbook.codegen.base import GeneratorError, GeneratorInput

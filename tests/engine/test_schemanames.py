@@ -15,6 +15,7 @@ from signalbook.engine.engine import Engine
 from signalbook.engine.read.inlining import ALL
 from signalbook.engine.read.schemas import SchemaReferences
 from signalbook.engine.read.view import ViewOptions
+from signalbook.engine.search.relations import find_relations
 from signalbook.engine.write.commands import Command, Method
 from signalbook.formats.base import Resolve, UnresolvedReferences, find
 from signalbook.pipeline.job.snapshot import Snapshot
@@ -328,3 +329,27 @@ def test_what_is_hidden_is_not_there(registry: Registry) -> None:
             assert "no such document was found" in row.attributes["formatvalidatedreason"]
         with registry.engine.reading(access) as view:
             assert SchemaReferences(view, "").content(Xid.parse(f"{ORDER}/versions/1"), ref) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "other"),
+    [
+        (json_order(f"{URI}/address"), "x", json_schema(f"{URI}/address")),
+        (json_order("address", OWN), "x", json_schema(f"{URI}/address")),
+        (json_order("./address.json"), "address", json_schema(f"{URI}/elsewhere")),
+        (xsd_order("common.xsd"), "common", xsd(COMMON_XSD)),
+        (avro_order("a.Address"), "x", AVRO_ADDRESS),
+    ],
+)
+def test_references_are_followed_back(
+    sqlite_store: Callable[[], Store], body: JSONObject, name: str, other: JSONObject
+) -> None:
+    """The explorer shows what a schema uses, and by what it is used."""
+    registry = registry_of(sqlite_store())
+    target = Xid.parse(f"{SHOP}/schemas/{name}")
+    registry.put(str(target), other)
+    registry.put(ORDER, body)
+    with registry.engine.reading() as view:
+        assert [str(each.xid) for each in view.direct_dependents(target, 10)] == [ORDER]
+        around = find_relations(view, Xid.parse(ORDER), "", 1)
+        assert {(each.steps, each.id) for each in around.entities} == {(0, ORDER), (1, str(target))}

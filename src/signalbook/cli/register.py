@@ -109,7 +109,7 @@ def run(
 
 def _in_order_of_references(files: list[tuple[SchemaFile, Xid]]) -> list[tuple[SchemaFile, Xid]]:
     """Return the files in an order in which those that others refer to come first, as far as there is one."""
-    from signalbook.formats.references import ReferableSchema, SchemaNames, identities
+    from signalbook.formats.references import ReferableSchema, SchemaNames, identities, referred_names
 
     def named(schema: SchemaFile, target: Xid) -> ReferableSchema:
         return ReferableSchema(str(target), schema.format, identities=identities(schema.content, schema.format))
@@ -120,7 +120,7 @@ def _in_order_of_references(files: list[tuple[SchemaFile, Xid]]) -> list[tuple[S
 
     def add(xid: str, trail: tuple[str, ...]) -> None:
         schema, target = by_xid[xid]
-        found = (names.find(name, str(target.owner)) for name in _referred_names(schema))
+        found = (names.find(name, str(target.owner)) for name in referred_names(schema.content, schema.format))
         for other in found:
             if other is not None and other not in ordered and other not in (*trail, xid):
                 add(other, (*trail, xid))
@@ -130,20 +130,6 @@ def _in_order_of_references(files: list[tuple[SchemaFile, Xid]]) -> list[tuple[S
         if xid not in ordered:
             add(xid, ())
     return list(ordered.values()) if len(by_xid) == len(files) else files
-
-
-def _referred_names(schema: SchemaFile) -> list[str]:
-    """Return the names by which a document refers to others."""
-    from signalbook.formats.base import find
-    from signalbook.formats.compatibility import SchemaText
-    from signalbook.formats.references import has_open_references, is_importing
-
-    names: list[str] = []
-    reader = find(schema.format)
-    if is_importing(reader) and reader is not None and has_open_references(reader.check(schema.content, schema.format)):
-        with suppress(SignalbookError):
-            reader.check_whole(SchemaText(document=schema.content, format=schema.format, resolve=names.append))
-    return names
 
 
 def _show(row: Registered) -> None:
@@ -219,14 +205,14 @@ def _register(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | 
     except Refusal as refusal:
         question = partial(_next_version, target=target, content=schema.content, format=name)
         return _refused(registry, schema, target, name, refusal, question)
-    rule = str(meta.get("compatibility", ""))
-    unchecked = _unchecked(registry.get(added))
+    compared_by = str(meta.get("compatibility", ""))
+    unchecked = _unchecked(registry.find(added, deep=False) or {})
     return Registered(
         source=schema.name,
         xid=str(added),
         format=name,
         action="updated",
-        rule="" if unchecked else rule,
+        rule="" if unchecked else compared_by,
         unchecked=unchecked,
     )
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from posixpath import normpath
 from typing import Final, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import msgspec
 
-from signalbook.formats.base import IMPORT, family, find
+from signalbook.formats.base import IMPORT, SchemaError, family, find
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.imports import is_built_in
 from signalbook.values import Finding
@@ -72,6 +73,18 @@ def identities(document: bytes, format: str) -> tuple[str, ...]:
     """Return the names that a document gives itself; none for a format that has no such names."""
     reader = find(format)
     return tuple(name for name in reader.identities(document) if is_indexable(name)) if is_importing(reader) else ()
+
+
+def referred_names(document: bytes, format: str) -> list[str]:
+    """Return the names by which a document refers to others, as it asks for them."""
+    reader = find(format)
+    findings = () if reader is None else reader.check(document, format)
+    if not is_importing(reader) or not has_open_references(findings):
+        return []
+    names: list[str] = []
+    with suppress(SchemaError):
+        reader.check_whole(SchemaText(document=document, format=format, resolve=names.append))
+    return list(dict.fromkeys(names))
 
 
 def is_referable(format: str) -> bool:
@@ -160,7 +173,7 @@ class SchemaNames:
         candidates = (self._by_identity.get(name, set()), by_path)
         others = () if is_built_in(name) else candidates
         own = ({each for each in schemas if each.group == group} for schemas in candidates)
-        match = next((schemas for schemas in (*own, *others) if schemas), set())
+        match = next(filter(None, (*own, *others)), frozenset[ReferableSchema]())
         return next(iter(match)).xid if len(match) == 1 else None
 
 

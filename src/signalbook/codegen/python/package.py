@@ -172,12 +172,12 @@ def _shipped(snapshot: Snapshot, definitions: list[CompiledDefinition]) -> Snaps
         for xid, schema in snapshot.schemas.items()
         if xid.partition("/versions/")[0].partition("?")[0] in resources
     }
-    small = replace(snapshot, messages=messages, schemas=schemas, selected=selected, files=())
+    small = replace(snapshot, messages=messages, schemas=schemas, selected=selected, names=())
     # A schema may refer to others: then all go with it.
     whole = (
         small
         if not small.compile(Policy()).verify()
-        else replace(small, schemas=snapshot.schemas, files=snapshot.files)
+        else replace(small, schemas=snapshot.schemas, names=snapshot.names)
     )
     return whole.check(Policy())
 

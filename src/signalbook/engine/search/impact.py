@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from signalbook.access.decisions import Access
-from signalbook.engine.schemanames import referable
+from signalbook.engine.schemanames import NAME, referable
 from signalbook.engine.search.links import IMPORT, PINNED
 from signalbook.errors import RegistryError
-from signalbook.formats.references import is_indexable
+from signalbook.formats.references import identity_of_key, is_indexable
 from signalbook.storage.base import Reader, Row
 from signalbook.storage.index import IndexReader, Referrer
 from signalbook.storage.schema import stored_xid
@@ -114,8 +115,9 @@ class BackwardLinks:
         resources = {node.resource for node in nodes if node.kind is not Kind.GROUP}
         rows = rows_with_defaults(self.reader, {*resources, *(each.owner for each in resources)}, resources)
         targets: dict[str, Xid] = {}
+        identities = self._identities(rows.values())
         for node in nodes:
-            for target in _targets(node, rows, through_groups=not self.groups):
+            for target in _targets(node, rows, identities, through_groups=not self.groups):
                 targets.setdefault(target, node)
         for referrer in self.index.referrers(targets):
             source = stored_xid(referrer.xid)
@@ -129,6 +131,15 @@ class BackwardLinks:
             contains = node.group_type == "endpoints" or (self.groups and node.resource_type == _CONTAINS)
             if node.kind is not Kind.GROUP and contains and self.access.readable(owner):
                 yield Dependent(xid=owner, relation=_CONTAINS, on=node, depth=depth, source=owner)
+
+    def _identities(self, rows: Iterable[Row]) -> dict[int, list[str]]:
+        """Return the names that documents give themselves, by the keys of the Versions that have them."""
+        found: dict[int, list[str]] = defaultdict(list)
+        keys = [row.key for row in rows if row.xid.kind is Kind.VERSION]
+        for key, link in self.index.links(keys) if keys else ():
+            if link.kind == NAME and (identity := identity_of_key(link.target)):
+                found[key].append(identity)
+        return found
 
     def _counts(self, referrer: Referrer, on: Xid) -> bool:
         """Whether a link to one of the targets of ``on`` is about it."""
@@ -149,7 +160,9 @@ def rows_with_defaults(reader: Reader, xids: Collection[Xid], resources: Collect
     return rows | reader.get_many({row.default_version for row in shown if row.defaultversionid})
 
 
-def _targets(node: Xid, rows: dict[Xid, Row], *, through_groups: bool) -> Iterator[str]:
+def _targets(
+    node: Xid, rows: dict[Xid, Row], identities: Mapping[int, Sequence[str]], *, through_groups: bool
+) -> Iterator[str]:
     """What links to an entity lead to: itself; a Resource also stands for its default Version, and is in a Group."""
     yield str(node)
     if node.kind is Kind.GROUP:
@@ -165,7 +178,8 @@ def _targets(node: Xid, rows: dict[Xid, Row], *, through_groups: bool) -> Iterat
     shown = None if resource is None else rows.get(resource.default_version)
     group = rows.get(node.resource.owner)
     if shown is not None and group is not None:
-        yield from filter(is_indexable, referable(node.resource, shown.attributes, group.attributes).names())
+        own = identities.get(shown.key, ())
+        yield from filter(is_indexable, referable(node.resource, shown.attributes, group.attributes, own).names())
 
 
 def _shown(source: Xid, referrer: Referrer) -> Xid:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from signalbook import work
 from signalbook.engine.schemanames import NAME
-from signalbook.engine.search.links import IMPORT, MAX_LINKS, links_of, mentions
+from signalbook.engine.search.links import (
+    IMPORT,
+    MAX_LINKS,
+    NO_DOCUMENT,
+    DocumentLinks,
+    imported_names,
+    links_of,
+    mentions,
+)
 from signalbook.engine.search.text import INLINE, MAX_TEXT, MOST_OF_A_TEXT, entry_of
 from signalbook.engine.write.context import Documents, batches, schema_text
 from signalbook.engine.write.workingcopies import VersionCopy, WorkingTree
@@ -17,7 +25,7 @@ from signalbook.formats.members import MAX_BYTES, Member, members
 from signalbook.formats.references import identities, identity_of_key
 from signalbook.storage.base import Row
 from signalbook.storage.store import Store, WriteTransaction
-from signalbook.storage.words import CURRENT, DEPRECATED, IndexEntry, Text
+from signalbook.storage.words import CURRENT, DEPRECATED, IndexEntry, Link, Text
 from signalbook.values import JSONObject, digest, dump_json
 from signalbook.xid import Kind, Xid
 
@@ -31,12 +39,10 @@ _STEP: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The content of a schema document: its ``members``, what it ``mentions`` that it may refer to, and the names
-    that it gives itself."""
+    """The content of a schema document: its ``members``, and its ``links`` to other documents."""
 
     members: Sequence[Member] = ()
-    mentions: Sequence[str] = ()
-    identities: Sequence[str] = ()
+    links: DocumentLinks = NO_DOCUMENT
 
 
 _NOTHING: Final = Described()
@@ -95,7 +101,7 @@ def _before(version: Row, tree: WorkingTree) -> Row | None:
 
 def _entry_of(row: Row, root: str) -> IndexEntry:
     """That of a Group or a cross reference."""
-    links = links_of(row, (), (), root)
+    links = links_of(row, NO_DOCUMENT, root)
     return entry_of(row, (), current=True, deprecated=_is_deprecated(row), links=links)
 
 
@@ -123,7 +129,7 @@ def _index_resource(row: Row, before: Row | None, transaction: WriteTransaction,
 
 
 def _version_entry(row: Row, found: Described, *, current: bool, deprecated: bool, root: str) -> IndexEntry:
-    links = links_of(row, found.mentions, found.identities, root)
+    links = links_of(row, found.links, root)
     return entry_of(row, found.members, current=current, deprecated=deprecated, links=links)
 
 
@@ -133,22 +139,27 @@ def _known(versions: Iterable[Row], tree: WorkingTree, transaction: WriteTransac
     if not same:
         return {}
     texts = {key: some for key, some in transaction.index.texts(same).items() if _has_all(some)}
-    mentioned: dict[int, list[str]] = {}
-    named: dict[int, list[str]] = {}
+    stored: dict[int, list[Link]] = defaultdict(list)
     counts: Counter[int] = Counter()
     for key, link in transaction.index.links(texts):
         counts[key] += 1
-        if link.kind in ("schema", IMPORT):
-            mentioned.setdefault(key, []).append(link.target)
-        elif link.kind == NAME and (identity := identity_of_key(link.target)):
-            named.setdefault(key, []).append(identity)
+        stored[key].append(link)
     return {
         same[key]: Described(
-            [Member(each.path, each.text) for each in some if each.member], mentioned.get(key, ()), named.get(key, ())
+            [Member(each.path, each.text) for each in some if each.member], _document_links(stored[key])
         )
         for key, some in texts.items()
         if counts[key] < MAX_LINKS
     }
+
+
+def _document_links(links: Iterable[Link]) -> DocumentLinks:
+    """Return what a document has to do with others, by the links of the entity that has it."""
+    by_kind: dict[str, list[str]] = defaultdict(list)
+    for link in links:
+        by_kind[link.kind].append(link.target)
+    found = filter(None, map(identity_of_key, by_kind[NAME]))
+    return DocumentLinks(mentions=by_kind["schema"], imports=by_kind[IMPORT], identities=list(found))
 
 
 def _has_all(texts: Sequence[Text]) -> bool:
@@ -200,8 +211,13 @@ def _described(attributes: JSONObject, document: str | None, contents: Mapping[s
     def found() -> Described:
         work.spend(len(content) // _STEP)
         text = schema_text(content, form)
-        mentioned = mentions(text, form) if len(text) <= MAX_BYTES else ()
-        return Described(members(text, form), mentioned, identities(text, form))
+        is_small = len(text) <= MAX_BYTES
+        links = DocumentLinks(
+            mentions=mentions(text, form) if is_small else (),
+            imports=imported_names(text, form) if is_small else (),
+            identities=identities(text, form),
+        )
+        return Described(members(text, form), links)
 
     name = document or digest(content)
     return work.worked_out(("described", name, form), found, size=len(content) // _STEP)

@@ -7,7 +7,8 @@ Resource, marked as ``PINNED``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
 
@@ -15,7 +16,7 @@ from signalbook.confluent.schemas import linked_references
 from signalbook.engine.schemanames import NAME, name_keys
 from signalbook.formats.base import family
 from signalbook.formats.protobuf.compiler import imports
-from signalbook.formats.references import is_indexable, stated_xids
+from signalbook.formats.references import is_indexable, referred_names, stated_xids
 from signalbook.storage.base import Row
 from signalbook.storage.words import Link
 from signalbook.values import JSONObject
@@ -40,27 +41,43 @@ _ATTRIBUTES: Final = {
 _GROUPS: Final = "messagegroups"
 
 
+def imported_names(content: bytes, form: str) -> tuple[str, ...]:
+    """Return the names by which a schema document refers to others."""
+    names = imports(content) if family(form) == "protobuf" else referred_names(content, form)
+    return tuple(islice(dict.fromkeys(filter(is_indexable, names)), MAX_LINKS))
+
+
 def mentions(content: bytes, form: str) -> tuple[str, ...]:
-    """What a schema document may refer to: what Protobuf imports, else strings of it that look like xids or URLs."""
-    if family(form) == "protobuf":
-        return tuple(islice(dict.fromkeys(imports(content)), MAX_LINKS))
-    if content.count(b"/") < _SLASHES:
+    """Return the strings of a schema document that look like xids or URLs."""
+    if family(form) == "protobuf" or content.count(b"/") < _SLASHES:
         return ()
     texts = (text for text in _STRING.findall(content) if text.count(b"/") >= _SLASHES)
     return tuple(text.decode("utf-8", "replace") for text in islice(dict.fromkeys(texts), MAX_LINKS))
 
 
-def links_of(row: Row, mentioned: Iterable[str], identities: Iterable[str], root: str) -> frozenset[Link]:
-    """Return the links of an entity, and the names that it is looked up by.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentLinks:
+    """The strings of a document that other documents have to do with.
 
-    ``mentioned`` is what ``mentions`` found in its document, ``identities`` are the names that it gives itself,
-    ``root`` is the registry's URL.
+    It ``mentions`` some that may be xids or URLs, has ``imports`` by which it refers to others, and gives itself
+    ``identities``.
     """
-    names = (Link(NAME, key) for key in name_keys(row, identities))
-    return frozenset(islice(chain(names, _links(row, mentioned, root.rstrip("/"))), MAX_LINKS))
+
+    mentions: Sequence[str] = ()
+    imports: Sequence[str] = ()
+    identities: Sequence[str] = ()
 
 
-def _links(row: Row, mentioned: Iterable[str], root: str) -> Iterator[Link]:
+NO_DOCUMENT: Final = DocumentLinks()
+
+
+def links_of(row: Row, document: DocumentLinks, root: str) -> frozenset[Link]:
+    """Return the links of an entity, and the names that it is looked up by; ``root`` is the registry's URL."""
+    names = (Link(NAME, key) for key in name_keys(row, document.identities))
+    return frozenset(islice(chain(names, _links(row, document, root.rstrip("/"))), MAX_LINKS))
+
+
+def _links(row: Row, document: DocumentLinks, root: str) -> Iterator[Link]:
     if row.xref is not None:
         yield from _to("xref", row.xref)
     for name, kind in _ATTRIBUTES.items():
@@ -70,14 +87,15 @@ def _links(row: Row, mentioned: Iterable[str], root: str) -> Iterator[Link]:
         yield Link(_GROUPS, str(target))
     for _, version in linked_references(row.attributes):
         yield from _to("references", version)
-    for text in mentioned:
-        if text.endswith(".proto"):
-            if is_indexable(text):
-                yield Link(IMPORT, text)
-            for name in stated_xids(text):
-                yield from _to("schema", named(name, root))
-        else:
-            yield from _to("schema", named(text, root))
+    for text in document.imports:
+        stated = [xid for name in stated_xids(text) if (xid := named(name, root)) is not None]
+        for xid in stated:
+            yield from _to("schema", xid)
+        # The path of a Protobuf file may look like an xid.
+        if not stated or text.endswith(".proto"):
+            yield Link(IMPORT, text)
+    for text in document.mentions:
+        yield from _to("schema", named(text, root))
 
 
 def _to(kind: str, target: Xid | None) -> Iterator[Link]:

@@ -213,7 +213,9 @@ class _ForwardLinks:
             source, xid = sources[key]
             if link.kind == IMPORT:
                 imported = self._references.find(xid, link.target)
-                if imported is not None or not is_built_in(link.target):
+                # A $ref has two names, a URI and a path: that one leads nowhere does not mean that a schema is missing.
+                is_missing = link.target.endswith(".proto") and not is_built_in(link.target)
+                if imported is not None or is_missing:
                     yield source, link.kind, str(imported or link.target), imported
             elif link.kind != NAME and not link.kind.endswith(PINNED):
                 yield source, link.kind, link.target, _xid(link.target)

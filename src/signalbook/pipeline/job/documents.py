@@ -260,7 +260,9 @@ def is_foreign(registry: str) -> bool:
 
 def _slim(schema: JSONObject) -> JSONObject:
     """Return the attributes of a schema Version that decide on payloads; ``references`` as xids by name."""
-    kept = {name: schema[name] for name in ("format", "schema", "schemabase64", "versionid") if name in schema}
+    kept: JSONObject = {
+        name: schema[name] for name in ("format", "schema", "schemabase64", "versionid") if name in schema
+    }
     references = {name: str(xid) for name, xid in reference_targets(schema).items()}
     return {**kept, "references": references} if references else kept
 
