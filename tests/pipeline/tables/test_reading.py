@@ -24,7 +24,7 @@ from signalbook.pipeline.journal import Journal, Partition, TableFormat
 from signalbook.pipeline.places import Storage, place_of
 from signalbook.pipeline.tables import reading
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, table_name
-from signalbook.pipeline.tables.reading import LandedTables, read, view_name, views
+from signalbook.pipeline.tables.reading import LandedTables, converted, read, view_name, views
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 AT = datetime(2026, 1, 2, 3, tzinfo=UTC)
@@ -115,6 +115,32 @@ def test_hostile_names_are_read_as_they_are(tmp_path: Path, spark_session: Spark
     if tuple(map(int, spark_session.version.split(".")[:2])) >= (4, 1):  # which takes IDENTIFIER behind AS
         (view,) = views(lake.output)
         assert spark_session.sql(view["sql"].partition(" AS\n")[2]).columns == list(rows[0])
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_times_as_text_keep_microseconds_and_zone(spark_session: SparkSession, zone: str) -> None:
+    """In columns on which tables disagree, whatever the session's zone is."""
+    at = pa.timestamp("us", "UTC")
+    kinds = {"t": at, "o": pa.struct([("c", at)]), "l": pa.list_(at)}
+    before = spark_session.conf.get("spark.sql.session.timeZone")
+    spark_session.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        rows = spark_session.sql(
+            "SELECT timestamp_micros(v) t, named_struct('c', timestamp_micros(v)) o, array(timestamp_micros(v)) l "
+            "FROM VALUES (1767225600123456L), (1762063200000000L), (-62135596800000000L), (253402300799999999L) AS x(v)"
+        )
+        found = rows.selectExpr(*(converted(name, kind, pa.string()) for name, kind in kinds.items())).collect()
+    finally:
+        spark_session.conf.set("spark.sql.session.timeZone", str(before))
+    assert [tuple(row) for row in found] == [
+        (f"{time}{fraction}Z", f'{{"c":"{time}{fraction or ".000000"}Z"}}', f'["{time}{fraction or ".000000"}Z"]')
+        for time, fraction in (
+            ("2026-01-01T00:00:00", ".123456"),
+            ("2025-11-02T06:00:00", ""),
+            ("0001-01-01T00:00:00", ""),
+            ("9999-12-31T23:59:59", ".999999"),
+        )
+    ]
 
 
 def test_a_view_of_iceberg_names_its_tables(tmp_path: Path) -> None:

@@ -125,8 +125,7 @@ def converted(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int = 0)
     if kind == wanted:
         return text
     if wanted == pa.string():
-        nested = pa.types.is_struct(kind) or pa.types.is_list(kind) or pa.types.is_map(kind)
-        return f"to_json({text})" if nested else f"CAST({text} AS STRING)"
+        return _as_text(text, kind)
     if pa.types.is_struct(kind):
         return f"IF({text} IS NULL, NULL, named_struct({_members(text, kind, wanted, depth)}))"
     item = f"x{depth}"
@@ -136,6 +135,23 @@ def converted(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int = 0)
         value = converted(item, kind.item_type, wanted.item_type, depth + 1)
         return f"transform_values({text}, (k{depth}, {item}) -> {value})"
     return f"CAST({text} AS {spark_type(wanted)})"
+
+
+# By itself Spark writes milliseconds, in the zone of the session.
+_TIME: Final = "yyyy-MM-dd\\'T\\'HH:mm:ss[.SSSSSS]"
+_JSON_TIMES: Final = f"map('timestampFormat', '{_TIME}[XXX]', 'timestampNTZFormat', '{_TIME}', 'timeZone', 'UTC')"
+_EPOCH: Final = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
+
+
+def _as_text(text: str, kind: pa.DataType) -> str:
+    """Return the expression ``text`` as text: values with members as JSON, times with microseconds and a zone."""
+    if pa.types.is_struct(kind) or pa.types.is_list(kind) or pa.types.is_map(kind):
+        return f"to_json({text}, {_JSON_TIMES})"
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        seconds = f"CAST(unix_micros({text}) AS DECIMAL(20, 0)) / 1000000"
+        moment = f"{_EPOCH} + make_dt_interval(0, 0, 0, {seconds})"
+        return f"concat(replace(CAST({moment} AS STRING), ' ', 'T'), 'Z')"
+    return f"CAST({text} AS STRING)"
 
 
 def _members(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int) -> str:
