@@ -18,6 +18,7 @@ from fastavro.read import SchemaResolutionError
 
 from signalbook.formats.avro import json_encoding, resolution
 from signalbook.formats.avro.document import PRIMITIVES, Names, Type, defined_names, empty_items, is_recursive, read
+from signalbook.formats.avro.indices import check_indices, has_indices
 from signalbook.formats.avro.json_encoding import surplus, violations
 from signalbook.formats.avro.tree import tree_of
 from signalbook.formats.base import (
@@ -218,6 +219,8 @@ class AvroSchema:
                 value = written.read_datum(stream, written.parsed, None)
             else:
                 value = written.read_datum(stream, written.parsed, self._with_defaults)
+            if written.has_indices:
+                check_indices(payload, written.type, written.names.types)
         except BROKEN as error:
             why = _STREAM.sub(", the payload ends", str(error)) or type(error).__name__
             raise refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
@@ -226,6 +229,11 @@ class AvroSchema:
             rest = len(payload) - stream.tell()
             raise refused("decode_error", "avro", f"{rest} bytes follow the datum")
         return value
+
+    @cached_property
+    def has_indices(self) -> bool:
+        """True if a datum may have the index of a symbol or of an alternative in it."""
+        return has_indices(self.type, self.names.types)
 
     @cached_property
     def parsed(self) -> Any:
