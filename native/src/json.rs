@@ -12,8 +12,8 @@ pub type Scanned<T> = Result<T, Refused>;
 /// How deep values may be nested.
 pub const MAX_DEPTH: usize = 64;
 
-/// Up to here every integer is a float.
-const EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
+/// Characters of a number without an exponent up to which a float has all of its digits.
+const EXACT_CHARS: usize = 15;
 
 /// Bytes of a word of names.
 const WORD: usize = 16;
@@ -591,12 +591,33 @@ impl<'a> Number<'a> {
         if self.whole {
             return self.integer();
         }
-        let value = self.float()?;
-        // Beyond, floats lie further apart than integers.
-        if value.trunc() == value && value.abs() <= EXACT_FLOAT {
-            Ok(value as i64)
-        } else {
-            Err(Refused)
+        let Digits {
+            negative,
+            digits,
+            exponent,
+        } = Digits::new(self.text()?)?;
+        let zeros = usize::try_from(exponent).map_err(|_| Refused)?;
+        if digits.len().saturating_add(zeros) > 19 {
+            return Err(Refused);
+        }
+        let value = (digits.iter().copied().chain((0..zeros).map(|_| b'0')))
+            .fold(0, |sum, digit| sum * 10 + i128::from(digit - b'0'));
+        i64::try_from(if negative { -value } else { value }).map_err(|_| Refused)
+    }
+
+    /// Return true if `value`, the nearest float, has all digits of the number when it is written out again.
+    #[inline(always)]
+    pub fn is_exact(&self, value: f64) -> bool {
+        let plain = self.raw.len() <= EXACT_CHARS && (self.whole || !self.raw.iter().any(|byte| byte | 0x20 == b'e'));
+        plain || self.is_same(value)
+    }
+
+    #[cold]
+    fn is_same(&self, value: f64) -> bool {
+        match (self.text().and_then(Digits::new), Digits::new(&format!("{value:e}"))) {
+            // Zero has no digits, whatever its sign.
+            (Ok(sent), Ok(held)) => sent.digits == held.digits && sent.exponent == held.exponent,
+            _ => false,
         }
     }
 
@@ -614,5 +635,36 @@ impl<'a> Number<'a> {
 
     fn text(&self) -> Scanned<&'a str> {
         std::str::from_utf8(self.raw).map_err(|_| Refused)
+    }
+}
+
+/// A decimal number without zeros at either end of its digits: an integer of these times a power of ten.
+struct Digits {
+    negative: bool,
+    digits: Vec<u8>,
+    exponent: i64,
+}
+
+impl Digits {
+    /// Of a number as JSON writes it; refused if the exponent has more than 18 digits.
+    fn new(text: &str) -> Scanned<Self> {
+        let (number, power) = text.split_once(|letter| matches!(letter, 'e' | 'E')).unwrap_or((text, "0"));
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let unsigned = whole.strip_prefix('-').unwrap_or(whole);
+        let mut digits = [unsigned.as_bytes(), fraction.as_bytes()].concat();
+        let kept = digits.iter().rposition(|digit| *digit != b'0').map_or(0, |last| last + 1);
+        let cut = digits.len() - kept;
+        digits.truncate(kept);
+        let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+        digits.drain(..zeros);
+        let power: i64 = power.parse().map_err(|_| Refused)?;
+        let exponent = power
+            .checked_add(cut as i64 - fraction.len() as i64)
+            .ok_or(Refused)?;
+        Ok(Digits {
+            negative: unsigned.len() < whole.len(),
+            exponent: if digits.is_empty() { 0 } else { exponent },
+            digits,
+        })
     }
 }

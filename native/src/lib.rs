@@ -28,7 +28,7 @@ use pyo3::prelude::*;
 
 /// What this module takes and gives, by number: the next whenever plans, arguments or results become others.
 /// `signalbook.pipeline.fastpath.native` holds the number that it knows.
-const INTERFACE: u32 = 14;
+const INTERFACE: u32 = 15;
 
 #[pymodule]
 fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -187,7 +187,12 @@ impl Kind {
                 values.push(value);
             }
             Kind::Integer(values, rules) => values.push(rules.check(scanner.number()?.integral()?)?),
-            Kind::Float(values, rules) => values.push(rules.check(scanner.number()?.float()?)?),
+            Kind::Float(values, rules) => {
+                let number = scanner.number()?;
+                let value = rules.check(number.float()?)?;
+                scanner.undeclared |= !number.is_exact(value);
+                values.push(value);
+            }
             Kind::String(texts, rules) => {
                 let start = texts.bytes.len();
                 scanner.string()?.append(&mut texts.bytes)?;

@@ -28,6 +28,8 @@ pub enum Held {
     /// Of a text the time, or the date.
     Instant,
     Date,
+    /// Of a number the float, unless that lacks some of its digits.
+    Float,
 }
 
 /// The column for what the columns of a payload do not hold, null where that is nothing.
@@ -44,6 +46,7 @@ impl Held {
             "all" => Held::All,
             "timestamp" => Held::Instant,
             "date" => Held::Date,
+            "float" => Held::Float,
             "items" => Held::Items(Box::new(Held::new(&rule(program, 1)?)?)),
             "values" => Held::Values(Box::new(Held::new(&rule(program, 1)?)?)),
             "members" => {
@@ -72,6 +75,7 @@ impl Held {
             (Held::Members(_) | Held::Values(_), b'{') => self.rest_of_object(scanner, depth + 1, into),
             (Held::Items(item), b'[') => item.rest_of_items(scanner, depth + 1, into),
             (Held::Instant | Held::Date, b'"') => self.rest_of_text(scanner, into),
+            (Held::Float, b'-' | b'0'..=b'9') => rest_of_number(scanner, into),
             _ => scanner.skip_unique(depth).map(|()| false),
         }
     }
@@ -187,6 +191,15 @@ impl Held {
         }
         Ok(())
     }
+}
+
+fn rest_of_number(scanner: &mut Scanner<'_>, into: &mut Vec<u8>) -> Scanned<bool> {
+    let number = scanner.number()?;
+    let whole = number.is_exact(number.float()?);
+    if !whole {
+        into.extend_from_slice(number.raw);
+    }
+    Ok(!whole)
 }
 
 fn quote(name: &Inside<'_>, into: &mut Vec<u8>) {

@@ -8,6 +8,7 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal, Self
 
 import msgspec
@@ -45,10 +46,40 @@ class TooManyValues(JSONError):
         super().__init__(f"more than {most} values, by its commas and brackets")
 
 
+# A float keeps all digits of a number that is written in at most so many characters, unless it has an exponent.
+_FLOAT_CHARS: Final = 16
+# Digits before the point, or zeros behind it, that a number may have: libraries write out all of them, and a billion
+# take no more than ten characters of JSON. Python writes out integers of 4,300.
+_MAX_MAGNITUDE: Final = 4000
+
+
+def _read_float(text: str) -> float | Decimal:
+    number = float(text)
+    if len(text) <= _FLOAT_CHARS and "e" not in text and "E" not in text:
+        return number
+    exact = Decimal(text)
+    if math.isfinite(number) and Decimal(repr(number)) == exact:
+        return number
+    if abs(exact.adjusted()) > _MAX_MAGNITUDE:
+        raise InvalidOperation
+    return exact
+
+
+_decode: Final = msgspec.json.Decoder().decode
+_decode_exactly: Final = msgspec.json.Decoder(float_hook=_read_float).decode
+
+
 def parse_json(
-    data: bytes | str, *, max_depth: int = MAX_DEPTH, max_values: int | None = None, unique: bool = False
+    data: bytes | str,
+    *,
+    max_depth: int = MAX_DEPTH,
+    max_values: int | None = None,
+    unique: bool = False,
+    exact: bool = False,
 ) -> JSON:
-    """Decode JSON text. Numbers without fraction or exponent become ``int``.
+    """Decode JSON text. Numbers without fraction or exponent become ``int``, others ``float``.
+
+    With ``exact`` a number whose digits, or whose size, a float does not have becomes a ``Decimal``.
 
     Raises ``JSONError`` on broken JSON, invalid UTF-8, nesting beyond ``max_depth``, more than ``max_values``
     values, and if ``unique`` on a name that an object has twice: what that means no two programs agree on (RFC8259 4).
@@ -56,9 +87,11 @@ def parse_json(
     if max_values is not None and len(data) > max_values and _has_more(data, max_values):
         raise TooManyValues(max_values)
     try:
-        value = msgspec.json.decode(data)
+        value = _decode_exactly(data) if exact else _decode(data)
     except RecursionError:
         raise JSONError(f"nested deeper than {max_depth} levels") from None
+    except InvalidOperation:
+        raise JSONError(f"a number has an exponent beyond {_MAX_MAGNITUDE}") from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise JSONError(str(error)) from None
     # Fewer brackets than levels cannot be too deep: most texts are spared the walk.
@@ -71,9 +104,12 @@ def parse_json(
     return value
 
 
+_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+
+
 def dump_json(value: JSON, *, indent: int | None = None) -> bytes:
-    """Encode as compact UTF-8 JSON, or indented by ``indent`` spaces."""
-    text = msgspec.json.encode(value)
+    """Encode as compact UTF-8 JSON, or indented by ``indent`` spaces. A ``Decimal`` is a number with all its digits."""
+    text = _encode(value)
     return text if indent is None else msgspec.json.format(text, indent=indent)
 
 

@@ -225,9 +225,12 @@ _known: Final = lru_cache(maxsize=1024)(_media)
 
 
 def read_json(payload: bytes) -> JSON:
-    """The value of a payload that is JSON, of at most ``MAX_VALUES`` values. Raises ``PayloadError``."""
+    """Return the value of a payload that is JSON, with all digits of its numbers (``parse_json`` with ``exact``).
+
+    Raises ``PayloadError`` if it is no JSON, or has more than ``MAX_VALUES`` values.
+    """
     try:
-        return parse_json(payload, max_values=MAX_VALUES)
+        return parse_json(payload, max_values=MAX_VALUES, exact=True)
     except JSONError as error:
         raise refused("decode_error", "json", f"not JSON: {error}") from None
 
@@ -263,7 +266,7 @@ def json_payload(value: JSON) -> bytes:
     try:
         text = dump_json(value)
         # Read back and compared: the encoder writes bytes, dates and NaN as something without complaint.
-        if parse_json(text) == value:
+        if parse_json(text, exact=True) == value:
             return text
         why = "it has values that JSON does not have, such as bytes, dates or NaN"
     except (JSONError, TypeError, ValueError, OverflowError, RecursionError) as error:

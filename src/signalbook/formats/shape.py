@@ -23,8 +23,9 @@ class Scalar:
     """One value of a simple kind. ``precision`` and ``scale`` are digits of a decimal, else 0.
 
     ``int64`` also stands for integers without declared bounds: a value beyond 64 bits conforms but does not fit.
-    Where values are ``sent`` as another kind (times as text), some that conform may not fit ``kind``, or lose digits;
-    ``as_sent`` has room for all of them. Dates that are ``zoned`` may have a zone behind them, which no column has.
+    Where values are ``sent`` as another kind (times as text), some that conform may not fit ``kind``, or lose digits.
+    Numbers of JSON, which have any number of digits, are sent as ``float64``, those with a column of that kind too.
+    Dates that are ``zoned`` may have a zone behind them, which no column has.
     """
 
     kind: Kind
@@ -103,10 +104,11 @@ def is_lossy(shape: Shape) -> bool:
 
 
 def as_sent(shape: Shape) -> Shape:
-    """The same with scalars of the kinds that values are sent as."""
+    """Return ``shape`` with scalars of the kinds that values are sent as: there only numbers of JSON lose digits."""
     match shape:
         case Scalar() if shape.sent is not None:
-            return Scalar(kind=shape.sent, nullable=shape.nullable)
+            sent = shape.sent if shape.sent == "float64" else None
+            return Scalar(kind=shape.sent, sent=sent, nullable=shape.nullable)
         case Struct():
             return replace(shape, fields=tuple(replace(each, shape=as_sent(each.shape)) for each in shape.fields))
         case ListOf():

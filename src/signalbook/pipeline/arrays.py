@@ -7,6 +7,7 @@ list comprehension per column beats a conversion per message several times. Valu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from signalbook.formats import Anything, ListOf, MapOf, Scalar, Shape, Struct
-from signalbook.formats.base import Path
+from signalbook.formats import Anything, ListOf, MapOf, Scalar, Schema, Shape, Struct
+from signalbook.formats.base import JsonValues, Path
 from signalbook.messages import Message
 from signalbook.messages.bindings.amqp import MEDIA
 from signalbook.messages.bindings.mqtt import V5
@@ -37,6 +38,7 @@ Values = Sequence[Any]
 # Takes values and whether there may be a None among them.
 Build = Callable[[Values, bool], pa.Array]
 _UNSET: Final = msgspec.UNSET
+_MAX_SINGLE: Final = float(np.finfo(np.float32).max)
 # What Arrow and the conversions below raise for a value that does not fit its column; payloads that are let through
 # against their schema may have any value anywhere.
 MISFITS: Final = (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError)
@@ -46,7 +48,13 @@ class ValueForm(Enum):
     """How values arrive."""
 
     TYPED = "objects of a guard"
-    DECODED = "dicts, lists and Python scalars"
+    JSON = "JSON, with all digits of its numbers"
+    DECODED = "dicts, lists and Python scalars, as other formats decode to"
+
+    @classmethod
+    def of(cls, schema: Schema) -> ValueForm:
+        """Return the form of the values that ``schema.decode`` returns."""
+        return cls.JSON if isinstance(schema, JsonValues) else cls.DECODED
 
 
 def payload_builder(shape: Shape, form: ValueForm) -> Callable[[Values], list[pa.Array]]:
@@ -168,15 +176,26 @@ def builder(shape: Shape, type: pa.DataType, form: ValueForm) -> Build:
         case Struct():
             return lambda values, _: pa.array([None if value is None else "{}" for value in values], type)
         case Anything():
-            return _raw_text if form is ValueForm.TYPED else _dumped_text
+            return _TEXTS[form]
 
 
 def _raw_text(values: Values, _: bool) -> pa.Array:
     return pa.array([None if value is _UNSET else bytes(value) for value in values], pa.string())
 
 
-def _dumped_text(values: Values, _: bool) -> pa.Array:
+def _json_text(values: Values, _: bool) -> pa.Array:
     return pa.array([None if value is _UNSET else exact.dump(value) for value in values], pa.string())
+
+
+def _decoded_text(values: Values, _: bool) -> pa.Array:
+    return pa.array([None if value is _UNSET else exact.dump_decoded(value) for value in values], pa.string())
+
+
+_TEXTS: Final[Mapping[ValueForm, Build]] = {
+    ValueForm.TYPED: _raw_text,
+    ValueForm.JSON: _json_text,
+    ValueForm.DECODED: _decoded_text,
+}
 
 
 def _struct(shape: Struct, type: pa.DataType, form: ValueForm) -> Build:
@@ -202,7 +221,7 @@ class _Members:
     def __init__(self, shape: Struct, types: Sequence[pa.DataType], form: ValueForm) -> None:
         self._fields = shape.fields
         self._builds = [builder(field.shape, column, form) for field, column in zip(shape.fields, types, strict=True)]
-        self._decodes = form is ValueForm.DECODED
+        self._decodes = form is not ValueForm.TYPED
         self._columns = self._decoded if self._decodes else self._typed
 
     def arrays(self, objects: Values, *, gaps: bool) -> list[pa.Array]:
@@ -234,7 +253,7 @@ def _list(shape: ListOf, type: pa.DataType, form: ValueForm) -> Build:
     def build(values: Values, gaps: bool) -> pa.Array:
         mask = _mask(values) if gaps else None
         present = values if mask is None else [value for value in values if value is not None]
-        if form is ValueForm.DECODED and not all(isinstance(value, list) for value in present):
+        if form is not ValueForm.TYPED and not all(isinstance(value, list) for value in present):
             raise TypeError("a value is no list")
         # All items of all lists as one column, so that even lists of lists take one pass per level.
         items = item(list(chain.from_iterable(present)), inner_gaps)
@@ -267,7 +286,8 @@ def _offsets(values: Values, mask: pa.Array | None) -> pa.Array:
 
 
 def _scalar(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
-    if shape.sent is not None:
+    # Guards give floats, and the native module finds those that lack digits in the text.
+    if shape.sent is not None and not (shape.kind == "float64" and form is ValueForm.TYPED):
         if type == columns.arrow_type(shape):
             return _held(shape, type, form)
         shape = Scalar(kind=shape.sent)
@@ -275,7 +295,7 @@ def _scalar(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
         return lambda values, _: timestamps(pa.array(values, pa.string()))
     convert = _as_text if pa.types.is_string(type) else _CONVERSIONS.get(shape.kind)
     build: Build = _converted(type, convert) if convert else lambda values, _: pa.array(values, type)
-    if form is ValueForm.DECODED and shape.kind in _ARRIVING:
+    if form is not ValueForm.TYPED and shape.kind in _ARRIVING:
         return _of_types(_ARRIVING[shape.kind], build)
     return build
 
@@ -309,8 +329,8 @@ def _converted(type: pa.DataType, convert: Callable[[Any], Any]) -> Build:
     """Values taken as they are, and one by one only where Arrow does not take one of them (1.0 as an integer)."""
 
     def build(values: Values, _: bool) -> pa.Array:
-        # Of fractions among integers Arrow would take what is before the point.
-        if convert is not _integer or not _has_fractions(values):
+        # Of fractions Arrow would take what is before the point, and of some decimals nothing at all.
+        if not (convert in _EXACT and _has_fractions(values)):
             with suppress(*MISFITS):
                 return pa.array(values, type)
         return pa.array([None if value is None else convert(value) for value in values], type)
@@ -319,20 +339,35 @@ def _converted(type: pa.DataType, convert: Callable[[Any], Any]) -> Build:
 
 
 def _has_fractions(values: Values) -> bool:
-    return any(issubclass(found, float) for found in set(map(type, values)))
+    return any(issubclass(kind, (float, Decimal)) for kind in set(map(type, values)))
 
 
-def _integer(value: Any) -> int:
-    number = int(value)
-    if number != value:
-        raise ValueError(f"{value!r} is no integer")
-    return number
+def _unsigned(value: Any) -> Decimal:
+    return Decimal(exact.to_integer(value))
 
 
 def _fraction(value: Any) -> float:
     if isinstance(value, str) and value not in NONFINITE:
         raise TypeError(f"{value!r} is no number")
-    return float(value)
+    number = float(value)
+    if math.isinf(number) and isinstance(value, (int, Decimal)):
+        raise ValueError(f"{value!r} is beyond all floats")
+    return number
+
+
+def _single(value: Any) -> float:
+    number = _fraction(value)
+    if _MAX_SINGLE < abs(number) < math.inf:
+        raise ValueError(f"{value!r} is beyond all floats of 32 bits")
+    return number
+
+
+def _decimal(value: Any) -> Decimal:
+    if not isinstance(value, Decimal):
+        return Decimal(exact.to_integer(value))
+    if value and value.adjusted() < -columns.MAX_PRECISION:
+        raise ValueError(f"{value!r} has more digits than its column")  # Arrow takes some of them for 0
+    return value
 
 
 def _timestamp(value: Any) -> Any:
@@ -352,16 +387,18 @@ def _as_text(value: Any) -> str:
 
 
 _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
-    "int32": _integer,
-    "int64": _integer,
-    "uint64": lambda value: Decimal(_integer(value)),
-    "float32": _fraction,
+    "int32": exact.to_integer,
+    "int64": exact.to_integer,
+    "uint64": _unsigned,
+    "float32": _single,
     "float64": _fraction,
     "timestamp": _timestamp,
     "date": _date,
     "time": _time,
-    "decimal": Decimal,
+    "decimal": _decimal,
 }
+# Conversions that Arrow makes itself of integers alone.
+_EXACT: Final = (exact.to_integer, _unsigned, _single, _decimal)
 
 
 _NUMBERS: Final = (int, float, Decimal)
@@ -374,6 +411,10 @@ _ARRIVING: Final[Mapping[str, tuple[type, ...]]] = {
     "decimal": _NUMBERS,
     "string": (str, int),
     "uuid": (str, UUID),
+    "bytes": (bytes,),
+    "timestamp": (str, datetime),
+    "date": (str, date),
+    "time": (str, time),
 }
 
 

@@ -130,7 +130,7 @@ _SCALARS: Final[dict[str, pa.DataType]] = {
     "uuid": pa.string(),
     "duration": pa.decimal128(*exact.DURATION),
 }
-_MAX_PRECISION: Final = 38
+MAX_PRECISION: Final = 38
 
 
 def landed(shape: Shape | None, *, rescue: bool = False) -> pa.Schema:
@@ -177,7 +177,7 @@ def arrow_type(shape: Shape) -> pa.DataType:
 
 def _scalar(shape: Scalar) -> pa.DataType:
     if shape.kind == "decimal":
-        fits = 0 < shape.precision <= _MAX_PRECISION
+        fits = 0 < shape.precision <= MAX_PRECISION
         return pa.decimal128(shape.precision, shape.scale) if fits else pa.string()
     return _SCALARS[shape.kind]
 

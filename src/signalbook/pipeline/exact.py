@@ -12,13 +12,13 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from functools import cache
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 
-from signalbook.formats import Anything, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.formats import Scalar
 from signalbook.formats.shape import Kind
-from signalbook.values import JSON, format_timestamp, nonfinite_name, parse_timestamp
+from signalbook.values import JSON, dump_json, format_timestamp, nonfinite_name, parse_timestamp
 
 # What a column holds of a value, None where it cannot hold any of it, and whether that is all of it.
 Held = tuple[Any, bool]
@@ -81,11 +81,21 @@ def _date(shape: Scalar, value: JSON) -> Held:
 def _decimal(shape: Scalar, value: JSON) -> Held:
     if shape.sent == "string":
         return _digits(value, shape.precision, shape.scale) if isinstance(value, str) else _NONE
-    # ``Decimal`` is what guards read numbers as.
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         return _NONE
-    text = value.text if isinstance(value, LongFloat) else str(value)
-    return _digits(text, shape.precision, shape.scale)
+    return _digits(str(value), shape.precision, shape.scale)
+
+
+def _float(_: Scalar, value: JSON) -> Held:
+    if isinstance(value, float):
+        return value, True
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        return _NONE
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return _NONE
+    return (nearest, is_exact(nearest, value)) if math.isfinite(nearest) else _NONE
 
 
 def _duration(_: Scalar, value: JSON) -> Held:
@@ -112,6 +122,7 @@ _HELD: Final[dict[Kind, Callable[[Scalar, JSON], Held]]] = {
     "timestamp": _timestamp,
     "date": _date,
     "decimal": _decimal,
+    "float64": _float,
     "duration": _duration,
 }
 
@@ -142,73 +153,49 @@ def _number(shape: Scalar, value: Decimal) -> JSON:
     return str(value) if shape.sent == "string" else number(value)
 
 
-def number(value: Decimal) -> int | float:
-    """A decimal as JSON has it."""
-    return int(value) if value == value.to_integral_value() else float(value)
+def number(value: Decimal) -> int | float | Decimal:
+    """Return a decimal as ``parse_json`` reads it with ``exact``."""
+    if value == value.to_integral_value():
+        return int(value)
+    nearest = float(value)
+    return nearest if is_exact(nearest, value) else value
 
 
-class LongFloat(float):
-    """A number with more digits than a float has, with its text."""
-
-    __slots__ = ("text",)
-    text: str
-
-    def __new__(cls, text: str) -> Self:
-        """Of the text it was sent as."""
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
+def is_exact(nearest: float, value: int | Decimal) -> bool:
+    """Return True if ``nearest``, the float nearest to ``value``, has all of its digits when it is written out."""
+    return math.isfinite(nearest) and Decimal(repr(nearest)) == value
 
 
-def parse(text: bytes | str) -> JSON:
-    """The value of JSON that is known to be sound, with all digits: ``LongFloat`` where a float has not."""
-    return _parser.decode(text)
+def to_integer(value: float | Decimal) -> int:
+    """Return the integer that a number is, by its digits. Raises ``ValueError`` if it has a fraction, or is not finite.
+
+    ``int`` of a float would have digits behind those that were sent: that of 1e23 is 99999999999999991611392.
+    """
+    if isinstance(value, int):
+        return int(value)
+    exact = value if isinstance(value, Decimal) else Decimal(repr(value))
+    if not exact.is_finite() or exact != exact.to_integral_value():
+        raise ValueError(f"{value!r} is no integer")
+    return int(exact)
 
 
 def dump(value: JSON) -> bytes:
-    """What ``parse`` reads, or any other JSON, with all digits; numbers that JSON does not have by their names."""
-    text = msgspec.json.encode(value, enc_hook=_text)
+    """Encode JSON with all digits of its numbers; those that JSON does not have become their names."""
+    text = dump_json(value)
     # That is what the encoder writes for them.
-    return text if b"null" not in text else msgspec.json.encode(_named(value), enc_hook=_text)
+    return text if b"null" not in text else dump_json(_name_nonfinite(value))
 
 
-def _named(value: Any) -> JSON:
-    """A value with the names of numbers that JSON does not have."""
+def dump_decoded(value: JSON) -> bytes:
+    """Encode a value of a format other than JSON: its decimals are text, which JSON numbers of readers may round."""
+    text = msgspec.json.encode(value)
+    return text if b"null" not in text else msgspec.json.encode(_name_nonfinite(value))
+
+
+def _name_nonfinite(value: Any) -> JSON:
+    """Return ``value`` with the names of numbers that JSON does not have."""
     if isinstance(value, dict):
-        return {name: _named(each) for name, each in value.items()}
+        return {name: _name_nonfinite(member) for name, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_named(each) for each in value]
-    # A ``LongFloat`` beyond all floats has its own text.
+        return [_name_nonfinite(item) for item in value]
     return nonfinite_name(value) if type(value) is float and not math.isfinite(value) else value
-
-
-def _float(text: str) -> float:
-    found = float(text)
-    try:
-        return found if Decimal(repr(found)) == Decimal(text) else LongFloat(text)
-    except InvalidOperation:  # of an exponent of twenty digits
-        return LongFloat(text)
-
-
-def _text(value: Any) -> msgspec.Raw:
-    if not isinstance(value, LongFloat):
-        raise TypeError(f"JSON has no {type(value).__name__}")
-    return msgspec.Raw(value.text.encode())
-
-
-_parser: Final = msgspec.json.Decoder(float_hook=_float)
-
-
-def has_decimals(shape: Shape) -> bool:
-    """Whether there are columns of decimals that are sent as numbers, at any depth."""
-    match shape:
-        case Scalar():
-            return shape.kind == "decimal" and shape.sent == "float64"
-        case Struct():
-            return any(has_decimals(field.shape) for field in shape.fields)
-        case ListOf():
-            return has_decimals(shape.item)
-        case MapOf():
-            return has_decimals(shape.value)
-        case Anything():
-            return False

@@ -9,11 +9,10 @@ exactly (``exact.py``) are there as they were sent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 
-import msgspec
 import pyarrow as pa
 from msgspec import UNSET
 
@@ -21,7 +20,7 @@ from signalbook.formats import ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.pipeline import exact
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.reports.report import MOST_PATHS
-from signalbook.values import JSON
+from signalbook.values import JSON, JSONError, parse_json
 
 # As native/src/rescue.rs reads it.
 Plan = tuple[Any, ...]
@@ -43,6 +42,8 @@ def plan(shape: Shape) -> Plan:
             return ALL if inner == ALL else ("values", inner)
         case Scalar(sent="string") if shape.kind in _TEXTS:
             return (shape.kind,)
+        case Scalar(kind="float64", sent="float64"):
+            return ("float",)
     return ALL
 
 
@@ -81,16 +82,16 @@ def is_partial(shape: Shape, rest: JSON) -> bool:
     return False
 
 
-def read(shape: Shape, text: object, decode: Callable[[str], JSON] = msgspec.json.decode) -> JSON:
-    """What ``columns.RESCUE`` has of a payload of ``shape``; ``UNSET`` where that is nothing, or not ours.
+def read(shape: Shape, text: object) -> JSON:
+    """Return what ``columns.RESCUE`` has of a payload of ``shape``; ``UNSET`` where that is nothing, or not ours.
 
     For before the pipeline had that column a table could have one of this name, for a member of payloads.
     """
     try:
-        found = decode(text) if isinstance(text, str) else UNSET
-    except (msgspec.DecodeError, RecursionError):
+        value = parse_json(text, exact=True) if isinstance(text, str) else UNSET
+    except JSONError:
         return UNSET
-    return found if isinstance(found, dict) or not isinstance(shape, Struct) else UNSET
+    return value if isinstance(value, dict) or not isinstance(shape, Struct) else UNSET
 
 
 def rests(shape: Shape, values: Sequence[JSON]) -> pa.Array:

@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Schema, Shape, Struct, as_sent
+from signalbook.formats.base import read_json
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
 from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.payloads import decoder
-from signalbook.values import parse_json
 
 Row = dict[str, Any]
 
@@ -57,9 +57,9 @@ def check_as(schema: Schema, payloads: list[bytes], content_type: str = "", *, t
     assert [each.type for each in rests] == [pa.string()] * isinstance(schema, JsonSchema)
     for each in rests:
         each.validate(full=True)
-        expected = rescue.rests(shape, [parse_json(payloads[number]) for number in taken]).to_pylist()
-        assert [text and parse_json(text) for text in each.to_pylist()] == [
-            text and parse_json(text) for text in expected
+        expected = rescue.rests(shape, [read_json(payloads[number]) for number in taken]).to_pylist()
+        assert [text and read_json(text.encode()) for text in each.to_pylist()] == [
+            text and read_json(text.encode()) for text in expected
         ]
     if not rests:  # there is no column for what the others do not hold
         values = [schema.decode(payloads[number], content_type) for number in taken]
@@ -78,7 +78,7 @@ def check_as(schema: Schema, payloads: list[bytes], content_type: str = "", *, t
 def slow(schema: Schema, payload: bytes, shape: Shape, content_type: str = "") -> Row | None:
     """The row of one payload, if it conforms and its values fit their columns."""
     try:
-        arrays = payload_builder(shape, ValueForm.DECODED)([schema.decode(payload, content_type)])
+        arrays = payload_builder(shape, ValueForm.of(schema))([schema.decode(payload, content_type)])
     except (PayloadError, *MISFITS):
         return None
     rows: list[Row] = pa.Table.from_arrays(arrays, schema=columns.payload(shape)).to_pylist()
@@ -96,7 +96,7 @@ def _value(value: Any, shape: Shape) -> Any:
         return None
     match shape:
         case Anything():
-            return _sorted(parse_json(value.encode()))
+            return _sorted(read_json(value.encode()))
         case Struct() if shape.fields:
             parts = zip(value.items(), shape.fields, strict=True)
             return {name: _value(member, field.shape) for (name, member), field in parts}

@@ -7,6 +7,7 @@ something that the schema does not allow.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from signalbook.formats.base import Path
@@ -99,6 +100,6 @@ def wrong_scalar(value: JSON, kind: str, node: Any) -> str:
         whole = isinstance(value, int) and not isinstance(value, bool)
         return "" if whole and -_RANGES[kind] <= value < _RANGES[kind] else f"a whole number in the range of {kind}"
     if kind in FLOATS:
-        return "" if isinstance(value, (int, float)) and not isinstance(value, bool) else "a number"
+        return "" if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) else "a number"
     expected: type = {"string": str, "boolean": bool}.get(kind, type(None))
     return "" if isinstance(value, expected) else kind

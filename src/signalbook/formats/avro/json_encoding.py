@@ -6,6 +6,7 @@ The library's own reader takes text for a number and drops surplus members witho
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
@@ -285,12 +286,24 @@ class _Reader:
             self.report(path, "type", f"expected {wrong}")
             return None
         # One character stands for one byte, as the specification has it for bytes in JSON.
-        plain = value.encode("latin-1") if kind in ("bytes", "fixed") else float(value) if kind in FLOATS else value
+        plain = value.encode("latin-1") if kind in ("bytes", "fixed") else value
         try:
-            return _logical(plain, node)
+            return _to_float(value, kind) if kind in FLOATS else _logical(plain, node)
         except (ArithmeticError, ValueError) as error:
-            self.report(path, "range", f"not a {node['logicalType']}: {error}")
+            said = node["logicalType"] if isinstance(node, dict) and "logicalType" in node else kind
+            self.report(path, "range", f"not a {said}: {error}")
             return None
+
+
+# The largest numbers of the types that JSON numbers are rounded to.
+_LARGEST: Final = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max}
+
+
+def _to_float(value: float | Decimal, kind: str) -> float:
+    """Return the nearest number of the type ``kind``. Raises ``ValueError`` for one beyond all of them."""
+    if not abs(value) <= _LARGEST[kind]:
+        raise ValueError("it is too large")
+    return float(value)
 
 
 def _timestamp(unit: timedelta) -> Callable[[int, JSONObject], datetime]:

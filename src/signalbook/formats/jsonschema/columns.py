@@ -90,7 +90,7 @@ def _number(numbers: Numbers, *, nullable: bool) -> Scalar:
     if not numbers.integer and 0 < numbers.scale <= _MAX_SCALE:
         return Scalar(kind="decimal", sent="float64", nullable=nullable, precision=_DIGITS, scale=numbers.scale)
     if not numbers.integer:
-        return Scalar(kind="float64", nullable=nullable)
+        return Scalar(kind="float64", sent="float64", nullable=nullable)
     low, high = _limits(numbers)
     if high < _INT64 and low >= -_INT64:
         return Scalar(kind="int64", nullable=nullable)

@@ -82,7 +82,7 @@ class _Types:
             assert node.objects.extra is not None
             made = GenericAlias(dict, (str, self.loose(node.objects.extra)))
         else:
-            made = _SENT.get(shape.sent) or _SCALARS[shape.kind] if node.kinds else type(None)
+            made = _sent_type(shape) if node.kinds else type(None)
         return made | None if shape.nullable else made
 
     # With every constraint: accepts what the schema accepts, or less.
@@ -189,7 +189,7 @@ def _struct(shape: Struct, types: list[Any], *, closed: bool = False) -> Any:
 
 def _valid(valid: Callable[[JSON], bool], keep: Check) -> Check:
     def check(raw: msgspec.Raw) -> Any:
-        if not valid(parse_json(bytes(raw))):
+        if not valid(parse_json(bytes(raw), exact=True)):
             raise ValueError("refused by the schema")
         return keep(raw)
 
@@ -238,8 +238,13 @@ _SCALARS: Final[dict[str, Any]] = {
     "float64": float,
     "string": str,
 }
-# Of decimals all digits are read, which floats would not have.
-_SENT: Final[dict[str | None, Any]] = {"string": str, "float64": Decimal}
+
+
+def _sent_type(shape: Scalar) -> Any:
+    if shape.sent == "string":
+        return str
+    # Of decimals all digits are read, which floats would not have.
+    return Decimal if shape.kind == "decimal" and shape.sent else _SCALARS[shape.kind]
 
 
 def counted(part: Objects) -> bool:

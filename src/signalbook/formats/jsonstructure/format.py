@@ -206,6 +206,8 @@ def _shape(structure: Structure, schema: JSONObject, above: _Above, nullable: bo
     if kind == "decimal" and 0 < schema.get("precision", 0) <= _DIGITS:
         digits = {"precision": schema["precision"], "scale": schema.get("scale", 0)}
         return Scalar(kind="decimal", sent="string", nullable=nullable, **digits)
+    if kind == "number":  # other than a ``double``, which is what its column holds
+        return Scalar(kind="float64", sent="float64", nullable=nullable)
     if kind in PRIMITIVES:
         return Scalar(kind=KINDS.get(kind, "string"), nullable=nullable or kind == "null")
     return Anything(nullable=nullable)

@@ -6,6 +6,7 @@ import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -48,7 +49,7 @@ from signalbook.formats.tree import SchemaNode
 from signalbook.values import JSON, MAX_DEPTH, Finding, digest, dump_json, nonfinite_name
 
 # What is raised for a value that is no message of a type.
-_UNFIT: Final = (json_format.Error, ValueError, TypeError, AttributeError, RecursionError)
+_UNFIT: Final = (json_format.Error, ArithmeticError, ValueError, TypeError, AttributeError, RecursionError)
 _SYNTAX: Final = {"": "Protobuf/2", "proto2": "Protobuf/2", "proto3": "Protobuf/3"}
 
 
@@ -135,13 +136,13 @@ class ProtobufSchema:
         return not name or name == "application/octet-stream" or ("proto" in name and not is_json(name))
 
     def _from_json(self, payload: bytes) -> Any:
-        value = read_json(payload)
+        value = _with_integers(read_json(payload))
         # Well-known types have forms of their own in JSON: a Timestamp is text, a ListValue an array.
         if not isinstance(value, dict) and not self.descriptor.full_name.startswith("google.protobuf."):
             raise refused("schema_violation", "type", f"expected an object for {self.descriptor.full_name}")
         try:
             return self._message(value)
-        except (json_format.Error, ValueError, TypeError, AttributeError) as error:
+        except (json_format.Error, ArithmeticError, ValueError, TypeError, AttributeError) as error:
             # Behind the first line are the names of all fields that there are.
             raise refused("schema_violation", "protobuf", str(error).partition("\n")[0]) from None
 
@@ -203,6 +204,24 @@ def _jsonable(value: Any) -> JSON:
     if isinstance(value, float) and not math.isfinite(value):
         return nonfinite_name(value)
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def _with_integers(value: Any) -> JSON:
+    """Return JSON of ``parse_json`` with ``exact`` as the library takes it: it rounds, or cuts, each ``Decimal``.
+
+    Raises ``PayloadError`` for a number that is beyond all types.
+    """
+    if isinstance(value, dict):
+        return {name: _with_integers(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_with_integers(item) for item in value]
+    if not isinstance(value, Decimal):
+        return value
+    if value == value.to_integral_value():
+        return int(value)
+    if not math.isfinite(float(value)):
+        raise refused("schema_violation", "range", f"{shorten(str(value))} is beyond all floats")
+    return float(value)
 
 
 def _set(value: Any) -> JSON:

@@ -87,7 +87,7 @@ JSON_EVENTS: Final = JsonEventFormat()
 def _members(body: bytes) -> JSONObject:
     """The members of a JSON object; its data may be as deep as a document on its own."""
     try:
-        members = parse_json(body, max_depth=MAX_DEPTH + 1, max_values=MAX_VALUES)
+        members = parse_json(body, max_depth=MAX_DEPTH + 1, max_values=MAX_VALUES, exact=True)
     except JSONError as error:
         raise undecodable_event("json", f"not JSON: {error}") from None
     if not isinstance(members, dict):
@@ -117,7 +117,7 @@ def _data_member(body: bytes, content_type: str) -> JSONObject:
     if content_type:
         try:
             if is_json(content_type):
-                return {"data": msgspec.Raw(dump_json(parse_json(body)))}
+                return {"data": msgspec.Raw(dump_json(parse_json(body, exact=True)))}
             if media_type(content_type).startswith("text/"):
                 return {"data": body.decode("utf-8")}
         except (JSONError, UnicodeDecodeError):

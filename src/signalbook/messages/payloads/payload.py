@@ -58,7 +58,7 @@ class Payload:
         body = self.body()
         if body:
             try:
-                self.value = parse_json(body, max_values=MAX_VALUES)
+                self.value = parse_json(body, max_values=MAX_VALUES, exact=True)
                 self._repeated = _repeated(body, self.value)
             except JSONError as error:
                 finding = Finding(path="", rule="json", message=f"not JSON: {error}")
@@ -189,7 +189,7 @@ def _repeated_by(schema: Schema, body: bytes, result: PayloadResult) -> str | No
     """A name that comes twice in a JSON payload that was read, whether it conforms or not."""
     if result.reason is None and isinstance(schema, JsonValues):
         return _repeated(body, result.data)
-    return _repeated(body, parse_json(body)) if result.reason in (None, Reason.SCHEMA_VIOLATION) else None
+    return _repeated(body, parse_json(body, exact=True)) if result.reason in (None, Reason.SCHEMA_VIOLATION) else None
 
 
 def _repeated(body: bytes, value: JSON) -> str | None:

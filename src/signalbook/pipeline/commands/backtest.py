@@ -269,7 +269,7 @@ class _DeadLetterRow:
             if isinstance(outcome, Accepted) and outcome.event is not None:
                 return outcome.event.attributes
         try:
-            found = parse_json(self["original"])
+            found = parse_json(self["original"], exact=True)
         except JSONError:
             return {}
         return found if isinstance(found, dict) else {}

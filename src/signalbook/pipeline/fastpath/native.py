@@ -23,7 +23,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import Offsets
 
 # As native/src/lib.rs has it: a module built from other sources may misread plans.
-INTERFACE: Final = 14
+INTERFACE: Final = 15
 _INSTALL: Final = "run pip install ./native in a clone of this version"
 _TEXT: Final = pa.field("", pa.string())
 

@@ -115,7 +115,7 @@ class Reasons:
         if len(payload) > _LONGEST:
             return False
         try:
-            return not self._schema.allows(parse_json(payload, max_values=MAX_VALUES))
+            return not self._schema.allows(parse_json(payload, max_values=MAX_VALUES, exact=True))
         except JSONError:
             return False
 
@@ -128,7 +128,7 @@ class Reasons:
         if len(payload) > _LONGEST:
             return None
         try:
-            value = parse_json(payload)
+            value = parse_json(payload, exact=True)
         except JSONError:
             return None
         return tuple(self._schema.validate(value)[:MAX_FINDINGS])

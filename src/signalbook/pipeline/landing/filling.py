@@ -85,7 +85,7 @@ class Filling:
         return self._filled(rows, schema, gained), len(gained), unfit
 
     def _read(self, text: object) -> JSON:
-        return rescue.read(self._shape, text, exact.parse)
+        return rescue.read(self._shape, text)
 
     def _payload(self, row: Mapping[str, Any], rest: JSON) -> JSON:
         """The payload of a row with all digits; None where it does not conform."""
@@ -112,7 +112,7 @@ class Filling:
 
     @cached_property
     def _build(self) -> Callable[[Sequence[JSON]], list[pa.Array]]:
-        return payload_builder(self._shape, ValueForm.DECODED)
+        return payload_builder(self._shape, ValueForm.of(self._schema))
 
     def _own(self, fields: pa.Schema, held: set[str] | None = None) -> list[tuple[str, pa.Field]]:
         """The columns of the payload by the names that the table has for them, all or those ``held``."""

@@ -15,7 +15,6 @@ from functools import cached_property, partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from msgspec import UNSET, structs
@@ -34,7 +33,7 @@ from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.sources.base import MessageLocation
 from signalbook.pipeline.tables.naming import table_name
-from signalbook.values import JSON, Finding, dump_json, format_timestamp
+from signalbook.values import JSON, Finding, JSONError, format_timestamp, parse_json
 
 _TIME: Final = ATTRIBUTES.index("time")
 _TAG: Final = columns.TAGS.types[0]
@@ -104,19 +103,13 @@ class RowBuilder:
             context=accepted.context,
             message=message,
             payload=payload if decodes or self._schema is None else None,
-            data=UNSET if decodes else self._data_of(accepted, payload),
+            data=UNSET if decodes else accepted.data,
             location=location,
             original=original,
             shared=shared,
             violations=violations,
             duplicates=any(finding.rule == DUPLICATE for finding in accepted.warnings),
         )
-
-    def _data_of(self, accepted: Accepted, payload: bytes | None) -> JSON:
-        """What was decoded, with all digits where columns have them."""
-        if payload is None or accepted.data is UNSET or not self._layout.decimals:
-            return accepted.data
-        return exact.parse(payload) if isinstance(accepted.schema, JsonValues) else accepted.data
 
     def decoding(self, decode: Decode) -> Decode:
         """``decode``, which reads payloads into the columns that ``whole`` takes."""
@@ -140,7 +133,7 @@ class RowBuilder:
         if found is None:
             return Finding(path="", rule="column", message=shorten(f"a value does not fit its column: {error}"))
         path, shape, value = found
-        shown, kind = shorten(dump_json(value).decode()), columns.arrow_type(shape)
+        shown, kind = shorten(exact.dump(value).decode()), columns.arrow_type(shape)
         conforms = "" if row.violations else " conforms, but"
         text = f"{shown}{conforms} does not fit its column, which is {kind}"
         return Finding(path=pointer(path), rule="column", message=shorten(text))
@@ -195,7 +188,7 @@ class RowBuilder:
     def _data(self, row: AcceptedRow) -> JSON:
         """The decoded payload; of those that share a batch with others that come decoded too."""
         if row.payload is not None and self._schema is not None:
-            return exact.parse(row.payload) if self._layout.decimals else self._schema.decode(row.payload)
+            return self._schema.decode(row.payload)
         return None if row.data is UNSET else row.data
 
     @cached_property
@@ -209,7 +202,8 @@ class RowBuilder:
         """From decoded payloads to their columns, where they have a schema."""
         shape = self._shape
         assert shape is not None
-        build = payload_builder(shape, ValueForm.DECODED)
+        assert self._schema is not None
+        build = payload_builder(shape, ValueForm.of(self._schema))
         return lambda values: [*build(values), rescue.rests(shape, values)]
 
 
@@ -231,11 +225,6 @@ class Layout:
         """Of payloads of a shape."""
         held = columns.held(columns.landed(shape, rescue=rescues))
         return cls(shape=shape, rescues=rescues, width=len(columns.payload(shape)), columns=held)
-
-    @cached_property
-    def decimals(self) -> bool:
-        """Whether floats, which decoded payloads have, do not have all of a column's digits."""
-        return self.shape is not None and exact.has_decimals(self.shape)
 
     @cached_property
     def paths(self) -> rescue.RescuedPaths:
@@ -419,8 +408,8 @@ def _older(value: Any) -> JSON:
 def _parsed(text: Any) -> JSON:
     """JSON out of its column; the column of an older table may have had a narrower type."""
     try:
-        return msgspec.json.decode(text) if isinstance(text, str) else text
-    except msgspec.DecodeError:
+        return parse_json(text, exact=True) if isinstance(text, str) else text
+    except JSONError:
         return text
 
 
