@@ -20,4 +20,19 @@ def test_counts_columns() -> None:
 
 def test_too_many_columns_are_kept_as_text() -> None:
     assert bounded(struct(MAX_LEAVES)) == struct(MAX_LEAVES)
-    assert bounded(struct(MAX_LEAVES + 1)) == Anything(nullable=True)
+    assert bounded(struct(MAX_LEAVES + 1)) == struct(MAX_LEAVES + 1)  # each of which the schema names
+
+
+def test_the_widest_members_become_text() -> None:
+    """Among equals the last, so that a member more leaves the others as they are."""
+    shapes = [TEXT, struct(4000), ListOf(item=struct(5000)), MapOf(value=struct(4000)), TEXT]
+    names = ["a", "b", "c", "d", "e"]
+    fields = [Field(name=name, attribute=name, shape=shape) for name, shape in zip(names, shapes, strict=True)]
+    found = bounded(Struct(fields=tuple(fields)))
+    assert [field.shape for field in found.fields] == [
+        *(TEXT, struct(4000), ListOf(item=Anything(nullable=True)), MapOf(value=struct(4000)), TEXT)
+    ]
+    assert found.fields[2].description.startswith("(JSON text")
+    alike = tuple(Field(name=f"m{number}", attribute=f"m{number}", shape=struct(100)) for number in range(101))
+    narrowed = [field.name for field in bounded(Struct(fields=alike)).fields if isinstance(field.shape, Anything)]
+    assert narrowed == ["m99", "m100"]

@@ -56,3 +56,16 @@ def test_a_payload_that_is_no_object_is_one_column(shape: Shape) -> None:
 
 def test_a_payload_without_schema_is_kept_as_sent() -> None:
     assert columns.landed(None).names[8:10] == ["data", "data_binary"]
+
+
+@pytest.mark.parametrize(
+    ("members", "taken", "expected"),
+    [
+        (["userId", "userID"], [], ["userId", "userID_"]),
+        (["userID", "userId"], [], ["userID_", "userId"]),
+        (["userId_", "userId", "userID"], [], ["userId_", "userId", "userID__"]),
+        (["ce_id", "", "_"], ["ce_id"], ["ce_id_", "__", "_"]),
+    ],
+)
+def test_names_do_not_depend_on_the_order_of_members(members: list[str], taken: list[str], expected: list[str]) -> None:
+    assert columns.assign_names(members, taken) == expected

@@ -121,12 +121,41 @@ def as_sent(shape: Shape) -> Shape:
 MAX_LEAVES: Final = 10_000
 
 
-def bounded(shape: Struct) -> Struct | Anything:
-    """``shape``, or ``Anything`` where it would make more than ``MAX_LEAVES`` columns.
+_NARROWED: Final = f"JSON text, since all members together are more than {MAX_LEAVES} columns"
 
-    Definitions that use each other several times multiply: thirty lines of schema can make a billion columns.
+
+def bounded(shape: Struct) -> Struct:
+    """Return ``shape`` with its widest members as JSON text, if it would make more than ``MAX_LEAVES`` columns.
+
+    Definitions that use each other several times multiply: thirty lines of schema can make a billion columns. Members
+    that are one column each stay, however many they are: the schema has to name every one of them. Of members that
+    are equally wide the last become text, so that one that is added leaves the others as they are.
     """
-    return shape if leaves(shape) <= MAX_LEAVES else Anything(nullable=shape.nullable)
+    widths = [leaves(field.shape) for field in shape.fields]
+    total = sum(widths)
+    if total <= MAX_LEAVES:
+        return shape
+    fields = list(shape.fields)
+    for width, place in sorted(((width, place) for place, width in enumerate(widths)), reverse=True):
+        text = _narrowed(fields[place].shape)
+        if total <= MAX_LEAVES or width == leaves(text):
+            break
+        total -= width - leaves(text)
+        description = f"{fields[place].description} ({_NARROWED})".strip()
+        fields[place] = replace(fields[place], shape=text, description=description)
+    return replace(shape, fields=tuple(fields))
+
+
+def _narrowed(shape: Shape) -> Shape:
+    """Return ``shape`` with objects, also those in lists and maps, as JSON text."""
+    match shape:
+        case Struct():
+            return Anything(nullable=shape.nullable)
+        case ListOf():
+            return replace(shape, item=_narrowed(shape.item))
+        case MapOf():
+            return replace(shape, value=_narrowed(shape.value))
+    return shape
 
 
 def leaves(shape: Shape) -> int:

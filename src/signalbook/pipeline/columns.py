@@ -7,7 +7,7 @@ of which snapshot it conforms to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -183,9 +183,28 @@ def _scalar(shape: Scalar) -> pa.DataType:
 
 
 def _fields(fields: Iterable[Field], taken: Iterable[str] = ()) -> list[pa.Field]:
-    """One field each, under its own name unless that is taken: SQL does not tell upper from lower case."""
+    fields = tuple(fields)
+    names = assign_names([field.name for field in fields], taken)
+    return [
+        _column(name, arrow_type(field.shape), field.description) for name, field in zip(names, fields, strict=True)
+    ]
+
+
+def assign_names(members: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
+    """Return a column name for each member: its own unless that is taken, since SQL does not tell case apart.
+
+    Names do not depend on the order of members, which documents lose on their way. Of ``userID`` and ``userId`` the
+    one that sorts last, ``userId``, keeps its name, and the other is ``userID_``.
+    """
     used = {name.lower() for name in taken}
-    return [_column(_free(field.name, used), arrow_type(field.shape), field.description) for field in fields]
+    found: dict[str, str] = {}
+    for member in sorted(set(members), reverse=True):
+        if member and member.lower() not in used:
+            found[member] = member
+            used.add(member.lower())
+    for member in sorted(set(members) - found.keys(), reverse=True):
+        found[member] = _free(member, used)
+    return [found[member] for member in members]
 
 
 def _free(name: str, used: set[str]) -> str:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from signalbook.pipeline.tables.evolution import Incompatible, Judgement, as_text, merge, promote, refuse, wider
+from signalbook.pipeline.tables.evolution import (
+    Incompatible,
+    Judgement,
+    as_text,
+    match_columns,
+    merge,
+    promote,
+    refuse,
+    unite,
+    wider,
+)
 
 INT, LONG, TEXT, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.string(), pa.float32(), pa.float64()
 
@@ -78,3 +88,33 @@ def test_the_newest_description_is_kept() -> None:
 def test_no_type_is_wider_than_two_that_have_nothing_in_common() -> None:
     assert wider(INT, TEXT) is None
     assert wider(INT, INT) == INT
+
+
+@pytest.mark.parametrize(
+    ("there", "coming", "expected"),
+    [
+        (["userId"], ["userId", "userID_"], ["userId", "userID_"]),
+        (["userId"], ["userID", "userId_"], ["userId", "userID_"]),
+        (["userID", "userId_"], ["userId"], ["userID", "userId_"]),
+        (["Id"], ["id"], ["Id"]),
+        (["a_"], ["a_", "b"], ["a_", "b"]),
+        (["ID"], ["id", "Id_", "ID__"], ["ID", "id_", "Id__"]),
+    ],
+)
+def test_a_member_is_one_column_whatever_tables_call_it(
+    there: list[str], coming: list[str], expected: list[str]
+) -> None:
+    one, other = (pa.schema([(name, pa.string()) for name in names]) for names in (there, coming))
+    assert unite(one, other).names == expected
+    nested = [pa.schema([("o", pa.list_(pa.struct(list(columns))))]) for columns in (one, other)]
+    assert [field.name for field in unite(*nested).field("o").type.value_type] == expected
+
+
+def test_columns_are_matched_by_their_members() -> None:
+    whole, part = (
+        [pa.field(name, pa.string()) for name in names] for names in (["userId", "userID_"], ["userID", "userId_"])
+    )
+    assert {name: field.name for name, field in match_columns(whole, part).items()} == {
+        "userId": "userId_",
+        "userID_": "userID",
+    }

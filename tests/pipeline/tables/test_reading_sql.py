@@ -7,7 +7,7 @@ import pytest
 
 from signalbook.pipeline.tables.evolution import readable
 from signalbook.pipeline.tables.naming import quoted
-from signalbook.pipeline.tables.reading import converted, ddl, selection, spark_type
+from signalbook.pipeline.tables.reading import JSON_TIMES, converted, ddl, selection, spark_type
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 
@@ -34,7 +34,7 @@ def test_types(kind: pa.DataType, text: str) -> None:
         (INT, INT, "c"),
         (INT, LONG, "CAST(c AS BIGINT)"),
         (INT, TEXT, "CAST(c AS STRING)"),
-        (pa.list_(INT), TEXT, "to_json(c)"),
+        (pa.list_(INT), TEXT, f"to_json(c, {JSON_TIMES})"),
         (pa.list_(INT), pa.list_(LONG), "transform(c, x0 -> CAST(x0 AS BIGINT))"),
         (pa.map_(TEXT, INT), pa.map_(TEXT, LONG), "transform_values(c, (k0, x0) -> CAST(x0 AS BIGINT))"),
         (

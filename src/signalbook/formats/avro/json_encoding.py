@@ -299,7 +299,7 @@ class _Reader:
 _LARGEST: Final = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max}
 
 
-def _to_float(value: float | Decimal, kind: str) -> float:
+def _to_float(value: Any, kind: str) -> float:
     """Return the nearest number of the type ``kind``. Raises ``ValueError`` for one beyond all of them."""
     if not abs(value) <= _LARGEST[kind]:
         raise ValueError("it is too large")

@@ -73,6 +73,7 @@ class _Types:
             return msgspec.Raw
         if isinstance(shape, Struct):
             assert node.objects is not None
+            self._check_widths(shape, node.objects)
             made = _struct(shape, [self.loose(node.objects.properties[field.name]) for field in shape.fields])
         elif isinstance(shape, ListOf):
             assert node.arrays is not None
@@ -126,8 +127,14 @@ class _Types:
     def _members(self, shape: Struct, part: Objects) -> Any:
         if counted(part) or not (part.extra is None or unconstrained(part.extra)):
             raise _Inexpressible
+        self._check_widths(shape, part)
         types = [self.exact(part.properties[field.name]) for field in shape.fields]
         return _struct(shape, types, closed=part.extra is None)
+
+    def _check_widths(self, shape: Struct, part: Objects) -> None:
+        """Raise ``_Inexpressible`` if members are text only because there are too many columns (``bounded``)."""
+        if any(field.shape is not shape_of(self.document, part.properties[field.name]) for field in shape.fields):
+            raise _Inexpressible
 
     def guard(self, node: NormalForm) -> Check:
         """What checks a value left raw, and gives what to keep of it. Raises ``_Inexpressible``."""

@@ -45,6 +45,72 @@ def merge(there: pa.Schema, coming: pa.Schema, judge: Judgement) -> pa.Schema:
     return pa.schema(_members(there, coming, judge, ""))
 
 
+def unite(there: pa.Schema, coming: pa.Schema) -> pa.Schema:
+    """Return the columns of two tables of a definition, text where they disagree.
+
+    A member of payloads is one column, under the name that it has in ``there``, whatever ``coming`` calls it.
+    """
+    return merge(there, pa.schema(_renamed(there, coming)), as_text)
+
+
+def match_columns(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict[str, pa.Field]:
+    """Return by the names of ``there`` the columns of ``coming`` that are of the same members.
+
+    Members are the same if their names are. If only the case differs, and no other column of ``coming`` has that
+    name, they are the same too: SQL does not tell them apart.
+    """
+    names = {member: field.name for member, field in _by_member(there)}
+    members = _by_member(coming)
+    found = {names[member]: field for member, field in members if member in names}
+    alike = {member.lower(): name for member, name in reversed(names.items()) if name not in found}
+    for member, field in members:
+        name = alike.get(member.lower())
+        if member not in names and name is not None:
+            found.setdefault(name, field)
+    return found
+
+
+def _by_member(fields: Iterable[pa.Field]) -> list[tuple[str, pa.Field]]:
+    """Return each column with its member: ``columns.assign_names`` adds underscores only where names collide."""
+    fields = list(fields)
+    names = {field.name.lower() for field in fields}
+    found = []
+    for field in fields:
+        plain = field.name.rstrip("_")
+        found.append((plain if plain != field.name and plain.lower() in names else field.name, field))
+    return found
+
+
+def _renamed(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> list[pa.Field]:
+    """Return the fields of ``coming`` under the names of ``there``; others have names that are free there."""
+    there, coming = list(there), list(coming)
+    own = {field.name: field for field in there}
+    names = {field.name: name for name, field in match_columns(there, coming).items()}
+    used = {name.lower() for name in own}
+    found = []
+    for field in coming:
+        name = names.get(field.name)
+        if name is None:
+            name = field.name
+            while name.lower() in used:
+                name += "_"
+            used.add(name.lower())
+            found.append(field.with_name(name))
+        else:
+            found.append(pa.field(name, _renamed_type(own[name].type, field.type), metadata=field.metadata))
+    return found
+
+
+def _renamed_type(old: pa.DataType, new: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(old) and pa.types.is_struct(new):
+        return pa.struct(_renamed(old, new))
+    if pa.types.is_list(old) and pa.types.is_list(new):
+        return pa.list_(new.value_field.with_type(_renamed_type(old.value_type, new.value_type)))
+    if pa.types.is_map(old) and pa.types.is_map(new):
+        return pa.map_(new.key_type, new.item_field.with_type(_renamed_type(old.item_type, new.item_type)))
+    return new
+
+
 def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """The type that holds all values of both by the promotions of Iceberg; ``None`` if there is none."""
     for narrow, wide in ((one, other), (other, one)):

@@ -27,7 +27,7 @@ from signalbook.pipeline.journal import DataFile, Journal, TableFormat, store_er
 from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.places import Place, Where, in_parallel, place_of
 from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
-from signalbook.pipeline.tables.evolution import aligned, as_text, merge, readable
+from signalbook.pipeline.tables.evolution import aligned, match_columns, readable, unite
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, plain_name, quoted
 from signalbook.pipeline.tables.parquet import ParquetTables
 from signalbook.pipeline.tables.spark_sql import identifier, string_literal
@@ -112,10 +112,10 @@ def selection(there: pa.Schema, wanted: pa.Schema) -> list[str]:
 
     The expression is null for a column that the table lacks.
     """
-    known = {field.name.lower(): field for field in there}
+    known = match_columns(wanted, there)
     expressions = []
     for field in wanted:
-        own = known.get(field.name.lower())
+        own = known.get(field.name)
         expressions.append(_null(field.type) if own is None else converted(identifier(own.name), own.type, field.type))
     return expressions
 
@@ -139,14 +139,14 @@ def converted(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int = 0)
 
 # By itself Spark writes milliseconds, in the zone of the session.
 _TIME: Final = "yyyy-MM-dd\\'T\\'HH:mm:ss[.SSSSSS]"
-_JSON_TIMES: Final = f"map('timestampFormat', '{_TIME}[XXX]', 'timestampNTZFormat', '{_TIME}', 'timeZone', 'UTC')"
+JSON_TIMES: Final = f"map('timestampFormat', '{_TIME}[XXX]', 'timestampNTZFormat', '{_TIME}', 'timeZone', 'UTC')"
 _EPOCH: Final = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 
 
 def _as_text(text: str, kind: pa.DataType) -> str:
     """Return the expression ``text`` as text: values with members as JSON, times with microseconds and a zone."""
     if pa.types.is_struct(kind) or pa.types.is_list(kind) or pa.types.is_map(kind):
-        return f"to_json({text}, {_JSON_TIMES})"
+        return f"to_json({text}, {JSON_TIMES})"
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         seconds = f"CAST(unix_micros({text}) AS DECIMAL(20, 0)) / 1000000"
         moment = f"{_EPOCH} + make_dt_interval(0, 0, 0, {seconds})"
@@ -155,10 +155,10 @@ def _as_text(text: str, kind: pa.DataType) -> str:
 
 
 def _members(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int) -> str:
-    known = {field.name.lower(): field for field in kind}
+    known = match_columns(wanted, kind)
     parts = []
     for field in wanted:
-        own = known.get(field.name.lower())
+        own = known.get(field.name)
         if own is None:
             value = _null(field.type)
         else:
@@ -231,17 +231,17 @@ class LandedTables:
         parts = self.parts(table)
         wanted = together(parts.values())
         asked = _asked(names, [*wanted.names, DAY], table)
-        read = {name.lower() for name in asked}
-        wanted = pa.schema([field for field in wanted if field.name.lower() in read])
         frames = []
         for version, columns in parts.items():
             try:
+                # By all columns, since it takes those of other members to tell which member one is of.
+                own = match_columns(wanted, columns)
+                values = dict(zip(wanted.names, selection(columns, wanted), strict=True)) | {DAY: quoted(DAY)}
                 # with the instant, which is the day of rows whose folder is none of a day
-                own = pa.schema([field for field in columns if field.name.lower() in {*read, LANDED_AT}])
-                rows = self._rows(session, version, own)
+                read = {LANDED_AT, *(own[name].name for name in asked if name in own)}
+                rows = self._rows(session, version, pa.schema([field for field in columns if field.name in read]))
                 # Spark before 4.1 has no safe way to write every name behind AS: the columns are named afterwards.
-                columns_and_day = rows.selectExpr(*selection(own, wanted), quoted(DAY)).toDF(*wanted.names, DAY)
-                frames.append(columns_and_day.select(*map(quoted, asked)))
+                frames.append(rows.selectExpr(*(values[name] for name in asked)).toDF(*asked))
             except PySparkException as error:
                 raise PipelineError(f"table {version} cannot be read: {error}") from error
         return union(frames)
@@ -351,7 +351,7 @@ def _base(paths: Sequence[str]) -> str:
 
 def together(parts: Iterable[pa.Schema]) -> pa.Schema:
     """The columns that tables with these columns have together."""
-    return reduce(lambda one, other: merge(one, other, as_text), parts)
+    return reduce(unite, parts)
 
 
 def view_name(table: TableName) -> str:
