@@ -198,7 +198,8 @@ def test_decimals_have_the_digits_that_were_sent(tmp_path: Path, text: str, twic
 
 def test_digits_that_a_decimal_column_has_not_are_kept(tmp_path: Path) -> None:
     payload = '{"p":1.0000000000000000001,"x":{"n":1.50,"l":12345678901234567890.12},"any":[0.12345678901234567890123]}'
-    (row,) = order(tmp_path, {"p": PRICE, "any": {}}, payload)
+    # The digits break ``multipleOf``, as the validator sees.
+    (row,) = order(tmp_path, {"p": PRICE, "any": {}}, payload, on_schema_violation="tag")
     rescue = '{"p":1.0000000000000000001,"x":{"n":1.5,"l":12345678901234567890.12}}'
     assert row == {"p": None, "any": "[0.12345678901234567890123]", "_rescue": rescue}
 
@@ -218,6 +219,12 @@ def test_values_of_other_types_are_kept(tmp_path: Path) -> None:
     assert found == [{"t": None, "p": None, "_rescue": payload} for payload in payloads]
 
 
+@pytest.mark.parametrize("payload", ['{"n":true}', '{"n":"1.5"}'])
+def test_what_is_no_number_is_kept_beside_its_column(tmp_path: Path, payload: str) -> None:
+    (row,) = order(tmp_path, {"n": {"type": "number"}}, payload, on_schema_violation="tag")
+    assert row == {"n": None, "_rescue": payload}
+
+
 @pytest.mark.parametrize(
     ("payload", "path"),
     [
@@ -228,7 +235,7 @@ def test_values_of_other_types_are_kept(tmp_path: Path) -> None:
             ('{"i":"5"}', "/i"),
             ('{"l":[1,2.7]}', "/l/1"),
         ],
-        *[('{"m":{"a":2.7}}', "/m/a"), ('{"n":true}', "/n"), ('{"n":"1.5"}', "/n"), ('{"s":1.10}', "/s")],
+        *[('{"m":{"a":2.7}}', "/m/a"), ('{"s":1.10}', "/s")],
         *[('{"s":true}', "/s"), ('{"s":{"a":1}}', "/s"), ('{"b":1}', "/b")],
         *[('{"e":true}', "/e"), ('{"e":"5"}', "/e"), ('{"e":" 1_0 "}', "/e")],
     ],
@@ -240,7 +247,6 @@ def test_what_is_tagged_lands_as_it_was_sent_or_not_at_all(tmp_path: Path, paylo
         "i": integers,
         "l": {"type": "array", "items": integers},
         "m": {"type": "object", "additionalProperties": integers},
-        "n": {"type": "number"},
         "s": {"type": "string"},
         "e": {"type": "integer", "minimum": 0, "maximum": 1e25},
         "b": {"type": "boolean"},
