@@ -206,7 +206,7 @@ def _register(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | 
         question = partial(_next_version, target=target, content=schema.content, format=name)
         return _refused(registry, schema, target, name, refusal, question)
     compared_by = str(meta.get("compatibility", ""))
-    unchecked = _unchecked(registry.find(added, deep=False) or {})
+    unchecked = _unchecked(registry.get(added))
     return Registered(
         source=schema.name,
         xid=str(added),
