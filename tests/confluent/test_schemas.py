@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from signalbook.confluent.schemas import content_beginning, content_key, guid, meant, schema_type
+from signalbook.confluent.schemas import content_beginning, content_key, guid, schema_type
 
 
 @pytest.mark.parametrize(
@@ -40,21 +40,3 @@ def test_a_guid_leads_to_the_content() -> None:
     assert key is not None
     assert UUID(guid(key)).hex == key[:32] == content_beginning(guid(key).upper())
     assert content_beginning("no uuid") is None
-
-
-@pytest.mark.parametrize(
-    ("uri", "expected"),
-    [
-        ("shop.Address", "shop.Address"),
-        ("address.json", "address.json"),
-        ("/address.json", "address.json"),
-        ("https://example.com/shop/address.json", "address.json"),
-        ("https://example.com/shop/unaddress.json", None),
-        ("https://example.com/whole.json", "https://example.com/whole.json"),
-        ("parts/address.proto", "parts/address.proto"),
-        ("other/address.proto", None),
-    ],
-)
-def test_what_a_document_means(uri: str, expected: str | None) -> None:
-    names = ["shop.Address", "address.json", "https://example.com/whole.json", "address.proto", "parts/address.proto"]
-    assert meant({name: name for name in names}, uri) == expected

@@ -1,4 +1,4 @@
-"""Which schema an import of Protobuf names."""
+"""The schema that a reference names (docs/references.md)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from signalbook.formats import SchemaError
 from signalbook.formats.imports import is_built_in, is_well_known
 from signalbook.formats.protobuf import FORMAT
-from signalbook.formats.references import ReferableSchema, SchemaNames
+from signalbook.formats.references import ReferableSchema, SchemaNames, match_reference
 
 G = "/schemagroups/g"
 H = "/schemagroups/h"
@@ -91,3 +91,21 @@ def test_one_file_by_two_paths() -> None:
     assert FORMAT.parse(document, "Protobuf/3", link="A", resolve=others.get).decode(b"\x12\x04\x0a\x02\x08\x07") == {
         "p": {"of": {"units": 7}},
     }
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("shop.Address", "shop.Address"),
+        ("address.json", "address.json"),
+        ("/address.json", "address.json"),
+        ("https://example.com/shop/address.json", "address.json"),
+        ("https://example.com/shop/unaddress.json", None),
+        ("https://example.com/whole.json", "https://example.com/whole.json"),
+        ("parts/address.proto", "parts/address.proto"),
+        ("other/address.proto", None),
+    ],
+)
+def test_a_reference_matches_a_stated_name_or_its_end(uri: str, expected: str | None) -> None:
+    names = ["shop.Address", "address.json", "https://example.com/whole.json", "address.proto", "parts/address.proto"]
+    assert match_reference({name: name for name in names}, uri) == expected

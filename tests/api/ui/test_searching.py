@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from signalbook.values import JSONObject
+
 from ..conftest import Client
 from .conftest import show
 
@@ -32,7 +34,7 @@ def test_facets_narrow_and_widen(explorer: Client) -> None:
 
 
 def test_deprecated_entities_can_be_listed_alone(explorer: Client) -> None:
-    groups = {"shop-old": {"deprecated": {}}, "shop-new": {}}
+    groups: dict[str, JSONObject] = {"shop-old": {"deprecated": {}}, "shop-new": {}}
     assert explorer.send("POST", "/messagegroups", json=groups).is_success
     hrefs = show(explorer, "/-/search", params={"q": "shop"}).links()
     old = show(explorer, hrefs["yes"].removeprefix("/ui"))
