@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from signalbook.formats.shape import MAX_LEAVES, Anything, Field, ListOf, MapOf, Scalar, Struct, bounded, leaves
+from signalbook.formats.shape import MAX_LEAVES, Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded, leaves
 
 TEXT = Scalar(kind="string")
 
@@ -25,7 +25,7 @@ def test_too_many_columns_are_kept_as_text() -> None:
 
 def test_the_widest_members_become_text() -> None:
     """Among equals the last, so that a member more leaves the others as they are."""
-    shapes = [TEXT, struct(4000), ListOf(item=struct(5000)), MapOf(value=struct(4000)), TEXT]
+    shapes: list[Shape] = [TEXT, struct(4000), ListOf(item=struct(5000)), MapOf(value=struct(4000)), TEXT]
     names = ["a", "b", "c", "d", "e"]
     fields = [Field(name=name, attribute=name, shape=shape) for name, shape in zip(names, shapes, strict=True)]
     found = bounded(Struct(fields=tuple(fields)))

@@ -57,7 +57,7 @@ def _number(limit: float = 0.0) -> Check:
     def check(value: JSON, _: JSONObject) -> str:
         if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
             return "expected a number, written without quotes"
-        return "" if not limit or abs(value) <= limit else f"{value} is beyond {limit}"
+        return "" if not limit or -limit <= value <= limit else f"{value} is beyond {limit}"
 
     return check
 
