@@ -23,6 +23,7 @@ from signalbook.model import Model
 READ_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 WRITE_METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
 ANY_PATH: Final = "/{path:any}"
+SHORT_PATH: Final = "/~{}"
 _PLACEHOLDER: Final = re.compile(r"{\w*}")
 
 Binding = Mapping[str, str]
@@ -31,7 +32,7 @@ Binding = Mapping[str, str]
 
 def enumerate_paths(app: Starlette, model: Model) -> list[str]:
     """Return the templates of all paths of ``app``; ``{}`` and ``{name}`` are placeholders."""
-    paths = [*(f"/{name}" for name in NAMES), *_entity_paths(model), "/~{}"]
+    paths = [*(f"/{name}" for name in NAMES), *_entity_paths(model), SHORT_PATH]
     tables = _tables_below(model)
     for route in app.routes:
         path: str = getattr(route, "path")  # noqa: B009  Starlette's BaseRoute has no path
