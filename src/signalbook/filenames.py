@@ -24,9 +24,7 @@ _RESERVED_BY_WINDOWS: Final = frozenset('<>:"/\\|?*')
 _DEVICES: Final = frozenset(
     {"con", "prn", "aux", "nul", *(f"{name}{number}" for name in ("com", "lpt") for number in range(10))}
 )
-
-
-"""What Windows takes for a device, whatever the suffix."""
+"""Names that Windows reserves for devices, with any suffix."""
 
 
 class FileNameError(SignalbookError):
@@ -59,7 +57,8 @@ def check_path(text: str) -> PurePosixPath:
     """Return ``text`` as a path below some folder.
 
     Raises:
-        FileNameError: if it is absolute, leads upwards, or has a part that is not a file name everywhere.
+        FileNameError: if it is absolute, leads upwards, or has a part that some file system cannot hold. Names of
+            Windows devices pass; ``file_name`` escapes them.
     """
     for part in text.split("/"):
         reason = _find_fault(part)

@@ -105,6 +105,7 @@ def parse_json(
 
 
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+_encode_canonically: Final = msgspec.json.Encoder(decimal_format="number", order="deterministic").encode
 
 
 def dump_json(value: JSON, *, indent: int | None = None) -> bytes:
@@ -120,7 +121,7 @@ def nonfinite_name(number: float) -> str:
 
 def canonical_json(value: JSON) -> bytes:
     """Encode with sorted keys and no white space: equal values give equal bytes."""
-    return msgspec.json.encode(value, order="deterministic")
+    return _encode_canonically(value)
 
 
 def fingerprint(value: JSON) -> str:

@@ -187,7 +187,7 @@ def dump(value: JSON) -> bytes:
 
 
 def dump_decoded(value: JSON) -> bytes:
-    """Encode a value of a format other than JSON: its decimals are text, which JSON numbers of readers may round."""
+    """Encode a value of a format other than JSON. Decimals become text, because JSON readers may round numbers."""
     text = msgspec.json.encode(value)
     return text if b"null" not in text else msgspec.json.encode(_name_nonfinite(value))
 

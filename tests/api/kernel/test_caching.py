@@ -237,6 +237,18 @@ def test_the_oldest_goes_first() -> None:
     assert [key for key in "abcd" if memory.get(key, 1)] == ["b", "c", "d"]
 
 
+def test_an_answer_that_outlasts_others_of_its_key_is_for_its_own_headers() -> None:
+    """The oldest answer goes; the one made without the header must not be taken for one that depends on none."""
+    memory = CachedResponses(limit=3 * 5500)
+    memory.get("a", 1)
+    body = b"x" * 900
+    for headers in ([(b"x", b"1")], []):
+        memory.put("a", 1, Response(body=body), headers, names_read={b"x"})
+    for key in "bc":
+        memory.put(key, 1, Response(body=body))
+    assert memory.get("a", 1, [(b"x", b"2")]) is None
+
+
 def test_what_another_process_wrote_is_seen(store_url: str, serve: Serve) -> None:
     """Never stale: two applications on one database, each with answers in memory."""
     stores = [open_store(store_url), open_store(store_url)]

@@ -134,7 +134,7 @@ def test_strict_type_checkers_take_it(tmp_path: Path) -> None:
 def test_definitions_that_collide_are_told_apart(tmp_path: Path) -> None:
     """Names that are keywords, no identifiers, or names of the package itself, in groups and messages."""
     schema = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "object", "properties": {"a": True}}}
-    names = ["class", "Class", "CLASS-", "1", "日本", "__init__", "a b", "a.b", "a/b"[:1], "None"]
+    names = ["class", "Class.", "CLASS-", "1", "日本", "__init__", "a b", "a.b", "a/b"[:1], "None"]
     groups = {group: {"messages": dict.fromkeys(names, schema)} for group in ("payloads", "definitions", "import", "é")}
     found = generated(tmp_path, {"messagegroups": groups})
     assert found.left_out == {}

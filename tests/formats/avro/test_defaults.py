@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.formats import find
-from signalbook.formats.avro.defaults import find_fault
+from signalbook.formats.avro.defaults import DefaultCheck
 
 MONEY: dict[str, Any] = {
     "type": "record",
@@ -48,7 +48,7 @@ FIXED: dict[str, Any] = {"type": "fixed", "name": "Two", "size": 2}
     ],
 )
 def test_values_of_a_type_are_right(type: Any, default: Any) -> None:
-    assert find_fault(default, type, TYPES) is None
+    assert DefaultCheck(TYPES).find_fault(default, type) is None
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_values_of_a_type_are_right(type: Any, default: Any) -> None:
     ],
 )
 def test_other_values_are_not(type: Any, default: Any, path: tuple[Any, ...]) -> None:
-    fault = find_fault(default, type, TYPES)
+    fault = DefaultCheck(TYPES).find_fault(default, type)
     assert fault is not None
     assert fault[0] == path
 
@@ -92,7 +92,20 @@ def test_many_alternatives_are_checked_once_for_each_value() -> None:
     default: Any = {"a": 1}
     for _ in range(60):
         default = {"a": default}
-    assert find_fault(default, names, types) is not None
+    assert DefaultCheck(types).find_fault(default, names) is not None
+
+
+def test_defaults_are_bounded() -> None:
+    """An array of empty objects over many records that need a field: each item is compared with each of them."""
+    records: list[Any] = [
+        {"type": "record", "name": f"R{number}", "fields": [{"name": "a", "type": "int"}]} for number in range(300)
+    ]
+    items = {"type": "array", "items": [*records, {"type": "record", "name": "Last", "fields": []}]}
+    field = {"name": "f", "type": items, "default": [{} for _ in range(20_000)]}
+    schema = json.dumps({"type": "record", "name": "R", "fields": [field]}).encode()
+    reader = find("Avro/1.12.0")
+    assert reader is not None
+    assert [finding.rule for finding in reader.check(schema, "Avro/1.12.0")] == ["weight"]
 
 
 _JSON = st.recursive(

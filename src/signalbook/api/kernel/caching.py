@@ -22,7 +22,7 @@ NO_CACHE: Final[Header] = ("Cache-Control", "no-cache")
 """May be kept, but not used before the server has said that it still holds: entities may change at any time."""
 
 _EVERY_HEADER: Final = b""
-"""Among the names of headers: all of them. No header has an empty name."""
+"""Stands for all headers in ``names_read``. No header has an empty name."""
 _CONDITIONS: Final = (b"if-match", b"if-none-match")
 
 _SHOWN: Final = (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
@@ -177,11 +177,14 @@ class CachedResponses:
             self._names_read.pop(oldest[0], None)
 
     def _variant(self, key: Hashable, headers: Headers) -> Hashable:
-        """Return the values of those headers that the answers under ``key`` depend on."""
+        """Return the names of the headers that the answers under ``key`` depend on, and the values in ``headers``.
+
+        The names are a part of it: a request without a header is not the same as an answer that depends on none.
+        """
         names = self._names_read.get(key)
         if names is None:
             return ()
-        return tuple(header for header in headers if _EVERY_HEADER in names or header[0] in names)
+        return names, tuple(header for header in headers if _EVERY_HEADER in names or header[0] in names)
 
 
 def _cost(response: Response) -> int:

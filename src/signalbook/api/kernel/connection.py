@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
@@ -16,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from signalbook.access.base import Identity
 from signalbook.api.kernel.errors import error_response
 from signalbook.api.kernel.repeats import Repeats
+from signalbook.api.kernel.requests import HOST
 from signalbook.api.kernel.streaming import STOPPING
 from signalbook.api.kernel.tls import certificate_identity
 from signalbook.errors import RegistryError
@@ -30,8 +30,6 @@ _UNREADABLE: Final = (
 _MOST_ANSWERED: Final = 1 << 18
 """Bytes of answers from which on requests that came at once wait like all others, until somebody reads."""
 _REPEATABLE: Final = frozenset({b"GET", b"POST"})
-_HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(?::[0-9]*)?")
-"""The value of a Host header (RFC 9110, 7.2). No http URL has an empty host (RFC 9110, 4.2.1)."""
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -260,7 +258,7 @@ class HTTPConnection(HttpToolsProtocol):
 
 
 def find_head_fault(headers: Iterable[tuple[bytes, bytes]], version: str) -> str:
-    """Return why a head must be refused that proxies may understand otherwise, ``""`` if it may be answered.
+    """Return why proxies could read this head differently, so that it is refused, or "" if it is safe.
 
     Names of ``headers`` are in lower case. The parser itself refuses a second Content-Length, and Content-Length beside
     Transfer-Encoding (RFC 9112, 3.2, 6.1 and 6.3).
@@ -275,7 +273,7 @@ def find_head_fault(headers: Iterable[tuple[bytes, bytes]], version: str) -> str
         return "there is more than one Host header"
     if not hosts and version != "1.0":
         return "there is no Host header"
-    if hosts and not _HOST.fullmatch(hosts[0]):
+    if hosts and not HOST.fullmatch(hosts[0].decode("latin-1")):
         return "the Host header is not HOST or HOST:PORT"
     if codings and version == "1.0":
         return "HTTP/1.0 has no Transfer-Encoding"

@@ -31,7 +31,8 @@ _SLOW: Final = 0.5
 """Seconds: bodies nearly always come at once."""
 _SPOOLED_BYTES: Final = 1 << 20
 """A larger body is kept in a file, for the process beside this one, where there is one."""
-_HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
+HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
+"""The value of a Host header (RFC 9110, 7.2). No http URL has an empty host (RFC 9110, 4.2.1)."""
 
 
 class HTTPRequest:
@@ -254,7 +255,7 @@ def host(scope: Scope) -> bytes:
 def _url(scheme: str, given: bytes, server: tuple[str, int | None] | None, path: str) -> str:
     host = given.decode("latin-1")
     # The name goes into links: a crafted one must not put anything else there (RFC9110 7.2).
-    if not _HOST.fullmatch(host):
+    if not HOST.fullmatch(host):
         host, port = server or ("localhost", None)
         host = f"{host}:{port}" if port else host
     return f"{scheme}://{host}{path}"

@@ -12,30 +12,40 @@ from typing import Any, Final
 
 from signalbook.formats.base import Path
 from signalbook.values import JSON, JSONObject
+from signalbook.work import spend
 
 FLOATS: Final = frozenset({"float", "double"})
+MAX_COMPARISONS: Final = 100_000
 _RANGES: Final = {"int": 2**31, "long": 2**63}
 _Fault = tuple[Path, str]
 """Where in a default something is wrong, and what."""
 
 
-def find_fault(default: JSON, type: Any, types: Mapping[str, JSONObject]) -> _Fault | None:
-    """Return what is wrong with the default of a field of ``type``, or None.
-
-    The default of a union may be a value of any of its alternatives. Members of a record that the record does not have
-    are ignored, as reference implementations do.
-    """
-    return _DefaultCheck(types).find(default, type, ())
+class TooManyDefaults(Exception):
+    """The defaults of a document take more comparisons than any schema is worth."""
 
 
-class _DefaultCheck:
-    """Checks one default. A pair of value and type is checked once, however many alternatives lead to it."""
+class DefaultCheck:
+    """Checks the defaults of one document. A pair of value and type is checked once, whatever leads to it."""
 
     def __init__(self, types: Mapping[str, JSONObject]) -> None:
         self._types = types
         self._results: dict[tuple[int, int], _Fault | None] = {}
+        self._left = MAX_COMPARISONS
 
-    def find(self, value: JSON, type: Any, path: Path) -> _Fault | None:
+    def find_fault(self, default: JSON, type: Any) -> _Fault | None:
+        """Return what is wrong with the default of a field of ``type``, or None. Raises ``TooManyDefaults``.
+
+        The default of a union may be a value of any of its alternatives. Members of a record that the record does not
+        have are ignored, as reference implementations do.
+        """
+        return self._find(default, type, ())
+
+    def _find(self, value: JSON, type: Any, path: Path) -> _Fault | None:
+        spend()
+        self._left -= 1
+        if self._left < 0:
+            raise TooManyDefaults
         node = self._types.get(type, type) if isinstance(type, str) else type
         if isinstance(node, str):
             return self._scalar(value, node, node, path)
@@ -53,9 +63,9 @@ class _DefaultCheck:
             case "record":
                 return self._record(value, node, path)
             case "array" if isinstance(value, list):
-                faults = (self.find(item, node["items"], (*path, index)) for index, item in enumerate(value))
+                faults = (self._find(item, node["items"], (*path, index)) for index, item in enumerate(value))
             case "map" if isinstance(value, dict):
-                faults = (self.find(item, node["values"], (*path, name)) for name, item in value.items())
+                faults = (self._find(item, node["values"], (*path, name)) for name, item in value.items())
             case "array" | "map" as kind:
                 return path, f"expected {'an array' if kind == 'array' else 'an object'}"
             case "enum":
@@ -66,12 +76,15 @@ class _DefaultCheck:
         return next((fault for fault in faults if fault is not None), None)
 
     def _union(self, value: JSON, alternatives: list[Any], path: Path) -> _Fault | None:
-        faults = [self.find(value, alternative, path) for alternative in alternatives]
-        if None in faults:
-            return None
+        reasons = []
+        for alternative in alternatives:
+            fault = self._find(value, alternative, path)
+            if fault is None:
+                return None
+            if alternative != "null":
+                reasons.append(fault)
         # Of one alternative besides null the reason helps; of several nobody knows which one was meant.
-        others = [fault for fault, other in zip(faults, alternatives, strict=True) if other != "null"]
-        return others[0] if len(others) == 1 else (path, "expected a value of one of the alternatives of the union")
+        return reasons[0] if len(reasons) == 1 else (path, "expected a value of one of the alternatives of the union")
 
     def _record(self, value: JSON, node: JSONObject, path: Path) -> _Fault | None:
         if not isinstance(value, dict):
@@ -80,7 +93,7 @@ class _DefaultCheck:
             name = field["name"]
             if name not in value and "default" not in field:
                 return (*path, name), "the field is missing and has no default"
-            fault = self.find(value.get(name, field.get("default")), field["type"], (*path, name))
+            fault = self._find(value.get(name, field.get("default")), field["type"], (*path, name))
             if fault is not None:
                 return fault
         return None

@@ -10,7 +10,7 @@ from typing import Any, Final
 import fastavro
 import msgspec
 
-from signalbook.formats.avro.defaults import find_fault
+from signalbook.formats.avro.defaults import MAX_COMPARISONS, DefaultCheck, TooManyDefaults
 from signalbook.formats.base import IMPORT, Path, Resolve, SchemaError, finding_at, shorten, too_large
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, JSONObject, digest
@@ -255,10 +255,14 @@ class _Resolver:
         """Report the defaults that are not values of their types, once all types are known."""
         if self.findings:
             return
-        for path, default, owner in self.defaults:
-            fault = find_fault(default, owner, self.types)
-            if fault is not None:
-                self.report((*path, *fault[0]), "default", fault[1])
+        check = DefaultCheck(self.types)
+        try:
+            for path, default, owner in self.defaults:
+                fault = check.find_fault(default, owner)
+                if fault is not None:
+                    self.report((*path, *fault[0]), "default", fault[1])
+        except TooManyDefaults:
+            self.report((), "weight", f"the defaults take more than {MAX_COMPARISONS} comparisons with types")
 
     def symbols(self, symbols: JSON, path: Path) -> None:
         # All at once: there may be very many.

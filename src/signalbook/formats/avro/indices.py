@@ -35,7 +35,7 @@ def has_indices(node: _Node, types: Mapping[str, JSONObject]) -> bool:
 
 
 def check_indices(datum: bytes, node: _Node, types: Mapping[str, JSONObject]) -> None:
-    """Raise ``ValueError`` for a negative index in a datum that the decoder has read, else what it raised itself."""
+    """Raise ``ValueError`` for a negative index. The decoder must have accepted the datum."""
     _Datum(datum, types).skip(node)
 
 
