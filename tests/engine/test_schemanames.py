@@ -317,6 +317,19 @@ def test_writes_of_one_transaction_see_each_other(registry: Registry) -> None:
     assert outcome(registry) == (True, "")
 
 
+@pytest.mark.parametrize("id", ["common", "z.common"])
+def test_many_schemas_of_similar_names(sqlite_store: Callable[[], Store], id: str) -> None:
+    """The schema that is meant comes after more than a thousand others."""
+    registry = registry_of(sqlite_store())
+    many = {f"h{number}": {"schemas": {id: json_schema(f"{URI}/many")}} for number in range(1_010)}
+    registry.patch("/", {"schemagroups": many})
+    registry.put("/schemagroups/k/schemas/common", json_schema())
+    registry.put(ORDER, json_order("../k/common.json"))
+    assert outcome(registry) == (True, "")
+    registry.put(ORDER, json_order(f"{URI}/many"))
+    assert outcome(registry)[0] is False
+
+
 def test_what_is_hidden_is_not_there(registry: Registry) -> None:
     registry.put("/schemagroups/secret/schemas/x", json_schema(f"{URI}/a"))
     rule = {"who": ["anyone"], "role": "writer", "on": ["/schemagroups/shop"]}

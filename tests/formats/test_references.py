@@ -7,7 +7,13 @@ import pytest
 from signalbook.formats import SchemaError
 from signalbook.formats.imports import is_built_in, is_well_known
 from signalbook.formats.protobuf import FORMAT
-from signalbook.formats.references import ReferableSchema, SchemaNames, match_reference
+from signalbook.formats.references import (
+    ReferableSchema,
+    SchemaNames,
+    index_keys,
+    lookup_keys,
+    match_reference,
+)
 
 G = "/schemagroups/g"
 H = "/schemagroups/h"
@@ -42,6 +48,20 @@ def test_which_schema_is_found(path: str, found: str | None) -> None:
     schemas = [f"{G}/schemas/money", f"{H}/schemas/money", f"{H}/schemas/units", f"{H}/schemas/order"]
     schemas += ["/schemagroups/i/schemas/order", f"{H}/schemas/google.rpc.status", f"{G}/schemas/google.rpc.code"]
     assert SchemaNames(map(proto, schemas)).find(path, G) == found
+
+
+def test_keys_of_an_index_hold_two_parts_of_a_path() -> None:
+    """Each name that a document can use has a key of the schema."""
+    schemas = [
+        proto(f"{G}/schemas/{schema_id}", name, root)
+        for schema_id in ("c", "b.c", "a.b.c")
+        for name in ("", "y/c")
+        for root in ("", "r/s")
+    ]
+    for schema in schemas:
+        assert all(lookup_keys(name) & index_keys(schema) for name in schema.names())
+    assert index_keys(proto(f"{G}/schemas/a.b.c")) == {"file:a.b.c", "file:b/c"}
+    assert lookup_keys("../a/./b/c.proto") == {"id:../a/./b/c.proto", "file:b/c", "file:c"}
 
 
 def test_what_is_built_in() -> None:

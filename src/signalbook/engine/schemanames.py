@@ -1,12 +1,14 @@
-"""The names by which schemas of a registry refer to each other: looked up in the index, as writes and views need them.
+"""Look up schemas in the index by the names that other schemas use.
 
-docs/references.md has the rules, ``formats.references`` what they come to among schemas that are known.
+docs/references.md has the rules. ``formats.references`` applies them to schemas that are loaded.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from signalbook.formats.imports import ROOT_LABEL, is_built_in
@@ -21,12 +23,15 @@ from signalbook.formats.references import (
 from signalbook.storage.base import Reader, Row
 from signalbook.storage.index import IndexReader
 from signalbook.values import JSON, JSONObject
+from signalbook.work import spend
 from signalbook.xid import ROOT, Kind, Xid
 
 NAME: Final = "name"
 """The kind of the links that say by which names schemas refer to an entity."""
-MAX_CANDIDATES: Final = 1_000
-"""Schemas with a name like the one that is looked up, of which the right one is found."""
+_PAGE: Final = 500
+"""Schemas that match a lookup and are read together."""
+_STEPS: Final = 50
+"""Steps of work (see ``work``) that reading one of them takes."""
 NameLookup: TypeAlias = tuple[Xid, str]
 """The Group to look in, or the root for all Groups, and a name that a document uses."""
 AsWritten: TypeAlias = Callable[[NameLookup, Iterable[ReferableSchema]], list[ReferableSchema]]
@@ -35,7 +40,7 @@ AsWritten: TypeAlias = Callable[[NameLookup, Iterable[ReferableSchema]], list[Re
 def name_keys(row: Row, identities: Iterable[str]) -> set[str]:
     """Return the keys by which a Version, or a Resource that is a cross reference, is looked up by name."""
     if row.xid.kind is Kind.VERSION and is_referable(str(row.attributes.get("format", ""))):
-        return index_keys(referable(row.xid.resource, row.attributes, {}, identities))
+        return index_keys(make_referable_schema(row.xid.resource, row.attributes, {}, identities))
     if row.xref is not None:
         # Which format its target has may change: any ending may be the right one.
         formats = ("Avro", "JsonSchema", "Protobuf", "XSD")
@@ -43,11 +48,11 @@ def name_keys(row: Row, identities: Iterable[str]) -> set[str]:
     return set()
 
 
-def referable(
+def make_referable_schema(
     xid: Xid, attributes: Mapping[str, JSON], group: JSONObject, identities: Iterable[str] = ()
 ) -> ReferableSchema:
     """Return the names of a Resource whose default Version has these attributes; ``group`` are those of its Group."""
-    name, format = (str(attributes.get(each) or "") for each in ("name", "format"))  # noqa: A001  the spec's name
+    name, format = (str(attributes.get(key) or "") for key in ("name", "format"))  # noqa: A001  the spec's name
     return ReferableSchema(str(xid), format, name, import_root(group), tuple(identities))
 
 
@@ -59,30 +64,33 @@ def import_root(group: JSONObject) -> str:
 def load_named(
     index: IndexReader, reader: Reader, lookups: Collection[NameLookup]
 ) -> dict[NameLookup, list[ReferableSchema]]:
-    """Return for each lookup the schemas that may be meant, as far as ``reader`` shows them.
+    """Return for each lookup all schemas that may be meant, as far as ``reader`` shows them.
 
-    Four queries for each Group that is looked in, whatever the number of names.
+    Five queries for each Group that is looked in, whatever the number of names, and four more for each further page of
+    schemas. A limit would let hidden schemas change the result, or leave one schema where several match: only the work
+    of a request is limited. Raises ``TooComplex``.
     """
-    found: dict[NameLookup, list[ReferableSchema]] = {lookup: [] for lookup in lookups}
+    schemas: dict[NameLookup, list[ReferableSchema]] = {lookup: [] for lookup in lookups}
     by_scope: dict[Xid, list[str]] = defaultdict(list)
     for scope, name in lookups:
         by_scope[scope].append(name)
     for scope, names in by_scope.items():
         keys = {name: lookup_keys(name) for name in names}
-        matches: dict[Xid, set[str]] = defaultdict(set)
-        for xid, key in index.named(NAME, set().union(*keys.values()), scope, MAX_CANDIDATES):
-            matches[xid].add(key)
-        for xid, schema in _read_named(reader, matches):
-            for name in names:
-                if matches[xid] & keys[name]:
-                    found[scope, name].append(schema)
-    return found
+        links = groupby(index.named(NAME, set().union(*keys.values()), scope), itemgetter(0))
+        matches = ((xid, {key for _, key in links_of_xid}) for xid, links_of_xid in links)
+        while page := dict(islice(matches, _PAGE)):
+            spend(_STEPS * len(page))
+            for xid, schema in _read_named(reader, page):
+                for name in names:
+                    if page[xid] & keys[name]:
+                        schemas[scope, name].append(schema)
+    return schemas
 
 
 def _read_named(reader: Reader, matches: Mapping[Xid, Collection[str]]) -> Iterator[tuple[Xid, ReferableSchema]]:
     """Yield the schemas with these keys, but for Versions that are not shown by default."""
     resources = {xid.resource for xid in matches}
-    rows = reader.get_many({*matches, *resources, *(xid.owner for xid in resources)}) if matches else {}
+    rows = reader.get_many({*matches, *resources, *(xid.owner for xid in resources)})
     targets = reader.get_many({row.xref for row in rows.values() if row.xref is not None}) if rows else {}
     shown = {row.default_version for row in targets.values() if row.defaultversionid} - rows.keys()
     rows = rows | targets | (reader.get_many(shown) if shown else {})
@@ -93,7 +101,7 @@ def _read_named(reader: Reader, matches: Mapping[Xid, Collection[str]]) -> Itera
         if version is None or group is None or (xid.kind is Kind.VERSION and version.xid != xid):
             continue
         identities = filter(None, map(identity_of_key, keys))
-        yield xid, referable(xid.resource, version.attributes, group.attributes, identities)
+        yield xid, make_referable_schema(xid.resource, version.attributes, group.attributes, identities)
 
 
 class StoredNames:
@@ -110,8 +118,8 @@ class StoredNames:
     def find(self, name: str, referring: Xid, as_written: AsWritten) -> Xid | None:
         """Return the schema that the schema ``referring`` calls ``name``; None if there is none, or it is not loaded.
 
-        ``as_written`` makes of the schemas that are stored those that a write leaves. The own Group is a lookup of its
-        own, because other Groups may have very many schemas of that name.
+        ``as_written`` returns the stored schemas as a write changes them. The own Group is a lookup of its own,
+        because other Groups may have very many schemas of that name.
         """
         group = referring.resource.owner
         lookups = [(group, name)] if is_built_in(name) else [(group, name), (ROOT, name)]

@@ -116,7 +116,7 @@ class ReferableSchema(msgspec.Struct, frozen=True, array_like=True):
 
         Dots may stand for folders, because an id has no slashes.
         """
-        return _spell(self.xid.split("/")[4], self.family) | _spell(self._file_name, self.family)
+        return list_stems(self.xid.split("/")[4], self.family) | list_stems(self._file_name, self.family)
 
     def rooted_stems(self) -> set[str]:
         """Return ``stems``, and each of them below the import root. A group without a root has its id as the root."""
@@ -138,7 +138,7 @@ class ReferableSchema(msgspec.Struct, frozen=True, array_like=True):
         return self.name if is_path or self.family == "protobuf" else ""
 
 
-def _spell(name: str, family: str) -> set[str]:
+def list_stems(name: str, family: str) -> set[str]:
     suffix = next((each for each in _SUFFIXES.get(family, ()) if each and name.endswith(each)), "")
     stem = name.removesuffix(suffix)
     return {stem, stem.replace(".", "/")} if stem else set()
@@ -146,6 +146,11 @@ def _spell(name: str, family: str) -> set[str]:
 
 def _suffix_of(path: str) -> str:
     return next((suffix for suffix in _FAMILIES if suffix and path.endswith(suffix)), "")
+
+
+def _stem_of(path: str) -> str:
+    # Groups are folders side by side, so that steps up from one of them lead to their root.
+    return normpath(f"/{path.removesuffix(_suffix_of(path))}").lstrip("/")
 
 
 class SchemaNames:
@@ -166,10 +171,8 @@ class SchemaNames:
         Its own group comes first, then all other groups together. In each an identity comes before a path. Of a file
         that is built in, other groups have no other version.
         """
-        suffix = _suffix_of(name)
-        # Groups are folders side by side, so that steps up from one of them lead to their root.
-        stem = normpath(f"/{name.removesuffix(suffix)}").lstrip("/")
-        by_path = {each for each in self._by_stem.get(stem, ()) if each.family == _FAMILIES[suffix]}
+        file_family = _FAMILIES[_suffix_of(name)]
+        by_path = {each for each in self._by_stem.get(_stem_of(name), ()) if each.family == file_family}
         candidates = (self._by_identity.get(name, set()), by_path)
         others = () if is_built_in(name) else candidates
         own = ({each for each in schemas if each.group == group} for schemas in candidates)
@@ -184,10 +187,15 @@ def index_keys(schema: ReferableSchema) -> set[str]:
 
 
 def lookup_keys(name: str) -> set[str]:
-    """Return the keys of ``index_keys`` under which the schema that a document calls ``name`` has to be."""
+    """Return the keys of ``index_keys`` under which the schema that a document calls ``name`` has to be.
+
+    A path of several parts may begin with the import root of a group, which is not indexed: a key of the last part
+    covers that.
+    """
     if not is_indexable(name):
         return set()
-    return {_identity_key(name), _file_key(name.removesuffix(_suffix_of(name)))}
+    stem = _stem_of(name)
+    return {_identity_key(name), _file_key(stem), _file_key(stem.rpartition("/")[2])}
 
 
 def is_indexable(name: str) -> bool:
@@ -205,10 +213,11 @@ def _identity_key(identity: str) -> str:
 
 
 def _file_key(stem: str) -> str:
-    return f"file:{stem.rpartition('/')[2]}"
+    """Return the key of a path: its last two parts, or its only part."""
+    return f"file:{'/'.join(stem.split('/')[-2:])}"
 
 
-def stated_xids(name: str) -> tuple[str, ...]:
+def read_as_xids(name: str) -> tuple[str, ...]:
     """Return the texts that are xids if a document states one, as in ``import "schemagroups/g/schemas/s.proto"``."""
     return (f"/{name}", f"/{name.removesuffix('.proto')}") if name.endswith(".proto") else (name,)
 

@@ -103,7 +103,7 @@ class IndexStatements:
             e.xid > bindparam("first"),
             e.xid < bindparam("last"),
         )
-        self.named = dialect.page(called.order_by(k.target, k.source))
+        self.named = dialect.text(called.order_by(k.source, k.target))
         self.links = dialect.text(select(k.source, k.kind, k.target).where(dialect.member(k.source, "keys")))
         put = dialect.insert_many(INDEX_ENTRIES)
         changed = {column.name: put.excluded[column.name] for column in e if column.name != "key"}
@@ -226,16 +226,16 @@ class IndexReader:
         given = {"targets": self._transaction.array(list(targets))}
         return map(Referrer._make, self._transaction.stream(self._index.referrers, given))
 
-    def named(self, kind: str, targets: Collection[str], within: Xid, limit: int) -> list[tuple[Xid, str]]:
-        """Return up to ``limit`` links of this kind to ``targets``, each with the xid of what has it.
+    def named(self, kind: str, targets: Collection[str], within: Xid) -> Iterator[tuple[Xid, str]]:
+        """Yield the xid and the target of links of this kind to ``targets``: a batch at a time, by xid.
 
-        Only those of entities under ``within`` that are shown by default.
+        Only links of entities under ``within`` that are shown by default.
         """
         first = f"{str(within).rstrip('/')}/"
         given = {"targets": self._transaction.array(list(targets)), "kind": kind, "flags": CURRENT, "want": CURRENT}
-        place = {"first": first, "last": f"{first}{LAST}", "limit": limit}
-        rows = self._transaction.rows(self._index.named, {**given, **place})
-        return [(stored_xid(link.xid), link.target) for link in map(Referrer._make, rows)]
+        place = {"first": first, "last": f"{first}{LAST}"}
+        for link in map(Referrer._make, self._transaction.stream(self._index.named, {**given, **place})):
+            yield stored_xid(link.xid), link.target
 
     def links(self, keys: Collection[int]) -> list[tuple[int, Link]]:
         """What entities refer to."""
@@ -272,17 +272,19 @@ class IndexWriter(IndexReader):
         found = [(key, link) for key, entry in own.items() for link in entry.links]
         return found + (super().links(rest) if rest else [])
 
-    def named(self, kind: str, targets: Collection[str], within: Xid, limit: int) -> list[tuple[Xid, str]]:
-        """The same, as this transaction leaves them; what is shown by default may have changed."""
+    def named(self, kind: str, targets: Collection[str], within: Xid) -> Iterator[tuple[Xid, str]]:
+        """Yield the links as this transaction leaves them; what is shown by default may have changed."""
         own = {key: entry for layer in self._writing.layers for key, entry in layer.index.items()}
         written = {entry.xid for entry in own.values() if entry is not None}
-        found = [each for each in super().named(kind, targets, within, limit) if str(each[0]) not in written]
+        for xid, target in super().named(kind, targets, within):
+            if str(xid) not in written:
+                yield xid, target
         first = f"{str(within).rstrip('/')}/"
         entries = [entry for entry in own.values() if entry is not None and entry.xid.startswith(first)]
         links = ((entry.xid, link) for entry in entries for link in entry.links)
-        wanted = set(targets)
-        found += [(stored_xid(xid), link.target) for xid, link in links if link.kind == kind and link.target in wanted]
-        return found[:limit]
+        yield from (
+            (stored_xid(xid), link.target) for xid, link in links if link.kind == kind and link.target in targets
+        )
 
     def put(self, entry: IndexEntry) -> None:
         """Add an entry, or replace the one with the same key."""

@@ -12,7 +12,7 @@ from signalbook.engine.schemanames import StoredNames, load_named
 from signalbook.engine.write.context import schema_text
 from signalbook.errors import RegistryError
 from signalbook.formats.base import Resolve
-from signalbook.formats.references import follow_references, stated_xids
+from signalbook.formats.references import follow_references, read_as_xids
 from signalbook.values import dump_json
 from signalbook.xid import Xid, named
 
@@ -80,7 +80,7 @@ class SchemaReferences:
         if stated is not None:
             yield stated
             return
-        yield from (named(text, self._base_url) for text in stated_xids(uri))
+        yield from (named(text, self._base_url) for text in read_as_xids(uri))
         yield self.find(xid, uri)
 
     def _references(self, xid: Xid) -> Mapping[str, Xid]:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from signalbook.access.decisions import Access
-from signalbook.engine.schemanames import NAME, referable
+from signalbook.engine.schemanames import NAME, make_referable_schema
 from signalbook.engine.search.links import IMPORT, PINNED
 from signalbook.errors import RegistryError
 from signalbook.formats.references import identity_of_key, is_indexable
@@ -179,7 +179,8 @@ def _targets(
     group = rows.get(node.resource.owner)
     if shown is not None and group is not None:
         own = identities.get(shown.key, ())
-        yield from filter(is_indexable, referable(node.resource, shown.attributes, group.attributes, own).names())
+        schema = make_referable_schema(node.resource, shown.attributes, group.attributes, own)
+        yield from filter(is_indexable, schema.names())
 
 
 def _shown(source: Xid, referrer: Referrer) -> Xid:

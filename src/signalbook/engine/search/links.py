@@ -16,7 +16,7 @@ from signalbook.confluent.schemas import linked_references
 from signalbook.engine.schemanames import NAME, name_keys
 from signalbook.formats.base import family
 from signalbook.formats.protobuf.compiler import imports
-from signalbook.formats.references import is_indexable, referred_names, stated_xids
+from signalbook.formats.references import is_indexable, read_as_xids, referred_names
 from signalbook.storage.base import Row
 from signalbook.storage.words import Link
 from signalbook.values import JSONObject
@@ -88,7 +88,7 @@ def _links(row: Row, document: DocumentLinks, root: str) -> Iterator[Link]:
     for _, version in linked_references(row.attributes):
         yield from _to("references", version)
     for text in document.imports:
-        stated = [xid for name in stated_xids(text) if (xid := named(name, root)) is not None]
+        stated = [xid for name in read_as_xids(text) if (xid := named(name, root)) is not None]
         for xid in stated:
             yield from _to("schema", xid)
         # The path of a Protobuf file may look like an xid.

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.confluent.schemas import reference_targets
-from signalbook.engine.schemanames import NameLookup, StoredNames, import_root, referable
+from signalbook.engine.schemanames import NameLookup, StoredNames, import_root, make_referable_schema
 from signalbook.engine.write.commands import Flags
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
@@ -23,7 +23,7 @@ from signalbook.formats.references import (
     index_keys,
     is_referable,
     lookup_keys,
-    stated_xids,
+    read_as_xids,
 )
 from signalbook.largejson import parse_untrusted_json
 from signalbook.model import Model
@@ -310,7 +310,7 @@ class Context:
         stated = self._referred(referring, uri)
         if stated is not None:
             return self._document(stated)
-        for xid in map(self.stored.named, stated_xids(uri)):
+        for xid in map(self.stored.named, read_as_xids(uri)):
             # A path may look like an xid of some type.
             if xid is not None and self.model.resource_type(xid) is not None:
                 content = self._document(xid)
@@ -330,7 +330,7 @@ class Context:
         return {} if version is None else reference_targets(version.attributes)
 
     def _as_written(self, lookup: NameLookup, found: Iterable[ReferableSchema]) -> list[ReferableSchema]:
-        """Return the schemas that may be meant, given those that the index has, as this write leaves them."""
+        """Return the stored schemas as this write changes them."""
         scope, name = lookup
         depth = len(scope.parts)
         stored = (schema for schema in found if self._is_unchanged(Xid.parse(schema.xid)))
@@ -366,7 +366,7 @@ class Context:
         if not is_referable(format):
             return ReferableSchema(str(xid), format)
         text = schema_text(self.documents.read(version.document), format)
-        return referable(xid, version.attributes, {}, identities(text, format))
+        return make_referable_schema(xid, version.attributes, {}, identities(text, format))
 
     def _placed(self, schema: ReferableSchema) -> ReferableSchema:
         """Return a schema with the import root of its Group as this write leaves that."""

@@ -14,7 +14,7 @@ import msgspec
 from signalbook.client import Client
 from signalbook.client.responses import BadResponse, NotFound
 from signalbook.documents import Parts, read_bytes, source_of
-from signalbook.formats.references import ReferableSchema, SchemaNames, follow_references, stated_xids
+from signalbook.formats.references import ReferableSchema, SchemaNames, follow_references, read_as_xids
 from signalbook.messages import Contract, Policy, SchemaDocument
 from signalbook.messages.definitions.broken import LeftOut
 from signalbook.messages.definitions.source import DefinitionSource, Outline, leave_out
@@ -329,7 +329,7 @@ class Snapshot:
     def imported(self, path: str, xid: str) -> bytes | None:
         """Return the document that the schema ``xid`` calls ``path``: see docs/references.md."""
         stated = follow_references(xid, path, self._references)
-        names = (stated,) if stated is not None else stated_xids(path)
+        names = (stated,) if stated is not None else read_as_xids(path)
         schema = next((each for name in names if (each := self.schema(name)) is not None), None)
         if schema is None and stated is None:
             schema = self.schema(self._by_name.find(path, group_of(xid)) or "")
