@@ -309,6 +309,41 @@ def test_other_documents_by_the_names_they_have_now(registry: Registry) -> None:
     assert outcome(registry) == (True, "")
 
 
+def test_names_that_change_while_documents_stay(registry: Registry) -> None:
+    """The same request refers to an older Version that becomes the default one, and to another name."""
+    text = 'syntax = "proto3"; import "new/a.proto"; message Order { m.Money price = 1; }'
+    registry.put(f"{SHOP}/schemas/x", json_schema(f"{URI}/old"))
+    registry.post(f"{SHOP}/schemas/x", {"versionid": "2", **json_schema(f"{URI}/new")})
+    registry.put(f"{SHOP}/schemas/y", schema(name="old/a.proto"))
+    registry.patch(
+        SHOP,
+        {
+            "schemas": {
+                "x": {"meta": {"defaultversionid": "1", "defaultversionsticky": True}},
+                "y": {"name": "new/a.proto"},
+                "by_old_id": json_order(f"{URI}/old"),
+                "by_new_id": json_order(f"{URI}/new"),
+                "by_new_name": schema(text),
+                "by_old_name": schema(text.replace("new/", "old/")),
+            }
+        },
+    )
+    names = ("by_old_id", "by_new_id", "by_new_name", "by_old_name")
+    assert [outcome(registry, f"{SHOP}/schemas/{name}")[0] for name in names] == [True, False, True, False]
+    # The format decides which names a schema has.
+    registry.patch(SHOP, {"schemas": {"y": {"format": "Other/1"}, "by_new_name": schema(text)}})
+    assert outcome(registry, f"{SHOP}/schemas/by_new_name")[0] is False
+
+
+def test_many_names_that_change_while_documents_stay(registry: Registry) -> None:
+    numbers = range(250)
+    registry.patch(SHOP, {"schemas": {f"s{number}": json_schema(f"{URI}/{number}") for number in numbers}})
+    renamed = {f"s{number}": {"name": f"new/{number}.json"} for number in numbers}
+    refs = {f"r{number}": json_order(f"../new/{number}.json") for number in (0, 120, 249)}
+    registry.patch(SHOP, {"schemas": {**renamed, **refs}})
+    assert [outcome(registry, f"{SHOP}/schemas/{name}") for name in refs] == [(True, "")] * 3
+
+
 def test_writes_of_one_transaction_see_each_other(registry: Registry) -> None:
     with registry.engine.batch() as batch:
         for path, body in ((f"{SHOP}/schemas/x", json_schema(f"{URI}/a")), (ORDER, json_order(f"{URI}/a"))):

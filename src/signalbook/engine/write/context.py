@@ -146,6 +146,18 @@ def schema_text(content: bytes, format: str = "") -> bytes:
     return value.encode("utf-8")
 
 
+@dataclass(slots=True)
+class RenamedSchemas:
+    """The Resources whose names this write may change, and their new names by the keys of ``index_keys``.
+
+    The names of those in ``pending`` are not read yet.
+    """
+
+    resources: frozenset[Xid]
+    pending: list[Xid]
+    by_key: dict[str, list[ReferableSchema]] = field(default_factory=lambda: defaultdict(list))
+
+
 class Stored:
     """The store as far as it was loaded: what a decision looks at beside the tree that it changes.
 
@@ -159,7 +171,7 @@ class Stored:
     def __init__(self, base_url: str = "") -> None:
         self.base_url = base_url
         self.names = StoredNames()
-        self.new_names: Mapping[str, list[ReferableSchema]] | None = None
+        self.renamed: RenamedSchemas | None = None
         self.written: dict[Xid, ResourceCopy] = {}
         self.owners: dict[Xid, OwnerCopy] = {}
         self.entities: dict[Xid, Row | None] = {}
@@ -333,38 +345,51 @@ class Context:
         """Return the stored schemas as this write changes them."""
         scope, name = lookup
         depth = len(scope.parts)
-        stored = (schema for schema in found if self._is_unchanged(Xid.parse(schema.xid)))
-        keys = lookup_keys(name)
-        new = {each for key in keys for each in self._new_names().get(key, ())}
-        new = {each for each in new if Xid.parse(each.xid).parts[:depth] == scope.parts}
+        renamed = self._renamed()
+        stored = (schema for schema in found if Xid.parse(schema.xid) not in renamed.resources)
+        new = {schema for key in lookup_keys(name) for schema in renamed.by_key.get(key, ())}
+        new = {schema for schema in new if Xid.parse(schema.xid).parts[:depth] == scope.parts}
         return [self._placed(schema) for schema in (*stored, *new)]
 
-    def _is_unchanged(self, xid: Xid) -> bool:
-        """Return True if a Resource shows the document that it showed before this write."""
-        resource = self.stored.written.get(xid)
-        if resource is None:
-            return True
-        version, before = self.stored.version(xid), resource.before
+    def _renamed(self) -> RenamedSchemas:
+        """Return the schemas whose names this write changes; the result is void if something is ``missing``."""
+        stored = self.stored
+        if stored.renamed is None:
+            xids = [xid for xid in stored.written if not self._keeps_names(xid)]
+            renamed = RenamedSchemas(frozenset(xids), xids)
+            if stored.missing:
+                return renamed
+            stored.renamed = renamed
+        pending, by_key = stored.renamed.pending, stored.renamed.by_key
+        # In parts: their documents may have to be loaded, and are not all kept in memory.
+        while part := pending[-MAX_LOADED:]:
+            schemas = [schema for xid in part if (schema := self._new_schema(xid)) is not None]
+            if stored.missing or self.documents.missing:
+                break
+            for schema in schemas:
+                for key in index_keys(schema):
+                    by_key[key].append(schema)
+            del pending[-MAX_LOADED:]
+        return stored.renamed
+
+    def _keeps_names(self, xid: Xid) -> bool:
+        """Return True if the names of a Resource are the same before and after this write."""
+        version, before = self.stored.version(xid), self.stored.written[xid].before
         if version is None or version.before is None or before is None:
             return False
-        return version.id == before.defaultversionid and version.document == version.before.document
+        return (
+            version.id == before.defaultversionid
+            and version.document == version.before.document
+            and all(version.attributes.get(key) == version.before.attributes.get(key) for key in ("name", "format"))
+        )
 
-    def _new_names(self) -> Mapping[str, list[ReferableSchema]]:
-        """Return the schemas whose documents this write brings, by the keys of their names."""
-        if self.stored.new_names is None:
-            names: dict[str, list[ReferableSchema]] = defaultdict(list)
-            for xid, resource in self.stored.written.items():
-                version = resource.versions.get(resource.defaultversionid or "")
-                if version is not None and version.document in self.documents.new:
-                    for key in index_keys(schema := self._new_schema(xid, version)):
-                        names[key].append(schema)
-            self.stored.new_names = names
-        return self.stored.new_names
-
-    def _new_schema(self, xid: Xid, version: VersionCopy) -> ReferableSchema:
+    def _new_schema(self, xid: Xid) -> ReferableSchema | None:
+        version = self.stored.version(xid)
+        if version is None or version.document is None:
+            return None
         format = str(version.attributes.get("format") or "")  # noqa: A001  the spec's name
         if not is_referable(format):
-            return ReferableSchema(str(xid), format)
+            return None
         text = schema_text(self.documents.read(version.document), format)
         return make_referable_schema(xid, version.attributes, {}, identities(text, format))
 
