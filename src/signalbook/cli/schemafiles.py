@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -130,13 +131,22 @@ def forget_files() -> None:
     _identities.cache_clear()
 
 
+def _is_small_file(path: Path) -> bool:
+    """Return True for a regular file: reading a named pipe would wait for ever, and a link may lead anywhere."""
+    try:
+        status = path.lstat()
+    except OSError:  # removed since the folder was listed
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES
+
+
 def _walk(top: Path) -> Iterator[Path]:
     count = 0
     for folder, below, names in os.walk(top):
         below[:] = sorted(name for name in below if not name.startswith(".") and name not in _SKIPPED)
         for name in sorted(names):
             path = Path(folder, name)
-            if name.endswith(_NAMED) and not path.is_symlink() and path.stat().st_size <= MAX_FILE_BYTES:
+            if name.endswith(_NAMED) and _is_small_file(path):
                 count += 1
                 if count > MAX_FILES:
                     return
