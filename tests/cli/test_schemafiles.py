@@ -39,3 +39,21 @@ def test_only_regular_files_are_read_for_identities() -> None:
     Path("lost.json").symlink_to("nowhere")
     assert resolve(URI) == address
     assert resolve("https://example.org/nothing") is None
+
+
+def test_paths_that_are_not_read() -> None:
+    write("order.json")
+    write(".git/config")
+    write(".hidden/address.json")
+    write("parts/.address.json")
+    address = write("parts/address.json")
+    assert resolve("./parts/../parts/address.json") == address
+    for name in (".git/config", "parts/../.hidden/address", "parts/.address.json", "a" * 300, f"{'a' * 300}/b", "a\0b"):
+        assert resolve(name) is None
+
+
+def test_files_of_a_hidden_folder_find_each_other() -> None:
+    write(".schemas/order.json")
+    assert resolve("address.json", ".schemas/order.json") is None
+    address = write(".schemas/address.json")
+    assert resolve("address.json", ".schemas/order.json") == address

@@ -81,16 +81,27 @@ def _find_top(folder: Path) -> Path:
 
 
 def _find_by_path(name: str, folder: Path, top: Path) -> Path | None:
-    if "://" in name or "\0" in name:
-        return None
     relative = name.lstrip("/")
+    if "://" in name or "\0" in name or _is_hidden(relative):
+        return None
     for start in _folders_up(folder, top):
         for ending in _ENDINGS:
             path = Path(normpath(start / f"{relative}{ending}"))
-            # A link may lead anywhere.
-            if path.is_relative_to(top) and path.is_file() and path.resolve().is_relative_to(top):
+            if path.is_relative_to(top) and _is_file_under(path, top):
                 return path
     return None
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") and part not in {".", ".."} for part in path.split("/"))
+
+
+def _is_file_under(path: Path, top: Path) -> bool:
+    try:
+        # A link may lead anywhere.
+        return path.is_file() and path.resolve().is_relative_to(top)
+    except OSError:  # a name that is too long, a folder that cannot be read
+        return False
 
 
 def _find_by_identity(name: str, folder: Path, top: Path) -> Path | None:
