@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from signalbook.cli.revisions import files_at
 from signalbook.cli.schemafiles import SchemaFile, forget_files
 
 URI = "https://example.org/address"
@@ -20,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write(path: str, id: str = "") -> bytes:  # noqa: A002  the keyword of JSON Schema
+def write(path: str, id: str = "") -> bytes:
     content = json.dumps({"$id": id} if id else {"title": path}).encode()
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_bytes(content)
@@ -57,3 +59,49 @@ def test_files_of_a_hidden_folder_find_each_other() -> None:
     assert resolve("address.json", ".schemas/order.json") is None
     address = write(".schemas/address.json")
     assert resolve("address.json", ".schemas/order.json") == address
+
+
+def git(*arguments: str) -> None:
+    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
+
+
+def test_a_revision_has_its_own_files() -> None:
+    """Files that came, changed, or went since then change nothing."""
+    write("a/order.json")
+    changed, gone = write("a/changed.json"), write("a/gone.json")
+    identified, moved = write("parts/address.json", URI), write("parts/moved.json", f"{URI}/moved")
+    write("node_modules/x/other.json", f"{URI}/skipped")
+    Path("a/link.json").symlink_to("gone.json")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    Path("a/changed.json").write_text("{}")
+    Path("a/gone.json").unlink()
+    Path("parts/address.json").write_text("{}")
+    Path("parts/moved.json").rename("parts/new.json")
+    write("a/new.json", f"{URI}/new")
+
+    def resolve_then(name: str) -> bytes | None:
+        return resolve(name, "a/order.json", "HEAD")
+
+    assert [resolve_then(name) for name in ("changed.json", "gone.json", "../a/gone")] == [changed, gone, gone]
+    assert [resolve_then(name) for name in (URI, f"{URI}/moved")] == [identified, moved]
+    for name in ("new.json", "link.json", "../parts/new.json", f"{URI}/new", f"{URI}/skipped"):
+        assert resolve_then(name) is None
+    assert resolve("new.json", "a/order.json") is not None
+    assert resolve(URI, "a/order.json") is None
+
+
+def test_large_files_of_a_revision_are_not_read_for_identities() -> None:
+    small = write("small.json", URI)
+    write("order.json")
+    write("large.json", f"https://example.org/{'a' * len(small)}")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    files = files_at(Path.cwd(), "HEAD")
+    assert dict(files.read_small(files.list_paths(), len(small))) == {
+        Path.cwd() / "order.json": Path("order.json").read_bytes(),
+        Path.cwd() / "small.json": small,
+    }

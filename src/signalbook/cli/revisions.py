@@ -7,8 +7,10 @@ import os
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +18,10 @@ from signalbook.documents import DocumentError
 from signalbook.errors import SignalbookError
 
 _OF_A_HOOK: Final = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"})
+_REGULAR: Final = frozenset({"100644", "100755"})
+"""The modes of regular files: links and submodules have others."""
+_READ_TOGETHER: Final = 100
+"""Files that one process of git reads, and that are in memory together."""
 
 
 def file_at(path: Path, revision: str) -> bytes | None:
@@ -42,6 +48,56 @@ def copy_at(path: Path, revision: str) -> Iterator[Path | None]:
         yield Path(copy, name)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RevisionFiles:
+    """The regular files of a folder at a git revision: the ids of their contents by path."""
+
+    top: Path
+    ids: Mapping[Path, str]
+
+    def list_paths(self) -> Iterator[Path]:
+        """Yield all files, sorted by path."""
+        yield from self.ids
+
+    def is_file(self, path: Path) -> bool:
+        """Return True if the revision has this file."""
+        return path in self.ids
+
+    def read(self, path: Path) -> bytes:
+        """Return the content of a file. Raises ``SignalbookError``."""
+        return _git(self.top, "cat-file", "blob", self.ids[path])
+
+    def read_small(self, paths: Iterable[Path], max_bytes: int) -> Iterator[tuple[Path, bytes]]:
+        """Yield those of the files that have at most ``max_bytes``, with their contents. Raises ``SignalbookError``."""
+        remaining = iter(paths)
+        while part := list(islice(remaining, _READ_TOGETHER)):
+            # Of a content that a partial clone does not have, git prints no size.
+            sizes = self._run_batch("--batch-check=%(objectsize)", part).splitlines()
+            small = [path for path, size in zip(part, sizes, strict=True) if size.isdigit() and int(size) <= max_bytes]
+            output = io.BytesIO(self._run_batch("--batch=%(objectsize)", small))
+            for path in small:
+                content = output.read(int(output.readline()))
+                output.readline()
+                yield path, content
+
+    def _run_batch(self, option: str, paths: Iterable[Path]) -> bytes:
+        lines = "".join(f"{self.ids[path]}\n" for path in paths)
+        return _git(self.top, "cat-file", option, standard_input=lines.encode("ascii"))
+
+
+def files_at(top: Path, revision: str) -> RevisionFiles:
+    """Return the files that a folder of a repository has at a revision. Raises ``SignalbookError``."""
+    commit = _commit(top, revision)
+    entries = [] if commit is None else _git(top, "ls-tree", "-r", "-z", commit).split(b"\0")
+    ids = {}
+    for entry in filter(None, entries):
+        description, _, path = entry.partition(b"\t")
+        mode, _, blob = description.decode("ascii").split()
+        if mode in _REGULAR:
+            ids[top / os.fsdecode(path)] = blob
+    return RevisionFiles(top, ids)
+
+
 def _place(path: Path) -> tuple[Path, str]:
     return (path, ".") if path.is_dir() else (path.parent, path.name)
 
@@ -66,12 +122,12 @@ def _commit(path: Path, revision: str) -> str | None:
     return commit if _git(folder, "ls-tree", "--name-only", commit, "--", name).strip() else None
 
 
-def _git(folder: Path, *arguments: str) -> bytes:
+def _git(folder: Path, *arguments: str, standard_input: bytes = b"") -> bytes:
     # In a hook git says which repository and folder it is about: all else would be looked for there, and not be found.
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
     command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, check=False, env=environment)  # noqa: S603
+        done = subprocess.run(command, input=standard_input, capture_output=True, check=False, env=environment)  # noqa: S603
     except FileNotFoundError:
         raise SignalbookError("--against git:... needs git, which is not installed") from None
     if done.returncode:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from posixpath import normpath
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from signalbook.cli.files import STANDARD_INPUT, guess_format, read_file
 from signalbook.errors import SignalbookError
+
+if TYPE_CHECKING:
+    from signalbook.cli.revisions import RevisionFiles
 
 MAX_FILES: Final = 5_000
 """Files of a folder that are looked through for the names that they give themselves."""
@@ -56,18 +61,49 @@ class SchemaFile:
         if self.name == STANDARD_INPUT or "://" in self.name or not path.exists():
             return None
         folder = path.resolve().parent
-        top = _find_top(folder)
-        found = _find_by_path(name, folder, top) or _find_by_identity(name, folder, top)
-        return None if found is None else self._read(found)
+        files = _files_of(_find_top(folder), self.revision)
+        match = _find_by_path(name, folder, files) or _find_by_identity(name, folder, files)
+        return None if match is None else files.read(match)
 
-    def _read(self, path: Path) -> bytes:
-        if self.revision:
-            from signalbook.cli.revisions import file_at
 
-            content = file_at(path, self.revision)
-            if content is not None:
-                return content
+@dataclass(frozen=True, slots=True, eq=False)
+class _WorkingFiles:
+    """The files of a folder as they are now."""
+
+    top: Path
+
+    def list_paths(self) -> Iterator[Path]:
+        for folder, below, names in os.walk(self.top):
+            below[:] = sorted(name for name in below if not _is_skipped(name))
+            yield from (Path(folder, name) for name in sorted(names))
+
+    def is_file(self, path: Path) -> bool:
+        try:
+            # A link may lead anywhere.
+            return path.is_file() and path.resolve().is_relative_to(self.top)
+        except OSError:  # a name that is too long, a folder that cannot be read
+            return False
+
+    def read(self, path: Path) -> bytes:
         return read_file(str(path))
+
+    def read_small(self, paths: Iterable[Path], max_bytes: int) -> Iterator[tuple[Path, bytes]]:
+        for path in paths:
+            if _is_small_file(path, max_bytes):
+                with suppress(SignalbookError):
+                    yield path, read_file(str(path))
+
+
+_Files: TypeAlias = "_WorkingFiles | RevisionFiles"
+
+
+@lru_cache(maxsize=8)
+def _files_of(top: Path, revision: str) -> _Files:
+    if not revision:
+        return _WorkingFiles(top)
+    from signalbook.cli.revisions import files_at
+
+    return files_at(top, revision)
 
 
 def _find_top(folder: Path) -> Path:
@@ -80,14 +116,14 @@ def _find_top(folder: Path) -> Path:
     return working if working in above else folder
 
 
-def _find_by_path(name: str, folder: Path, top: Path) -> Path | None:
+def _find_by_path(name: str, folder: Path, files: _Files) -> Path | None:
     relative = name.lstrip("/")
     if "://" in name or "\0" in name or _is_hidden(relative):
         return None
-    for start in _folders_up(folder, top):
+    for start in _folders_up(folder, files.top):
         for ending in _ENDINGS:
             path = Path(normpath(start / f"{relative}{ending}"))
-            if path.is_relative_to(top) and _is_file_under(path, top):
+            if path.is_relative_to(files.top) and files.is_file(path):
                 return path
     return None
 
@@ -96,18 +132,10 @@ def _is_hidden(path: str) -> bool:
     return any(part.startswith(".") and part not in {".", ".."} for part in path.split("/"))
 
 
-def _is_file_under(path: Path, top: Path) -> bool:
-    try:
-        # A link may lead anywhere.
-        return path.is_file() and path.resolve().is_relative_to(top)
-    except OSError:  # a name that is too long, a folder that cannot be read
-        return False
-
-
-def _find_by_identity(name: str, folder: Path, top: Path) -> Path | None:
+def _find_by_identity(name: str, folder: Path, files: _Files) -> Path | None:
     """Return the nearest file that gives itself this name; None if several are as near."""
-    paths = _identities(top).get(name, ())
-    for start in _folders_up(folder, top):
+    paths = _identities(files).get(name, ())
+    for start in _folders_up(folder, files.top):
         near = [path for path in paths if path.is_relative_to(start)]
         if near:
             return near[0] if len(near) == 1 else None
@@ -121,44 +149,38 @@ def _folders_up(folder: Path, top: Path) -> Iterator[Path]:
 
 
 @lru_cache(maxsize=8)
-def _identities(top: Path) -> dict[str, list[Path]]:
-    """Return the files in a folder by the names that they give themselves."""
+def _identities(files: _Files) -> dict[str, list[Path]]:
+    """Return the files of a folder by the names that they give themselves."""
     from signalbook.formats.references import identities
 
-    found: dict[str, list[Path]] = {}
-    for path in _walk(top):
-        try:
-            content = read_file(str(path))
-        except SignalbookError:
-            continue
+    paths_by_name: dict[str, list[Path]] = {}
+    for path, content in files.read_small(islice(_list_named(files), MAX_FILES), MAX_FILE_BYTES):
         format = "Avro" if path.suffix == ".avsc" else "JsonSchema"  # noqa: A001  the spec's name
         for name in identities(content, format):
-            found.setdefault(name, []).append(path)
-    return found
+            paths_by_name.setdefault(name, []).append(path)
+    return paths_by_name
 
 
 def forget_files() -> None:
     """Look through folders again: their files may have changed since an earlier command of this process."""
+    _files_of.cache_clear()
     _identities.cache_clear()
 
 
-def _is_small_file(path: Path) -> bool:
+def _list_named(files: _Files) -> Iterator[Path]:
+    for path in files.list_paths():
+        if path.name.endswith(_NAMED) and not any(map(_is_skipped, path.relative_to(files.top).parts[:-1])):
+            yield path
+
+
+def _is_skipped(folder_name: str) -> bool:
+    return folder_name.startswith(".") or folder_name in _SKIPPED
+
+
+def _is_small_file(path: Path, max_bytes: int) -> bool:
     """Return True for a regular file: reading a named pipe would wait for ever, and a link may lead anywhere."""
     try:
         status = path.lstat()
     except OSError:  # removed since the folder was listed
         return False
-    return stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES
-
-
-def _walk(top: Path) -> Iterator[Path]:
-    count = 0
-    for folder, below, names in os.walk(top):
-        below[:] = sorted(name for name in below if not name.startswith(".") and name not in _SKIPPED)
-        for name in sorted(names):
-            path = Path(folder, name)
-            if name.endswith(_NAMED) and _is_small_file(path):
-                count += 1
-                if count > MAX_FILES:
-                    return
-                yield path
+    return stat.S_ISREG(status.st_mode) and status.st_size <= max_bytes
