@@ -344,6 +344,23 @@ def test_many_names_that_change_while_documents_stay(registry: Registry) -> None
     assert [outcome(registry, f"{SHOP}/schemas/{name}") for name in refs] == [(True, "")] * 3
 
 
+def test_cross_references_that_the_same_request_writes(registry: Registry) -> None:
+    target = "/schemagroups/base/schemas/t"
+    registry.put(target, json_schema(f"{URI}/t"))
+    for name in ("x", "y"):
+        registry.put(f"{SHOP}/schemas/{name}", {"meta": {"xref": target}})
+    shown = {"meta": {"xref": target}}
+    orders = {f"by_{name}": json_order(f"./{name}.json") for name in ("x", "y", "new")}
+    shop = {"schemas": {"x": shown, "new": shown, **orders, "by_id": json_order(f"{URI}/t")}}
+    registry.patch("/", {"schemagroups": {"shop": shop, "base": {"schemas": {"t": {"name": "new/t.json"}}}}})
+    assert [outcome(registry, f"{SHOP}/schemas/{name}") for name in (*orders, "by_id")] == [(True, "")] * 4
+    # Cross references that lead to each other show no document.
+    circle = {name: {"meta": {"xref": f"{SHOP}/schemas/{other}"}} for name, other in (("x", "y"), ("y", "x"))}
+    for _ in range(2):
+        registry.patch(SHOP, {"schemas": {**circle, "by_x": orders["by_x"]}})
+        assert outcome(registry, f"{SHOP}/schemas/by_x")[0] is False
+
+
 def test_writes_of_one_transaction_see_each_other(registry: Registry) -> None:
     with registry.engine.batch() as batch:
         for path, body in ((f"{SHOP}/schemas/x", json_schema(f"{URI}/a")), (ORDER, json_order(f"{URI}/a"))):

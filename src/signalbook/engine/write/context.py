@@ -213,6 +213,15 @@ class Stored:
         row = self.entity(resource.xid / "versions" / wanted)
         return None if row is None else VersionCopy.of(row)
 
+    def shown_after_write(self, xid: Xid) -> Row | VersionCopy | None:
+        """Return the Version that ``xid`` names as this write leaves it: see ``shown``."""
+        resource = self.written.get(xid.resource)
+        if xid.kind is Kind.VERSION:
+            return self.entity(xid) if resource is None else self.version(xid)
+        row = self.entity(xid) if resource is None else resource
+        target = xid if row is None or row.xref is None else row.xref
+        return self.version(target) if target in self.written else self.shown(target)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
@@ -337,8 +346,7 @@ class Context:
         return follow_references(referring, name, self._targets) if is_loaded else None
 
     def _targets(self, xid: Xid) -> Mapping[str, Xid]:
-        stored = self.stored
-        version = stored.version(xid) if xid.resource in stored.written else stored.shown(xid)
+        version = self.stored.shown_after_write(xid)
         return {} if version is None else reference_targets(version.attributes)
 
     def _as_written(self, lookup: NameLookup, found: Iterable[ReferableSchema]) -> list[ReferableSchema]:
@@ -374,7 +382,11 @@ class Context:
 
     def _keeps_names(self, xid: Xid) -> bool:
         """Return True if the names of a Resource are the same before and after this write."""
-        version, before = self.stored.version(xid), self.stored.written[xid].before
+        resource = self.stored.written[xid]
+        before, target = resource.before, resource.xref
+        if target is not None:
+            return before is not None and before.xref == target and target not in self.stored.written
+        version = self.stored.version(xid)
         if version is None or version.before is None or before is None:
             return False
         return (
@@ -384,12 +396,15 @@ class Context:
         )
 
     def _new_schema(self, xid: Xid) -> ReferableSchema | None:
-        version = self.stored.version(xid)
+        version = self.stored.shown_after_write(xid)
         if version is None or version.document is None:
             return None
         format = str(version.attributes.get("format") or "")  # noqa: A001  the spec's name
         if not is_referable(format):
             return None
+        if self.stored.written[xid].xref is not None:
+            # The identities are names of its target.
+            return make_referable_schema(xid, version.attributes, {})
         text = schema_text(self.documents.read(version.document), format)
         return make_referable_schema(xid, version.attributes, {}, identities(text, format))
 
@@ -402,7 +417,7 @@ class Context:
     def _document(self, xid: Xid | None) -> bytes | None:
         if xid is None:
             return None
-        shown = self.stored.version(xid) if xid.resource in self.stored.written else self.stored.shown(xid)
+        shown = self.stored.shown_after_write(xid)
         return None if shown is None or shown.document is None else schema_text(self.documents.read(shown.document))
 
     def missing(self, *, contents: bool = False) -> Lookup | None:
