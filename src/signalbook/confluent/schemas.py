@@ -10,7 +10,8 @@ from uuid import UUID
 
 from signalbook.cncf.schemaregistry import dialect
 from signalbook.confluent.avro import parsed
-from signalbook.confluent.errors import ConfluentError, invalid_ruleset, invalid_schema, invalid_version, unprocessable
+from signalbook.confluent.errors import ConfluentError, invalid_schema, invalid_version, unprocessable
+from signalbook.confluent.metadata import checked_metadata, checked_ruleset
 from signalbook.confluent.protobuf import descriptor_text
 from signalbook.confluent.tags import Tagged, read_tags, with_tags
 from signalbook.largejson import parse_untrusted_json
@@ -22,7 +23,6 @@ SCHEMA_TYPES: Final = {"avro": "AVRO", "jsonschema": "JSON", "protobuf": "PROTOB
 _CONTENT: Final = ("metadata", "ruleset")
 _GUID_DIGITS: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
-_RULES: Final = frozenset({"migrationRules", "domainRules", "encodingRules", "enableAt"})
 _HIGHEST: Final = 2**31
 
 
@@ -179,7 +179,7 @@ def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
         stated=stated,
         references=_references(body.get("references")),
         metadata=checked_metadata(body, "metadata"),
-        ruleset=_ruleset(body),
+        ruleset=checked_ruleset(body),
         version=_number(body, "version"),
         id=_number(body, "id"),
         propagate=_flag(body, "propagateSchemaTags"),
@@ -224,43 +224,6 @@ def _reference(value: JSON) -> Reference:
     if not isinstance(name, str) or not isinstance(subject, str) or not isinstance(version, int) or not name:
         raise invalid_schema("a reference has a name, a subject and the number of a version")
     return Reference(name=name, subject=subject, version=version)
-
-
-def checked_metadata(body: Mapping[str, Any], name: str) -> JSONObject | None:
-    """Metadata in a request. Raises 422 unless it is an object whose properties are one, too."""
-    value = body.get(name)
-    if not isinstance(value, dict | None) or not isinstance((value or {}).get("properties"), dict | None):
-        raise unprocessable(f"{name} has to be an object, and its properties, too")
-    return value
-
-
-def properties(metadata: JSON) -> JSONObject:
-    """The properties in the metadata of a Version, whichever API has brought them."""
-    found = metadata.get("properties") if isinstance(metadata, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def rule_types(ruleset: JSON) -> set[str]:
-    """The types of the rules in the rule set of a Version, whichever API has brought it."""
-    lists = ruleset.values() if isinstance(ruleset, dict) else ()
-    rules = [rule for each in lists if isinstance(each, list) for rule in each if isinstance(rule, dict)]
-    return {kind for rule in rules if isinstance(kind := rule.get("type"), str)}
-
-
-def _ruleset(body: Mapping[str, Any]) -> JSONObject | None:
-    """Rules are for clients to run: they are kept as they are, if they are rules."""
-    value = body.get("ruleSet")
-    if value is None:
-        return None
-    if not isinstance(value, dict) or not value.keys() <= _RULES:
-        raise invalid_ruleset(f"it is an object with {', '.join(sorted(_RULES))}")
-    lists = [value[name] for name in value.keys() - {"enableAt"} if value[name] is not None]
-    if not all(isinstance(each, list) for each in lists):
-        raise invalid_ruleset("rules are in lists")
-    for rule in (each for rules in lists for each in rules):
-        if not isinstance(rule, dict) or not isinstance(rule.get("name"), str) or not rule["name"]:
-            raise invalid_ruleset("each rule is an object with a name")
-    return value
 
 
 def _flag(body: Mapping[str, Any], name: str) -> bool:

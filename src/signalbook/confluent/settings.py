@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 
 from signalbook.confluent.associations import scope as association_scope
 from signalbook.confluent.errors import invalid_compatibility, invalid_mode, invalid_ruleset, unprocessable
+from signalbook.confluent.metadata import checked_metadata, checked_ruleset
 from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject
-from signalbook.confluent.schemas import checked_metadata
 from signalbook.values import JSON, JSONObject
 
 LEVELS: Final = (
@@ -127,6 +127,8 @@ def _check_types(found: Mapping[str, Any]) -> None:
                 raise invalid_ruleset(name) if name.endswith("RuleSet") else unprocessable(f"{name} has to be {what}")
     for name in ("defaultMetadata", "overrideMetadata"):
         checked_metadata(found, name)
+    for name in ("defaultRuleSet", "overrideRuleSet"):
+        checked_ruleset(found, name)
 
 
 def shown_config(stored: Mapping[str, JSON]) -> JSONObject:

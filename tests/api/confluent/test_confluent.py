@@ -311,6 +311,25 @@ def test_metadata_and_rules(api: Api) -> None:
     assert api.code("POST", "/subjects/t/versions", {"schema": TWO, "metadata": expected}) == 42201
 
 
+def test_rules_and_metadata_of_a_config_are_merged_by_name(api: Api) -> None:
+    def rules(*names: str) -> dict[str, Any]:
+        rule = {"kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": "true"}
+        return {"domainRules": [{"name": name, **rule} for name in names]}
+
+    config = {
+        "defaultRuleSet": rules("first"),
+        "overrideRuleSet": rules("must"),
+        "defaultMetadata": {"sensitive": ["ssn"]},
+    }
+    api.ask("PUT", "/config/s", config)
+    made = api.register("s", ruleSet=rules("own"), metadata={"sensitive": ["email"]})
+    assert made["ruleSet"] == rules("first", "own", "must")
+    assert made["metadata"] == {"sensitive": ["ssn", "email"]}
+    # Registering it again finds it: the rules that were added are not added twice.
+    assert api.register("s") == made
+    assert api.code("PUT", "/config/s", {"overrideRuleSet": {"domainRules": [{}]}}) == 42210
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "code"),
     [

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.confluent.metadata import properties
 from signalbook.confluent.naming import GROUPS, Subject
-from signalbook.confluent.schemas import properties, stored_references
+from signalbook.confluent.schemas import stored_references
 from signalbook.confluent.settings import rule
 from signalbook.engine.engine import Session
 from signalbook.engine.write.apply import ChangeAction, EventEntity

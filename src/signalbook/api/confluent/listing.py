@@ -13,8 +13,8 @@ from signalbook.api.confluent.subjects import SchemaVersion, Subjects
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.associations import LIFECYCLES, Association
 from signalbook.confluent.errors import invalid_association, unprocessable
+from signalbook.confluent.metadata import rule_types
 from signalbook.confluent.naming import ALL_CONTEXTS, Subject
-from signalbook.confluent.schemas import rule_types
 from signalbook.engine.read.view import View
 from signalbook.storage.base import Row
 from signalbook.values import JSON, JSONObject

@@ -19,9 +19,10 @@ from signalbook.confluent.errors import (
     subject_not_found,
     unprocessable,
 )
+from signalbook.confluent.metadata import properties
 from signalbook.confluent.naming import Subject, is_subject
 from signalbook.confluent.prototags import without_extensions
-from signalbook.confluent.schemas import content_beginning, properties, stored_references
+from signalbook.confluent.schemas import content_beginning, stored_references
 from signalbook.confluent.tags import tags_in
 from signalbook.engine.read.view import View
 from signalbook.values import JSON, JSONObject

@@ -32,6 +32,7 @@ from signalbook.confluent.errors import (
     version_not_deleted,
     version_not_found,
 )
+from signalbook.confluent.metadata import merge_metadata, merge_rulesets, properties
 from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject, parse_context
 from signalbook.confluent.protobuf import normalized
 from signalbook.confluent.schemas import (
@@ -40,7 +41,6 @@ from signalbook.confluent.schemas import (
     SchemaBody,
     content_key,
     propagated,
-    properties,
     schema_type,
     stored_references,
 )
@@ -154,8 +154,8 @@ def _with_defaults(body: SchemaBody, config: JSONObject, last: JSONObject) -> Sc
     ruleset = body.ruleset if body.ruleset is not None else last.get("ruleset")
     return replace(
         body,
-        metadata=_merged(config.get("defaultMetadata"), metadata, config.get("overrideMetadata")),
-        ruleset=_merged(config.get("defaultRuleSet"), ruleset, config.get("overrideRuleSet")),
+        metadata=merge_metadata(config.get("defaultMetadata"), metadata, config.get("overrideMetadata")),
+        ruleset=merge_rulesets(config.get("defaultRuleSet"), ruleset, config.get("overrideRuleSet")),
     )
 
 
@@ -164,16 +164,6 @@ def _unversioned(metadata: JSON) -> JSONObject | None:
         return None
     kept = {name: value for name, value in properties(metadata).items() if name != _VERSION}
     return {**metadata, "properties": kept} if "properties" in metadata else metadata
-
-
-def _merged(*layers: JSON) -> JSONObject | None:
-    """Objects, the later ones over those before, member by member of their objects."""
-    found: JSONObject = {}
-    for layer in layers:
-        for name, value in layer.items() if isinstance(layer, dict) else ():
-            before = found.get(name)
-            found[name] = {**before, **value} if isinstance(before, dict) and isinstance(value, dict) else value
-    return found or None
 
 
 def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:

@@ -1,0 +1,108 @@
+"""Metadata and rule sets of schemas: reading them from requests, and merging those of several layers.
+
+Merging follows Confluent's server (``AbstractSchemaRegistry.mergeMetadata`` and ``mergeRuleSets``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from signalbook.confluent.errors import invalid_ruleset, unprocessable
+from signalbook.values import JSON, JSONObject
+
+RULE_LISTS: Final = ("migrationRules", "domainRules", "encodingRules")
+_RULES: Final = frozenset({*RULE_LISTS, "enableAt"})
+
+
+def checked_metadata(body: Mapping[str, Any], name: str) -> JSONObject | None:
+    """Return the metadata in a request. Raises 422 unless it is an object whose properties are an object, too."""
+    value = body.get(name)
+    if not isinstance(value, dict | None) or not isinstance((value or {}).get("properties"), dict | None):
+        raise unprocessable(f"{name} has to be an object, and its properties, too")
+    return value
+
+
+def properties(metadata: JSON) -> JSONObject:
+    """Return the properties in the metadata of a Version, whichever API wrote it."""
+    found = metadata.get("properties") if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def checked_ruleset(body: Mapping[str, Any], name: str = "ruleSet") -> JSONObject | None:
+    """Return the rule set in a request as it is: clients run the rules. Raises 42210 unless it has the right shape."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, dict) or not value.keys() <= _RULES:
+        raise invalid_ruleset(f"it is an object with {', '.join(sorted(_RULES))}")
+    lists = [value[kind] for kind in RULE_LISTS if value.get(kind) is not None]
+    if not all(isinstance(rules, list) for rules in lists):
+        raise invalid_ruleset("rules are in lists")
+    for rule in (rule for rules in lists for rule in rules):
+        if not isinstance(rule, dict) or not isinstance(rule.get("name"), str) or not rule["name"]:
+            raise invalid_ruleset("each rule is an object with a name")
+    return value
+
+
+def rule_types(ruleset: JSON) -> set[str]:
+    """Return the types of the rules in the rule set of a Version, whichever API wrote it."""
+    lists = ruleset.values() if isinstance(ruleset, dict) else ()
+    rules = [rule for each in lists if isinstance(each, list) for rule in each if isinstance(rule, dict)]
+    return {kind for rule in rules if isinstance(kind := rule.get("type"), str)}
+
+
+def merge_metadata(*layers: JSON) -> JSONObject | None:
+    """Merge metadata, later layers over earlier ones: properties by name, the tags of a path and ``sensitive`` as sets.
+
+    Return None if nothing is left.
+    """
+    merged: JSONObject = {}
+    for layer in layers:
+        for name, value in layer.items() if isinstance(layer, dict) else ():
+            merged[name] = _merge_member(name, merged.get(name), value)
+    return merged or None
+
+
+def _merge_member(name: str, before: JSON, value: JSON) -> JSON:
+    match name, before, value:
+        case _, _, None:
+            return before
+        case "tags", dict(), dict():
+            return before | {path: _unite(before.get(path), tags) for path, tags in value.items()}
+        case "sensitive", list(), list():
+            return _unite(before, value)
+        case _, dict(), dict():
+            return before | value
+    return value
+
+
+def _unite(before: JSON, more: JSON) -> JSON:
+    if not isinstance(before, list) or not isinstance(more, list):
+        return more
+    return before + [value for value in more if value not in before]
+
+
+def merge_rulesets(*layers: JSON) -> JSONObject | None:
+    """Merge rule sets: a rule of a later layer replaces the rule of the same name in the same list, others are added.
+
+    Return None if nothing is left.
+    """
+    merged: JSONObject = {}
+    for layer in layers:
+        for name, value in layer.items() if isinstance(layer, dict) else ():
+            before = merged.get(name)
+            if isinstance(before, list) and isinstance(value, list):
+                merged[name] = _merge_rules(before, value)
+            elif value is not None or name not in merged:
+                merged[name] = value
+    return merged or None
+
+
+def _merge_rules(before: list[JSON], more: list[JSON]) -> list[JSON]:
+    names = {_rule_name(rule) for rule in more}
+    return [rule for rule in before if _rule_name(rule) not in names] + more
+
+
+def _rule_name(rule: JSON) -> JSON:
+    return rule.get("name") if isinstance(rule, dict) else None
