@@ -210,6 +210,8 @@ def test_modes(api: Api) -> None:
     assert (made["id"], made["version"]) == (41, 5)
     assert api.register("copied", ONE, id=1, version=6)["id"] == 1
     assert api.code("POST", "/subjects/copied/versions", {"schema": TWO, "id": 41}) == 42207
+    for schema in (ONE, TWO):  # with an id of its own it would take that of a schema that is still to come
+        assert api.code("POST", "/subjects/copied/versions", {"schema": schema}) == 42205
     assert api.register("fresh", TWO)["id"] == 42
 
 

@@ -256,6 +256,9 @@ def _check_mode(new: RegistrationCandidate, mode: str) -> None:
         raise not_permitted(f"Subject {new.subject} is in read-only mode")
     if mode != "IMPORT" and new.body.id is not None:
         raise not_permitted(f"Subject {new.subject} is not in import mode")
+    # Else ordinary producers would take ids that the import is still to bring.
+    if mode == "IMPORT" and new.body.id is None:
+        raise not_permitted(f"Subject {new.subject} is not in read-write mode")
 
 
 def _check_compatible(subjects: Subjects, new: RegistrationCandidate) -> None:
