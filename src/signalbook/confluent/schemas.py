@@ -103,13 +103,25 @@ class SchemaBody:
         """The document of the Version."""
         return self.text.encode("utf-8")
 
+    @property
+    def default_format(self) -> str:
+        """The format of documents that say nothing about it."""
+        return _FORMATS[self.type]
+
     def format(self, before: str | None = None) -> str:
-        """The format of the Version; ``before`` is that of those there are, which a JSON Schema keeps if it can."""
-        if self.type == "JSON":
-            return self.stated or before or _FORMATS["JSON"]
-        if self.type == "PROTOBUF" and _PROTO3.search(self.text):
-            return "Protobuf/3"
-        return before if self.type == "AVRO" and before else _FORMATS[self.type]
+        """Return the format of the Version. ``before`` is the format of the Versions that its subject has.
+
+        All Versions of a schema have one format. So where a JSON Schema has another draft, or a Protobuf schema another
+        syntax, than those before, the format is that of the family: each document then says its own.
+        """
+        if before and self.type == "AVRO":
+            return before
+        own = self.stated
+        if self.type == "PROTOBUF":
+            own = "Protobuf/3" if _PROTO3.search(self.text) else _FORMATS["PROTOBUF"]
+        if before and own and before.lower() != own.lower():
+            return own.partition("/")[0]
+        return before or own or self.default_format
 
     def attributes(self) -> dict[str, JSON]:
         """Attributes of the Version that make its content, without the format."""
@@ -190,6 +202,14 @@ def propagated(body: SchemaBody, tags: Sequence[Tagged], layout: Layout) -> Sche
     """``body`` with these tags of the version before, too."""
     text = with_tags(body.text, body.type, tags, (), strict=False)
     return replace(body, text=_canonical(text, body.type, layout)[0])
+
+
+def states_format(text: str, kind: str) -> bool:
+    """Return True if the text of a stored schema says by itself in which version of its format it is.
+
+    Protobuf without ``syntax`` is proto2. A JSON Schema without ``$schema`` does not say its draft.
+    """
+    return kind != "JSON" or _canonical(text, kind, "own")[1] is not None
 
 
 def _canonical(text: str, kind: str, layout: Layout) -> tuple[str, str | None]:

@@ -260,6 +260,49 @@ def test_references_of_a_json_schema(api: Api, own: dict[str, str]) -> None:
     assert there["formatvalidated"] is True
 
 
+@pytest.mark.parametrize(
+    ("kind", "first", "second", "format"),
+    [
+        (
+            "JSON",
+            '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}',
+            '{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "description": "d"}',
+            "JsonSchema",
+        ),
+        (
+            "JSON",
+            '{"type": "object"}',
+            '{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}',
+            "JsonSchema",
+        ),
+        ("PROTOBUF", 'syntax = "proto2"; message A { optional int32 a = 1; }', PROTO.replace("M", "A"), "Protobuf"),
+    ],
+)
+@pytest.mark.parametrize("level", ["NONE", "BACKWARD"])
+def test_a_subject_of_several_drafts(api: Api, kind: str, first: str, second: str, format: str, level: str) -> None:
+    """A subject may go on with another draft or syntax; all its Versions have one format in xRegistry."""
+    api.ask("PUT", "/config/s", {"compatibility": level})
+    made = api.register("s", first, schemaType=kind)
+    api.register("s", first, schemaType=kind, metadata={"properties": {"a": "b"}})
+    body = {"schemaType": kind, "schema": second}
+    assert api.ask("POST", "/compatibility/subjects/s/versions/latest", body) == {"is_compatible": True}
+    assert api.ask("POST", "/subjects/s/versions", body)["version"] == 3
+    for version in (1, 2, 3):
+        there = api.client.send("GET", f"/schemagroups/default/schemas/s/versions/{version}$details").json()
+        assert (there["format"], there["formatvalidated"]) == (format, True)
+    assert api.register("s", first, schemaType=kind, metadata={})["id"] == made["id"]
+    assert api.register("s", f"{second} ", schemaType=kind)["version"] == 3
+
+
+def test_a_draft_that_only_the_format_states_stays(api: Api) -> None:
+    body = {"format": "JsonSchema/draft/2019-09", "schema": {"type": "object"}}
+    api.client.send("PUT", "/schemagroups/default/schemas/s/versions/1$details", json=body)
+    later = '{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}'
+    assert api.code("POST", "/subjects/s/versions", {"schemaType": "JSON", "schema": later}) == 42201
+    there = api.client.send("GET", "/schemagroups/default/schemas/s/versions/1$details").json()
+    assert there["format"] == "JsonSchema/draft/2019-09"
+
+
 def test_protobuf(api: Api) -> None:
     """Also as clients send it: the base64 of its descriptor."""
     assert api.register("p", PROTO, schemaType="PROTOBUF")["id"] == 1

@@ -42,6 +42,7 @@ from signalbook.confluent.schemas import (
     content_key,
     propagated,
     schema_type,
+    states_format,
     stored_references,
 )
 from signalbook.confluent.settings import READ_ONLY
@@ -300,6 +301,7 @@ def _store(
     xid = schema / "versions" / str(number)
     document = DocumentBody(content=new.body.document, contenttype=_CONTENT_TYPES[new.body.type], attributes=attributes)
     try:
+        _unite_formats(session, subjects, new)
         session.execute(Command(method=Method.PUT, target=xid, document=document))
     except RegistryError as error:
         raise _as_confluent(error, new.subject) from None
@@ -308,6 +310,18 @@ def _store(
     stored = subjects.at(xid)
     note(session, stored)
     return stored
+
+
+def _unite_formats(session: Session, subjects: Subjects, new: RegistrationCandidate) -> None:
+    """Give the Versions of a subject the format of its new Version if that is the one of the family of both.
+
+    That is done only as long as it changes the meaning of no document.
+    """
+    versions = [] if "/" in new.format else [each for each in subjects.live(new.subject) if each.format != new.format]
+    default = new.body.default_format
+    if versions and all(each.format == default or states_format(each.text, each.type) for each in versions):
+        body: JSONObject = {str(each.version): {"format": new.format} for each in versions}
+        session.execute(Command(method=Method.PATCH, target=versions[0].schema / "versions", body=body))
 
 
 def _as_confluent(error: RegistryError, subject: Subject) -> Exception:
