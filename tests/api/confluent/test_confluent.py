@@ -246,6 +246,32 @@ def test_references(api: Api) -> None:
     assert api.ask("DELETE", "/subjects/t") == [1]
 
 
+def test_what_softly_deleted_versions_refer_to_is_kept(api: Api) -> None:
+    """Records of a softly deleted schema can be read only as long as all its references are there."""
+    api.register("t")
+    made = api.register("q", SHARED, references=[{"name": "R", "subject": "t", "version": 1}])
+    api.ask("DELETE", "/subjects/q/versions/1")
+    assert api.get("/subjects/t/versions/1/referencedby") == []
+    assert api.get("/subjects/t/versions/1/referencedby?deleted=true") == [made["id"]]
+    api.ask("DELETE", "/subjects/t")
+    assert api.code("DELETE", "/subjects/t?permanent=true") == 42206
+    assert api.code("DELETE", "/subjects/t/versions/1?permanent=true") == 42206
+    for path in (f"/schemas/ids/{made['id']}?format=resolved", "/subjects/q/versions/1?deleted=true&format=resolved"):
+        assert json.loads(api.get(path)["schema"])["fields"][0]["type"]["name"] == "R"
+    assert api.ask("DELETE", "/subjects/q?permanent=true") == [1]
+    assert api.ask("DELETE", "/subjects/t?permanent=true") == [1]
+
+
+def test_a_subject_whose_versions_refer_to_each_other_is_deleted_whole(api: Api) -> None:
+    api.ask("PUT", "/config/t", {"compatibility": "NONE"})
+    api.register("t")
+    api.register("t", SHARED, references=[{"name": "R", "subject": "t", "version": 1}])
+    assert api.code("DELETE", "/subjects/t/versions/1") == 42206
+    assert api.ask("DELETE", "/subjects/t") == [1, 2]
+    assert api.code("DELETE", "/subjects/t/versions/1?permanent=true") == 42206
+    assert api.ask("DELETE", "/subjects/t?permanent=true") == [1, 2]
+
+
 @pytest.mark.parametrize("own", [{}, {"$id": "https://example.com/q.json"}, {"$id": "q.json"}])
 def test_references_of_a_json_schema(api: Api, own: dict[str, str]) -> None:
     """They have the names that the schema says, whatever these are relative to, as confluent-kafka has them."""

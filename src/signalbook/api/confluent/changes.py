@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from signalbook.access.base import Action
+from signalbook.api.confluent.references import check_unreferred, forget
 from signalbook.api.confluent.rights import on_subject
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
 from signalbook.confluent.associations import Association
@@ -88,11 +89,16 @@ class SubjectWriter:
         )
 
     def drop(self, versions: Sequence[SchemaVersion]) -> None:
-        """Delete versions permanently that are softly deleted. Raises ``Forbidden``."""
+        """Delete versions permanently that are softly deleted.
+
+        Raises ``Forbidden``, and 42206 if others refer to one, softly deleted ones too: these could not be read again.
+        """
+        check_unreferred(self._subjects, self._session.view, versions, deleted=True)
         for each in versions:
             # Also checked here: a batch can delete what it has made itself.
             on_subject(self._subjects, each.subject, Action.DELETE).require(self._session.access)
             self.replace(each.schema, each.version)
+            forget(self._session, each)
             self._record(Action.DELETE, f"{each.schema}/versions/{each.version}", "deleted permanently")
 
     def replace(self, schema: Xid, version: int) -> None:

@@ -164,8 +164,9 @@ def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) 
 
 
 def referenced_by(view: View, request: ConfluentRequest) -> Response:
-    """The ids of the schemas that refer to a version."""
-    found = referrers(subjects_of(view, request), view, _version(view, request))
+    """Answer the ids of the schemas that refer to a version, with ``deleted`` also those softly deleted."""
+    deleted = request.flag("deleted")
+    found = referrers(subjects_of(view, request), view, _version(view, request), deleted=deleted)
     return answer(list(page(found, request)))
 
 

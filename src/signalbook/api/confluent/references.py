@@ -1,14 +1,16 @@
 """Which schemas refer to which: kept beside the registry, so that nobody has to look through all schemas.
 
-A reference is a row whose name begins with what is referred to. One whose schema is gone by another API is passed over.
+A reference is a row whose name begins with what is referred to. It stays until its version is deleted permanently. One
+whose schema is gone by another API is passed over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.confluent.errors import reference_exists
 from signalbook.confluent.schemas import linked_references
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
@@ -17,21 +19,34 @@ from signalbook.xid import Xid
 _PAGE: Final = 1000
 
 
-def referrers(subjects: Subjects, view: View, version: SchemaVersion) -> Iterator[int]:
-    """Yield the ids of the schemas of readable subjects that refer to a version, each once."""
-    if version.xid is None:
-        return
+def referrers(subjects: Subjects, view: View, version: SchemaVersion, *, deleted: bool = False) -> Iterator[int]:
+    """Yield the ids of the schemas of readable subjects that refer to a version, each once.
+
+    Softly deleted versions count as well if ``deleted`` is set.
+    """
     seen: set[int] = set()
-    for xid in _referring(view, version.xid):
+    for referrer in _versions(subjects, view, version, deleted=deleted):
+        if referrer.id not in seen:
+            seen.add(referrer.id)
+            yield referrer.id
+
+
+def check_unreferred(subjects: Subjects, view: View, versions: Sequence[SchemaVersion], *, deleted: bool) -> None:
+    """Raise 42206 if a schema of a readable subject refers to one of ``versions``, unless it is one of them itself."""
+    going = {version.place for version in versions}
+    for version in versions:
+        if any(each.place not in going for each in _versions(subjects, view, version, deleted=deleted)):
+            raise reference_exists(f"{version.subject} version {version.version}")
+
+
+def _versions(subjects: Subjects, view: View, target: SchemaVersion, *, deleted: bool) -> Iterator[SchemaVersion]:
+    for xid in _referring(view, target.place):
         row = view.reader.get(xid)
-        if row is not None and row.schemaid is not None and row.schemaid not in seen and subjects.shows(row):
-            seen.add(row.schemaid)
-            yield row.schemaid
-
-
-def is_referred(subjects: Subjects, view: View, version: SchemaVersion) -> bool:
-    """Return True if any schema of a readable subject refers to a version."""
-    return next(referrers(subjects, view, version), None) is not None
+        found = subjects.versions([] if row is None else [row])
+        if deleted and row is None:
+            found = subjects.deleted_at(xid)
+        # Another version may have the number of the one that referred to it.
+        yield from (each for each in found if target.place in _targets(each))
 
 
 def _referring(view: View, target: Xid) -> Iterator[Xid]:
@@ -51,12 +66,16 @@ def note(session: Session, version: SchemaVersion) -> None:
 
 
 def forget(session: Session, version: SchemaVersion) -> None:
-    """Keep it no longer: the version goes."""
+    """Remove what ``note`` keeps of a version that is deleted permanently."""
     session.transaction.schemaids.put_settings("reference", dict.fromkeys(_scopes(version)))
 
 
 def _scopes(version: SchemaVersion) -> list[str]:
-    return [f"{_name(target)}>{version.xid}" for _, target in linked_references(version.attributes)]
+    return [f"{_name(target)}>{version.place}" for target in _targets(version)]
+
+
+def _targets(version: SchemaVersion) -> dict[Xid, None]:
+    return dict.fromkeys(target for _, target in linked_references(version.attributes))
 
 
 def _name(xid: Xid) -> str:

@@ -77,6 +77,11 @@ class SchemaVersion:
     xid: Xid | None = None
 
     @property
+    def place(self) -> Xid:
+        """The xid of the Version that it is, or was before it was softly deleted."""
+        return self.schema / "versions" / str(self.version)
+
+    @property
     def type(self) -> str:
         """Its ``schemaType``."""
         return schema_type(self.attributes) or ""
@@ -270,6 +275,12 @@ class Subjects:
         found = self.view.schemaids.soft_deleted(group.id.lower(), schema_ids(subject.name))
         return [each for each in self._shown(group, found) if each.subject == subject]
 
+    def deleted_at(self, version: Xid) -> list[SchemaVersion]:
+        """Return the softly deleted version that was this Version, if there is one that can be read."""
+        found = self.view.schemaids.soft_deleted(version.group_id.lower(), [version.resource.id])
+        group = version.resource.parent.owner
+        return self._shown(group, (each for each in found if str(each.version) == version.id))
+
     def all(self, subject: Subject) -> list[SchemaVersion]:
         """All of them, by number."""
         return sorted(self.live(subject) + self.deleted(subject), key=lambda each: each.version)
@@ -393,10 +404,11 @@ class Subjects:
             yield from dict.fromkeys(each.subject for each in self._shown(group, rows))
             after = rows[-1].schema
 
-    def resolver(self, references: Iterable[Reference], context: str) -> Resolve:
-        """The schemas that these references name, and those that these refer to in turn.
+    def resolver(self, references: Iterable[Reference], context: str, *, deleted: bool = False) -> Resolve:
+        """Return a function that finds the schemas that these references name, and those that these refer to in turn.
 
-        Raises 42201 for one that is not there.
+        Softly deleted schemas are found as well if ``deleted`` is set. Raises 40401 and 40402 for a missing one, and
+        42201 for too many.
         """
         found: dict[str, bytes] = {}
         types: dict[str, bytes] = {}
@@ -404,7 +416,7 @@ class Subjects:
         while waiting:
             if len(found) + len(waiting) > MAX_REFERENCES:
                 raise invalid_schema(f"it refers to more than {MAX_REFERENCES} schemas, with those that these refer to")
-            targets = dict(zip(waiting, self.referred(waiting.values()), strict=True))
+            targets = dict(zip(waiting, self.referred(waiting.values(), deleted=deleted), strict=True))
             found |= {name: target.text.encode("utf-8") for name, target in targets.items()}
             for target in targets.values():
                 defined = defined_type(target.document) if target.type == "AVRO" else None
@@ -436,7 +448,7 @@ class Subjects:
 
     def resolved(self, version: SchemaVersion) -> str:
         """An Avro schema with the types that it refers to in it, each where it is first named."""
-        references = self.resolver(stored_references(version.attributes), version.subject.context)
+        references = self.resolver(stored_references(version.attributes), version.subject.context, deleted=True)
         try:
             return dump_json(inlined(msgspec.json.decode(version.document), references)).decode("utf-8")
         except RecursionError:
@@ -444,11 +456,14 @@ class Subjects:
 
     def serialized(self, version: SchemaVersion) -> str:
         """A Protobuf schema as the base64 of its ``FileDescriptorProto``."""
-        resolve = self.resolver(stored_references(version.attributes), version.subject.context)
+        resolve = self.resolver(stored_references(version.attributes), version.subject.context, deleted=True)
         return b64encode(file_descriptor(version.text, resolve)).decode("ascii")
 
-    def referred(self, references: Iterable[tuple[Reference, str]]) -> list[SchemaVersion]:
-        """What references name, each in its context; those to numbers all at once. Raises 40401 and 40402."""
+    def referred(self, references: Iterable[tuple[Reference, str]], *, deleted: bool = False) -> list[SchemaVersion]:
+        """Return the versions that references name, each in its context, also softly deleted ones if ``deleted``.
+
+        Those to numbers are read all at once. Raises 40401 and 40402.
+        """
         named = {each: self.parse(each[0].subject, each[1]) for each in references}
         schemas = self._schemas(dict.fromkeys(named.values()))
         places = {
@@ -462,7 +477,7 @@ class Subjects:
         for (reference, context), subject in named.items():
             if (reference, context) not in found:
                 number = "latest" if reference.version == -1 else str(reference.version)
-                found[reference, context] = self.version(subject, number)
+                found[reference, context] = self.version(subject, number, deleted=deleted)
         return [found[each] for each in named]
 
     def _schemas(self, subjects: Iterable[Subject]) -> dict[Subject, Row]:

@@ -11,7 +11,7 @@ from signalbook.api.confluent.associations import check_unassociated, check_vers
 from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.comparing import differences, predecessors
 from signalbook.api.confluent.reading import existing_subject, shown, subject_of, subjects_of
-from signalbook.api.confluent.references import forget, is_referred, note
+from signalbook.api.confluent.references import check_unreferred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects, parse_version
 from signalbook.api.kernel.responses import Response
@@ -23,7 +23,6 @@ from signalbook.confluent.errors import (
     invalid_schema,
     invalid_subject,
     not_permitted,
-    reference_exists,
     schema_not_found,
     subject_deleted,
     subject_not_deleted,
@@ -436,12 +435,8 @@ def _check_writable(subjects: Subjects, subject: Subject) -> None:
 def delete_softly(
     session: Session, subjects: Subjects, writer: SubjectWriter, versions: Sequence[SchemaVersion]
 ) -> None:
-    """Delete versions softly. Raises 42206 if others refer to one."""
-    for each in versions:
-        if is_referred(subjects, session.view, each):
-            raise reference_exists(f"{each.subject} version {each.version}")
-    for each in versions:
-        forget(session, each)
+    """Delete versions softly. Raises 42206 if others that are not deleted refer to one."""
+    check_unreferred(subjects, session.view, versions, deleted=False)
     live = [each for each in versions if each.xid is not None]
     writer.keep_deleted(live)
     for each in live:
