@@ -382,6 +382,19 @@ def test_metadata_and_rules(api: Api) -> None:
     assert api.code("POST", "/subjects/t/versions", {"schema": TWO, "metadata": expected}) == 42201
 
 
+def test_metadata_and_rules_alone_are_for_the_latest_schema(api: Api) -> None:
+    api.register("t")
+    reference = {"name": "R", "subject": "t", "version": 1}
+    api.register("s", SHARED, references=[reference])
+    metadata, rules = {"properties": {"k": "v"}}, {"domainRules": [{"name": "x", "kind": "CONDITION", "mode": "WRITE"}]}
+    made = api.ask("POST", "/subjects/s/versions", {"metadata": metadata})
+    assert (made["version"], made["metadata"], made["references"]) == (2, metadata, [reference])
+    assert api.get("/subjects/s/versions/2")["schema"] == api.get("/subjects/s/versions/1")["schema"]
+    made = api.ask("POST", "/subjects/s/versions", {"ruleSet": rules})
+    assert (made["version"], made["metadata"], made["ruleSet"]) == (3, metadata, rules)
+    assert api.code("POST", "/subjects/none/versions", {"metadata": metadata}) == 42201
+
+
 def test_rules_and_metadata_of_a_config_are_merged_by_name(api: Api) -> None:
     def rules(*names: str) -> dict[str, Any]:
         rule = {"kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": "true"}

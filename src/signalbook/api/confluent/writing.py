@@ -102,7 +102,7 @@ def candidate(
     imported = subjects.mode(subject) == "IMPORT"
     normalize = request.flag("normalize") or (not imported and bool(config.get("normalize")))
     layout: Layout = "normal" if normalize else "own" if imported else "one"
-    body = request.schema(_SCHEMA, layout)
+    body = (request if imported else _with_latest_schema(subjects, request, subject)).schema(_SCHEMA, layout)
     same_type = last is not None and schema_type(last) == body.type
     if body.propagate and same_type and not imported and (latest := subjects.latest(subject)) is not None:
         body = propagated(body, tags_in(latest.text, latest.type), layout)
@@ -129,6 +129,21 @@ def candidate(
         known=subjects.with_content(subject, content, body.document, deleted=deleted),
         resolve=resolve if body.references else None,
     )
+
+
+def _with_latest_schema(subjects: Subjects, request: ConfluentRequest, subject: Subject) -> ConfluentRequest:
+    """Return a request for the schema of the latest version, if this one has only metadata or rules."""
+    sent = request.json(_SCHEMA)
+    if sent.get("schema") or (sent.get("metadata") is None and sent.get("ruleSet") is None):
+        return request
+    latest = subjects.latest(subject)
+    return request if latest is None else request.about(subject, {**sent, **_schema_members(latest)}, **request.query)
+
+
+def _schema_members(version: SchemaVersion) -> JSONObject:
+    """Return the members of a request that registers the schema of ``version`` again."""
+    references: list[JSON] = [reference.to_json() for reference in stored_references(version.attributes)]
+    return {"schema": version.text, "schemaType": version.type, "references": references}
 
 
 def _linked(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
@@ -245,9 +260,7 @@ def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Resp
     body: JSONObject = {name: asked.get(wanted) for name, wanted in zip(TAG_MEMBERS, _TAGS, strict=True)}
     kept = {"metadata": _unversioned(version.attributes.get("metadata")), "ruleSet": version.attributes.get("ruleset")}
     body |= {name: value if asked.get(name) is None else asked[name] for name, value in kept.items()}
-    references: list[JSON] = [each.to_json() for each in stored_references(version.attributes)]
-    body |= {"schema": version.text, "schemaType": version.type, "references": references}
-    body["version"] = asked.get("newVersion")
+    body |= {**_schema_members(version), "version": asked.get("newVersion")}
     return register_in(session, request.about(version.subject, body), subjects, version.subject)
 
 
