@@ -25,6 +25,10 @@ from signalbook.formats.protobuf.compiler import MAIN, compile_set, gather
 from signalbook.values import dump_json
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*", re.ASCII)
+_COMMENT_OR_TOKEN: Final = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[\w.]+|\S)""", re.DOTALL
+)
+_NUMBER: Final = re.compile(r"\d+", re.ASCII)
 _TYPES: Final = {value: name.removeprefix("TYPE_").lower() for name, value in FieldDescriptorProto.Type.items()}
 _GROUP: Final = FieldDescriptorProto.TYPE_GROUP
 _REPEATED: Final = FieldDescriptorProto.LABEL_REPEATED
@@ -51,6 +55,16 @@ def descriptor_text(text: str) -> str | None:
     except (ValueError, DecodeError):
         return None
     return _printed(found)
+
+
+def tokens(text: str) -> list[str]:
+    """Return the tokens of a document, without white space and comments."""
+    return [token for token in _COMMENT_OR_TOKEN.findall(text) if token]
+
+
+def numbers(text: str) -> set[str]:
+    """Return the whole numbers of a document, such as those of fields, which normalizing does not change."""
+    return {token for token in tokens(text) if _NUMBER.fullmatch(token)}
 
 
 def normalized(text: str, resolve: Resolve) -> str:

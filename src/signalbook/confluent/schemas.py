@@ -20,7 +20,8 @@ from signalbook.xid import Kind, Xid, XidError
 
 SCHEMA_TYPES: Final = {"avro": "AVRO", "jsonschema": "JSON", "protobuf": "PROTOBUF"}
 """Names of formats, in lower case, and the ``schemaType`` that each is."""
-_CONTENT: Final = ("metadata", "ruleset")
+CONTENT: Final = ("metadata", "ruleset")
+"""Attributes of a Version that belong to its content as its document and its references do."""
 _GUID_DIGITS: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 _HIGHEST: Final = 2**31
@@ -41,7 +42,7 @@ def content_key(attributes: Mapping[str, JSON], document: str | None) -> str | N
     if kind is None or document is None:
         return None
     references = [each.to_json() for each in stored_references(attributes)] or None
-    return digest(canonical_json([kind, document, references, *(attributes.get(name) for name in _CONTENT)]))
+    return digest(canonical_json([kind, document, references, *(attributes.get(name) for name in CONTENT)]))
 
 
 def guid(content: str) -> str:
@@ -59,7 +60,8 @@ def content_beginning(guid: str) -> str | None:
 
 Layout: TypeAlias = Literal["own", "one", "normal"]
 """How a schema is laid out to be stored: as it was, but without white space between members; in the one way in which
-Avro's library writes it, whoever sent it; or normalized, so that the order of members makes no difference at all."""
+Avro's library writes it, whoever sent it; or normalized, so that the order of members and references makes no
+difference at all. What Avro's library writes is normalized but for the members that are no part of Avro."""
 TAG_MEMBERS: Final = ("schemaTagsToAdd", "schemaTagsToRemove")
 MAX_REFERENCES: Final = 10_000
 """Of one schema, with those that it refers to in turn."""
@@ -67,7 +69,7 @@ _FORMATS: Final = {"AVRO": "Avro/1.11", "JSON": "JsonSchema/draft-07", "PROTOBUF
 _PROTO3: Final = re.compile(r'^\s*syntax\s*=\s*["\']proto3["\']\s*;', re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Reference:
     """What a schema refers to by ``name``: a version of a subject, -1 for its latest."""
 
@@ -189,7 +191,7 @@ def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
         text=canonical,
         type=kind,
         stated=stated,
-        references=_references(body.get("references")),
+        references=_references(body.get("references"), layout),
         metadata=checked_metadata(body, "metadata"),
         ruleset=checked_ruleset(body),
         version=_number(body, "version"),
@@ -227,15 +229,26 @@ def _canonical(text: str, kind: str, layout: Layout) -> tuple[str, str | None]:
         if kind == "AVRO" and _NAME.fullmatch(text.strip()):
             return f'"{text.strip()}"', None
         raise invalid_schema(str(error)) from None
+    value = _sort_members(value) if layout == "normal" else value
     value = parsed(value) if kind == "AVRO" and layout != "own" else value
     stated = dialect(value.get("$schema")) if kind == "JSON" and isinstance(value, dict) else None
-    return (canonical_json if layout == "normal" else dump_json)(value).decode("utf-8"), stated
+    return dump_json(value).decode("utf-8"), stated
 
 
-def _references(value: JSON) -> tuple[Reference, ...]:
+def _sort_members(value: JSON) -> JSON:
+    match value:
+        case dict():
+            return {name: _sort_members(value[name]) for name in sorted(value)}
+        case list():
+            return [_sort_members(item) for item in value]
+    return value
+
+
+def _references(value: JSON, layout: Layout) -> tuple[Reference, ...]:
     if not isinstance(value, list | None) or len(value or ()) > MAX_REFERENCES:
         raise invalid_schema(f"references are a list of at most {MAX_REFERENCES}")
-    return tuple(_reference(each) for each in value or ())
+    references = [_reference(each) for each in value or ()]
+    return tuple(sorted(set(references)) if layout == "normal" else references)
 
 
 def _reference(value: JSON) -> Reference:

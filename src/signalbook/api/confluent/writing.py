@@ -10,6 +10,7 @@ from typing import Final
 from signalbook.api.confluent.associations import check_unassociated, check_versions_left
 from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.comparing import differences, predecessors
+from signalbook.api.confluent.equivalence import SentSchema, find_equivalent
 from signalbook.api.confluent.reading import existing_subject, shown, subject_of, subjects_of
 from signalbook.api.confluent.references import check_unreferred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
@@ -120,13 +121,17 @@ def candidate(
         except SchemaError as error:
             raise invalid_schema(str(error)) from None
     content = content_key({"format": stated, **attributes}, digest(body.document)) or ""
+    known = subjects.with_content(subject, content, body.document, deleted=deleted)
+    if known is None and not imported:
+        sent = SentSchema(text=body.text, type=body.type, attributes=attributes, normalize=normalize, resolve=resolve)
+        known = find_equivalent(subjects, subject, sent, deleted=deleted)
     return RegistrationCandidate(
         subject=subject,
         body=body,
         format=stated,
         attributes=attributes,
         content=content,
-        known=subjects.with_content(subject, content, body.document, deleted=deleted),
+        known=known,
         resolve=resolve if body.references else None,
     )
 

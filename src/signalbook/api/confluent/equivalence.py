@@ -1,0 +1,99 @@
+"""Finding the version of a subject that has a schema which a client sends in another form.
+
+Clients lay out the same Protobuf differently, normalize what was registered without that, or write types into an Avro
+schema that the registered one only refers to. None of these is another schema (Confluent's ``ParsedSchema.canLookup``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.confluent.avro import parsed
+from signalbook.confluent.errors import ConfluentError
+from signalbook.confluent.naming import Subject
+from signalbook.confluent.protobuf import normalized, numbers, tokens
+from signalbook.confluent.schemas import CONTENT, Reference, schema_type, stored_references
+from signalbook.formats import SchemaError
+from signalbook.formats.base import Resolve
+from signalbook.largejson import parse_untrusted_json
+from signalbook.values import JSONError, JSONObject, canonical_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentSchema:
+    """A schema as a client sends it, with the ``attributes`` of the Version that it would be."""
+
+    text: str
+    type: str
+    attributes: JSONObject
+    normalize: bool
+    resolve: Resolve
+
+    @property
+    def references(self) -> list[Reference]:
+        """What it refers to."""
+        return stored_references(self.attributes)
+
+
+def find_equivalent(
+    subjects: Subjects, subject: Subject, sent: SentSchema, *, deleted: bool = False
+) -> SchemaVersion | None:
+    """Return the newest version of a subject with a schema in another form, also a softly deleted one if ``deleted``.
+
+    Its metadata and rules are the same. Return None if there is none.
+    """
+    is_whole = sent.type == "AVRO" and not sent.references
+    if not (sent.normalize or is_whole or sent.type == "PROTOBUF"):
+        return None
+    (rows,) = subjects.live_of([subject])
+    # Documents are read of those versions alone that can be the one.
+    versions = subjects.shown([row for row in rows if _may_equal(sent, row.attributes)])
+    if deleted:
+        versions += [version for version in subjects.deleted(subject) if _may_equal(sent, version.attributes)]
+    newest_first = sorted(versions, key=lambda version: version.version, reverse=True)
+    return next((version for version in newest_first if _is_equal(subjects, sent, version)), None)
+
+
+def _may_equal(sent: SentSchema, attributes: JSONObject) -> bool:
+    if schema_type(attributes) != sent.type:
+        return False
+    if any((attributes.get(name) or None) != (sent.attributes.get(name) or None) for name in CONTENT):
+        return False
+    references = stored_references(attributes)
+    if sent.type == "AVRO" and references and not sent.references:
+        return True
+    if sent.normalize:
+        return sorted(references) == sorted(sent.references)
+    return sent.type == "PROTOBUF" and references == sent.references
+
+
+def _is_equal(subjects: Subjects, sent: SentSchema, version: SchemaVersion) -> bool:
+    try:
+        match sent.type:
+            case "PROTOBUF":
+                return _is_equal_protobuf(sent, version)
+            case "AVRO":
+                is_inlined = not sent.references and stored_references(version.attributes)
+                text = subjects.resolved(version) if is_inlined else version.text
+                return canonical_json(_read_avro(text)) == canonical_json(_read_avro(sent.text))
+        first, second = (parse_untrusted_json(text.encode("utf-8")) for text in (version.text, sent.text))
+        return canonical_json(first) == canonical_json(second)
+    except (SchemaError, ConfluentError, JSONError, msgspec.DecodeError):
+        return False  # what cannot be read equals nothing
+
+
+def _is_equal_protobuf(sent: SentSchema, version: SchemaVersion) -> bool:
+    if tokens(version.text) == tokens(sent.text):
+        return True
+    # To compile a document takes so long that only those with the same numbers are compiled.
+    if not sent.normalize or numbers(version.text) != numbers(sent.text):
+        return False
+    return tokens(normalized(version.text, sent.resolve)) == tokens(sent.text)
+
+
+def _read_avro(text: str) -> Any:
+    return parsed(parse_untrusted_json(text.encode("utf-8")))

@@ -1,0 +1,84 @@
+"""A schema in another form is the one that its subject has: with the same version and id."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.api.confluent.conftest import Api, record
+
+AVRO = '{"type":"record","name":"N","owner":"x","fields":[{"name":"a","type":"string"}],"doc":"d"}'
+JSON_SCHEMA = '{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"string"}}}'
+PROTO = 'syntax = "proto3";\nmessage A {\n  int32 a = 1;\n  repeated A more = 2;\n}\n'
+
+
+@pytest.mark.parametrize(("kind", "schema"), [("AVRO", AVRO), ("JSON", JSON_SCHEMA), ("PROTOBUF", PROTO)])
+def test_normalizing_makes_no_other_schema(api: Api, kind: str, schema: str) -> None:
+    """It is found whether it was registered with or without, and the id it has stays."""
+    body = {"schemaType": kind, "schema": schema}
+    made = api.register("n", schema, schemaType=kind)
+    assert api.ask("POST", "/subjects/n?normalize=true", body)["version"] == 1
+    assert api.ask("POST", "/subjects/n/versions?normalize=true", body) == made
+    assert api.ask("POST", "/subjects/n", body)["version"] == 1
+    api.ask("PUT", "/config/n", {"normalize": True})
+    assert api.ask("POST", "/subjects/n/versions", body) == made
+    assert api.get("/subjects/n/versions") == [1]
+    api.ask("DELETE", "/subjects/n")
+    assert api.ask("POST", "/subjects/n?normalize=true&deleted=true", body)["version"] == 1
+    other = api.ask("POST", "/subjects/n/versions?normalize=true", {**body, "metadata": {"properties": {"a": "b"}}})
+    assert other["id"] != made["id"], "other metadata are another content"
+
+
+def test_what_avro_says_has_one_order_in_all_subjects(api: Api) -> None:
+    """Without members of somebody's own, a normalized schema has the id of the one that is not."""
+    schema = record(a={"doc": "d", "default": 1})
+    made = api.register("s", schema)
+    assert api.ask("POST", "/subjects/t/versions?normalize=true", {"schema": schema})["id"] == made["id"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PROTO.replace("\n", "\r\n"),
+        PROTO.replace("  ", "\t"),
+        PROTO.replace("\n", " "),
+        PROTO.replace("message", "// The one.\nmessage").replace("= 1;", "= 1 /* first */;"),
+    ],
+)
+def test_the_layout_of_protobuf_makes_no_other_schema(api: Api, text: str) -> None:
+    made = api.register("p", PROTO, schemaType="PROTOBUF")
+    assert api.register("p", text, schemaType="PROTOBUF") == made
+    assert api.ask("POST", "/subjects/p", {"schemaType": "PROTOBUF", "schema": text})["id"] == made["id"]
+    other = text.replace("int32 a", "int32 b")
+    assert api.code("POST", "/subjects/p", {"schemaType": "PROTOBUF", "schema": other}) == 40403
+
+
+def test_avro_types_that_are_written_out(api: Api) -> None:
+    """Java's generated classes have whole schemas, whatever the registered one refers to (Confluent's canLookup)."""
+    header: dict[str, Any] = {"type": "record", "name": "Header", "namespace": "c.t", "fields": []}
+    fields = [{"name": "h", "type": "c.t.Header"}, {"name": "again", "type": "Header"}]
+    order = {"type": "record", "name": "Order", "namespace": "c.t", "fields": fields}
+    api.register("header", json.dumps(header))
+    references = [{"name": "c.t.Header", "subject": "header", "version": 1}]
+    made = api.register("order", json.dumps(order), references=references)
+    whole = json.dumps({**order, "fields": [{"name": "h", "type": header}, fields[1]]})
+    assert api.ask("POST", "/subjects/order", {"schema": whole})["version"] == 1
+    assert api.register("order", whole) == made
+    other = whole.replace("again", "twice")
+    assert api.code("POST", "/subjects/order", {"schema": other}) == 40403
+
+
+def test_normalizing_makes_one_order_of_references(api: Api) -> None:
+    for name in ("P", "Q"):
+        api.register(name.lower(), record(name, x={}))
+    references = [{"name": name, "subject": name.lower(), "version": 1} for name in ("P", "Q")]
+    schema = '{"type":"record","name":"M","fields":[{"name":"a","type":"Q"},{"name":"b","type":"P"}]}'
+    made = api.register("m", schema, references=references[::-1])
+    for order in (references, references[::-1], references * 2):
+        body = {"schema": schema, "references": order}
+        assert api.ask("POST", "/subjects/m?normalize=true", body)["id"] == made["id"]
+        assert api.ask("POST", "/subjects/m/versions?normalize=true", body) == made
+    assert api.code("POST", "/subjects/m", {"schema": schema, "references": references}) == 40403
+    normal = api.ask("POST", "/subjects/fresh/versions?normalize=true", {"schema": schema, "references": references})
+    assert normal["references"] == references
