@@ -12,6 +12,8 @@ from signalbook.confluent.errors import invalid_ruleset, unprocessable
 from signalbook.values import JSON, JSONObject
 
 RULE_LISTS: Final = ("migrationRules", "domainRules", "encodingRules")
+VERSION_PROPERTY: Final = "confluent:version"
+"""The property by which a client asks for a new version, whose number is its value then."""
 _RULES: Final = frozenset({*RULE_LISTS, "enableAt"})
 
 
@@ -27,6 +29,23 @@ def properties(metadata: JSON) -> JSONObject:
     """Return the properties in the metadata of a Version, whichever API wrote it."""
     found = metadata.get("properties") if isinstance(metadata, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+def without_version(metadata: JSON) -> JSONObject | None:
+    """Return metadata without the number of its version. Return None if nothing is left."""
+    if not isinstance(metadata, dict):
+        return None
+    if VERSION_PROPERTY not in properties(metadata):
+        return metadata or None
+    kept = {name: value for name, value in properties(metadata).items() if name != VERSION_PROPERTY}
+    others = {name: value for name, value in metadata.items() if name != "properties"}
+    return {**others, "properties": kept} if kept else others or None
+
+
+def with_version(metadata: JSONObject | None, version: int | str) -> JSONObject:
+    """Return metadata with the number of its version."""
+    stated = {**properties(metadata), VERSION_PROPERTY: str(version)}
+    return {**(metadata or {}), "properties": stated}
 
 
 def checked_ruleset(body: Mapping[str, Any], name: str = "ruleSet") -> JSONObject | None:

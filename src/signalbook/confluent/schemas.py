@@ -20,8 +20,7 @@ from signalbook.xid import Kind, Xid, XidError
 
 SCHEMA_TYPES: Final = {"avro": "AVRO", "jsonschema": "JSON", "protobuf": "PROTOBUF"}
 """Names of formats, in lower case, and the ``schemaType`` that each is."""
-CONTENT: Final = ("metadata", "ruleset")
-"""Attributes of a Version that belong to its content as its document and its references do."""
+_CONTENT: Final = ("metadata", "ruleset")
 _GUID_DIGITS: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 _HIGHEST: Final = 2**31
@@ -42,7 +41,7 @@ def content_key(attributes: Mapping[str, JSON], document: str | None) -> str | N
     if kind is None or document is None:
         return None
     references = [each.to_json() for each in stored_references(attributes)] or None
-    return digest(canonical_json([kind, document, references, *(attributes.get(name) for name in CONTENT)]))
+    return digest(canonical_json([kind, document, references, *(attributes.get(name) for name in _CONTENT)]))
 
 
 def guid(content: str) -> str:

@@ -378,8 +378,6 @@ def test_metadata_and_rules(api: Api) -> None:
     api.ask("PUT", "/config/t", {"defaultMetadata": metadata, "overrideMetadata": {"properties": {"team": "x"}}})
     made = api.register("t", metadata={"properties": {"team": "y"}})
     assert made["metadata"] == {"properties": {"owner": "ada", "team": "x"}}
-    expected = {"properties": {"confluent:version": "9"}}
-    assert api.code("POST", "/subjects/t/versions", {"schema": TWO, "metadata": expected}) == 42201
 
 
 def test_metadata_and_rules_alone_are_for_the_latest_schema(api: Api) -> None:

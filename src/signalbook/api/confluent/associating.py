@@ -16,12 +16,13 @@ from signalbook.api.confluent.associations import (
     stored,
     with_schema,
 )
+from signalbook.api.confluent.candidates import candidate
 from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.reading import subjects_of
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.rights import WRITE, Right, on_subject
 from signalbook.api.confluent.subjects import Subjects
-from signalbook.api.confluent.writing import candidate, delete_softly, register_in
+from signalbook.api.confluent.writing import delete_softly, register_in
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.associations import (
     STRONG,

@@ -14,13 +14,14 @@ import msgspec
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
 from signalbook.confluent.avro import parsed
 from signalbook.confluent.errors import ConfluentError
+from signalbook.confluent.metadata import without_version
 from signalbook.confluent.naming import Subject
 from signalbook.confluent.protobuf import normalized, numbers, tokens
-from signalbook.confluent.schemas import CONTENT, Reference, schema_type, stored_references
+from signalbook.confluent.schemas import Reference, schema_type, stored_references
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Resolve
 from signalbook.largejson import parse_untrusted_json
-from signalbook.values import JSONError, JSONObject, canonical_json
+from signalbook.values import JSON, JSONError, JSONObject, canonical_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ def find_equivalent(
 ) -> SchemaVersion | None:
     """Return the newest version of a subject with a schema in another form, also a softly deleted one if ``deleted``.
 
-    Its metadata and rules are the same. Return None if there is none.
+    Its metadata and rules are the same, but for the number of the version. Return None if there is none.
     """
     is_whole = sent.type == "AVRO" and not sent.references
     if not (sent.normalize or is_whole or sent.type == "PROTOBUF"):
@@ -61,7 +62,7 @@ def find_equivalent(
 def _may_equal(sent: SentSchema, attributes: JSONObject) -> bool:
     if schema_type(attributes) != sent.type:
         return False
-    if any((attributes.get(name) or None) != (sent.attributes.get(name) or None) for name in CONTENT):
+    if _kept(attributes) != _kept(sent.attributes):
         return False
     references = stored_references(attributes)
     if sent.type == "AVRO" and references and not sent.references:
@@ -69,6 +70,10 @@ def _may_equal(sent: SentSchema, attributes: JSONObject) -> bool:
     if sent.normalize:
         return sorted(references) == sorted(sent.references)
     return sent.type == "PROTOBUF" and references == sent.references
+
+
+def _kept(attributes: JSONObject) -> tuple[JSON, JSON]:
+    return without_version(attributes.get("metadata")), attributes.get("ruleset") or None
 
 
 def _is_equal(subjects: Subjects, sent: SentSchema, version: SchemaVersion) -> bool:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from signalbook.api.confluent.associations import check_unassociated, check_versions_left
+from signalbook.api.confluent.candidates import RegistrationCandidate, candidate, schema_members
 from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.comparing import differences, predecessors
-from signalbook.api.confluent.equivalence import SentSchema, find_equivalent
 from signalbook.api.confluent.reading import existing_subject, shown, subject_of, subjects_of
 from signalbook.api.confluent.references import check_unreferred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects, parse_version
 from signalbook.api.kernel.responses import Response
-from signalbook.confluent.avro import defined_type
 from signalbook.confluent.errors import (
     ConfluentError,
     id_does_not_match,
@@ -32,158 +31,33 @@ from signalbook.confluent.errors import (
     version_not_deleted,
     version_not_found,
 )
-from signalbook.confluent.metadata import merge_metadata, merge_rulesets, properties
+from signalbook.confluent.metadata import (
+    with_version,
+    without_version,
+)
 from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject, parse_context
-from signalbook.confluent.protobuf import normalized
 from signalbook.confluent.schemas import (
     TAG_MEMBERS,
-    Layout,
-    SchemaBody,
-    content_key,
-    propagated,
-    schema_type,
     states_format,
-    stored_references,
 )
 from signalbook.confluent.settings import READ_ONLY
-from signalbook.confluent.tags import tags_in
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
-from signalbook.formats.base import Format, Resolve, find
-from signalbook.formats.compatibility import SchemaText
+from signalbook.formats.base import Format, find
 from signalbook.formats.references import has_open_references, is_importing
 from signalbook.storage.schemaids import IdTaken
-from signalbook.values import JSON, Finding, JSONObject, digest
+from signalbook.values import Finding, JSONObject, digest
 from signalbook.work import worked_out
 
-_SCHEMA: Final = frozenset(
-    {"subject", "schema", "schemaType", "references", "metadata", "ruleSet", "version", "id", "guid", "deleted", "ts"}
-    | {"schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags"}
-)
 _TAGS: Final = ("tagsToAdd", "tagsToRemove")
 _TAGGING: Final = frozenset({"newVersion", "metadata", "ruleSet", *_TAGS})
 QUICK: Final = 1 << 13
 """Bytes of the largest body that is worth no thread, and whose schema is looked at in the turn to write."""
-_VERSION: Final = "confluent:version"
 _SHOWN: Final = 10
 _CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema+json", "PROTOBUF": "text/plain"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistrationCandidate:
-    """A schema that a request brings, as it is to be stored, and the version of its subject that has it already."""
-
-    subject: Subject
-    body: SchemaBody
-    format: str
-    attributes: JSONObject
-    content: str
-    known: SchemaVersion | None
-    resolve: Resolve | None
-    """Without references None: formats keep what they read of documents that need no other."""
-
-    @property
-    def text(self) -> SchemaText:
-        """It, to be compared."""
-        return SchemaText(document=self.body.document, format=self.format, resolve=self.resolve)
-
-
-def candidate(
-    subjects: Subjects, request: ConfluentRequest, subject: Subject, *, deleted: bool = False
-) -> RegistrationCandidate:
-    """What a request brings for a subject. Raises ``ConfluentError``: 42201, 42208 and what its settings say."""
-    if subjects.new_schema(subject) is None:
-        raise invalid_subject(subject)
-    config = subjects.config(subject)
-    last = subjects.all(subject)[-1].attributes if deleted else subjects.latest_attributes(subject)
-    # What is imported is what it was where it comes from.
-    imported = subjects.mode(subject) == "IMPORT"
-    normalize = request.flag("normalize") or (not imported and bool(config.get("normalize")))
-    layout: Layout = "normal" if normalize else "own" if imported else "one"
-    body = (request if imported else _with_latest_schema(subjects, request, subject)).schema(_SCHEMA, layout)
-    same_type = last is not None and schema_type(last) == body.type
-    if body.propagate and same_type and not imported and (latest := subjects.latest(subject)) is not None:
-        body = propagated(body, tags_in(latest.text, latest.type), layout)
-    body = body if imported else _with_defaults(body, config, last or {})
-    stated = body.format(str(last["format"]) if last is not None and same_type else None)
-    attributes: JSONObject = {name: value for name, value in body.attributes().items() if value is not None}
-    try:
-        resolve = subjects.resolver(body.references, subject.context)
-        attributes |= _linked(subjects, body, subject.context)
-    except ConfluentError as error:
-        raise invalid_schema(f"a reference leads nowhere: {error}") from None
-    if normalize and body.type == "PROTOBUF":
-        try:
-            body = replace(body, text=normalized(body.text, resolve))
-        except SchemaError as error:
-            raise invalid_schema(str(error)) from None
-    content = content_key({"format": stated, **attributes}, digest(body.document)) or ""
-    known = subjects.with_content(subject, content, body.document, deleted=deleted)
-    if known is None and not imported:
-        sent = SentSchema(text=body.text, type=body.type, attributes=attributes, normalize=normalize, resolve=resolve)
-        known = find_equivalent(subjects, subject, sent, deleted=deleted)
-    return RegistrationCandidate(
-        subject=subject,
-        body=body,
-        format=stated,
-        attributes=attributes,
-        content=content,
-        known=known,
-        resolve=resolve if body.references else None,
-    )
-
-
-def _with_latest_schema(subjects: Subjects, request: ConfluentRequest, subject: Subject) -> ConfluentRequest:
-    """Return a request for the schema of the latest version, if this one has only metadata or rules."""
-    sent = request.json(_SCHEMA)
-    if sent.get("schema") or (sent.get("metadata") is None and sent.get("ruleSet") is None):
-        return request
-    latest = subjects.latest(subject)
-    return request if latest is None else request.about(subject, {**sent, **_schema_members(latest)}, **request.query)
-
-
-def _schema_members(version: SchemaVersion) -> JSONObject:
-    """Return the members of a request that registers the schema of ``version`` again."""
-    references: list[JSON] = [reference.to_json() for reference in stored_references(version.attributes)]
-    return {"schema": version.text, "schemaType": version.type, "references": references}
-
-
-def _linked(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
-    """References as they are stored: with the xid of what each names, by which all other APIs find it."""
-    found: list[JSON] = []
-    targets = dict(zip(body.references, subjects.referred((each, context) for each in body.references), strict=True))
-    for each, target in targets.items():
-        # An Avro schema names types, whatever its references are called.
-        defined = defined_type(target.document) if target.type == "AVRO" else None
-        named: JSONObject = {}
-        if defined not in (None, each.name) and defined.rpartition(".")[2] in body.text:
-            named = {"type": defined}
-        found.append({**each.to_json(), "version": target.version, "xid": str(target.xid), **named})
-    return {"references": found} if found else {}
-
-
-def _with_defaults(body: SchemaBody, config: JSONObject, last: JSONObject) -> SchemaBody:
-    """``body`` with what its subject's settings add: what overrides wins over what it says, and that over defaults.
-
-    Without metadata or rules of its own it has those of the latest version, which has the attributes ``last``.
-    """
-    metadata = body.metadata if body.metadata is not None else _unversioned(last.get("metadata"))
-    ruleset = body.ruleset if body.ruleset is not None else last.get("ruleset")
-    return replace(
-        body,
-        metadata=merge_metadata(config.get("defaultMetadata"), metadata, config.get("overrideMetadata")),
-        ruleset=merge_rulesets(config.get("defaultRuleSet"), ruleset, config.get("overrideRuleSet")),
-    )
-
-
-def _unversioned(metadata: JSON) -> JSONObject | None:
-    if not isinstance(metadata, dict):
-        return None
-    kept = {name: value for name, value in properties(metadata).items() if name != _VERSION}
-    return {**metadata, "properties": kept} if "properties" in metadata else metadata
 
 
 def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
@@ -221,12 +95,11 @@ def known_version(request: ConfluentRequest, subjects: Subjects) -> Response | N
         return None
     new = candidate(subjects, request, subject)
     _check_mode(new, subjects.mode(subject))
-    known = new.known
-    if known is None or new.body.version not in (None, known.version) or new.body.id not in (None, known.id):
+    if new.known is None or not new.is_registered:
         if len(request.body) > QUICK:
             check_schema(new, request)  # outside of the writers' turn
         return None
-    return answer(_registered(known, subjects, request))
+    return answer(_registered(new.known, subjects, request))
 
 
 def _registered(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
@@ -248,13 +121,15 @@ def register_in(session: Session, request: ConfluentRequest, subjects: Subjects,
     new = candidate(subjects, request, subject)
     mode = subjects.mode(subject)
     _check_mode(new, mode)
-    known = new.known
-    if known is not None and new.body.version in (None, known.version) and new.body.id in (None, known.id):
-        return answer(_registered(known, subjects, request))
+    if new.known is not None and new.is_registered:
+        return answer(_registered(new.known, subjects, request))
     check_schema(new, request)
     if mode != "IMPORT" and not request.flag("force"):
         _check_compatible(subjects, new)
-    stored = _store(session, request, subjects, new, _next_version(subjects, new, mode))
+    number = _next_version(subjects, new)
+    if not new.imported and (new.body.version is not None or new.stated_version is not None):
+        new = replace(new, attributes={**new.attributes, "metadata": with_version(new.body.metadata, number)})
+    stored = _store(session, request, subjects, new, number)
     return answer(_registered(stored, subjects, request))
 
 
@@ -263,9 +138,12 @@ def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Resp
     version = subjects.version(subject_of(subjects, request), request.names[1])
     asked = request.json(_TAGGING)
     body: JSONObject = {name: asked.get(wanted) for name, wanted in zip(TAG_MEMBERS, _TAGS, strict=True)}
-    kept = {"metadata": _unversioned(version.attributes.get("metadata")), "ruleSet": version.attributes.get("ruleset")}
+    kept = {
+        "metadata": without_version(version.attributes.get("metadata")),
+        "ruleSet": version.attributes.get("ruleset"),
+    }
     body |= {name: value if asked.get(name) is None else asked[name] for name, value in kept.items()}
-    body |= {**_schema_members(version), "version": asked.get("newVersion")}
+    body |= {**schema_members(version), "version": asked.get("newVersion")}
     return register_in(session, request.about(version.subject, body), subjects, version.subject)
 
 
@@ -288,15 +166,14 @@ def _check_compatible(subjects: Subjects, new: RegistrationCandidate) -> None:
         raise incompatible(new.subject, f"details: [{details}]; compatibility: {config['compatibilityLevel']}")
 
 
-def _next_version(subjects: Subjects, new: RegistrationCandidate, mode: str) -> int:
-    """The number of a new version. Raises 42201 where the request counts on another one."""
-    following = subjects.last_number(new.subject) + 1
-    if mode == "IMPORT" and new.body.version is not None:
-        if subjects.is_taken(new.subject, new.body.version):
-            raise not_permitted(f"Subject {new.subject} has another schema as version {new.body.version}")
-        return new.body.version
-    stated = new.body.version or properties(new.body.metadata).get(_VERSION)
-    if stated is not None and str(stated) != str(following):
+def _next_version(subjects: Subjects, new: RegistrationCandidate) -> int:
+    """Return the number of a new version. Raises 42201 where the request counts on another one."""
+    following, stated = subjects.last_number(new.subject) + 1, new.body.version
+    if new.imported and stated is not None:
+        if subjects.is_taken(new.subject, stated):
+            raise not_permitted(f"Subject {new.subject} has another schema as version {stated}")
+        return stated
+    if stated not in (None, following):
         raise invalid_schema(f"version {stated} was expected to be the next one, which is {following}")
     return following
 
@@ -357,7 +234,7 @@ def look_up(view: View, request: ConfluentRequest) -> Response:
     deleted = request.flag("deleted")
     if deleted or subjects.latest(subject) is None:
         subjects.known(subject, deleted=deleted)
-    new = candidate(subjects, request, subject, deleted=deleted)
+    new = candidate(subjects, request, subject, deleted=deleted, first_exact=True)
     known = new.known
     if known is None:
         check_schema(new, request)

@@ -1,0 +1,200 @@
+"""Schemas that requests bring, as they are to be stored, and the versions of their subjects that have them already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from signalbook.api.confluent.equivalence import SentSchema, find_equivalent
+from signalbook.api.confluent.requests import ConfluentRequest
+from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.confluent.avro import defined_type
+from signalbook.confluent.errors import (
+    ConfluentError,
+    invalid_schema,
+    invalid_subject,
+)
+from signalbook.confluent.metadata import (
+    VERSION_PROPERTY,
+    merge_metadata,
+    merge_rulesets,
+    properties,
+    with_version,
+    without_version,
+)
+from signalbook.confluent.naming import Subject
+from signalbook.confluent.protobuf import normalized
+from signalbook.confluent.schemas import (
+    Layout,
+    SchemaBody,
+    content_key,
+    propagated,
+    schema_type,
+    stored_references,
+)
+from signalbook.confluent.tags import tags_in
+from signalbook.formats import SchemaError
+from signalbook.formats.base import Resolve
+from signalbook.formats.compatibility import SchemaText
+from signalbook.values import JSON, JSONObject, digest
+
+_SCHEMA: Final = frozenset(
+    {"subject", "schema", "schemaType", "references", "metadata", "ruleSet", "version", "id", "guid", "deleted", "ts"}
+    | {"schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationCandidate:
+    """A schema that a request brings, as it is to be stored, and the version of its subject that has it already."""
+
+    subject: Subject
+    body: SchemaBody
+    format: str
+    attributes: JSONObject
+    content: str
+    known: SchemaVersion | None
+    resolve: Resolve | None
+    """Without references None: formats keep what they read of documents that need no other."""
+    imported: bool = False
+    stated_version: str | None = None
+    """The number of the version that its metadata ask for."""
+
+    @property
+    def is_registered(self) -> bool:
+        """Return True if its subject has it already, as the request wants it."""
+        if self.known is None:
+            return False
+        if not self.imported:
+            return self.body.version is None
+        return self.body.version in (None, self.known.version) and self.body.id in (None, self.known.id)
+
+    @property
+    def text(self) -> SchemaText:
+        """It, to be compared."""
+        return SchemaText(document=self.body.document, format=self.format, resolve=self.resolve)
+
+
+def candidate(
+    subjects: Subjects,
+    request: ConfluentRequest,
+    subject: Subject,
+    *,
+    deleted: bool = False,
+    first_exact: bool = False,
+) -> RegistrationCandidate:
+    """Return what a request brings for a subject, and the version that has it already.
+
+    That is the latest one if it differs in the number in its metadata alone, or with ``first_exact`` one without such a
+    number first. Raises ``ConfluentError``: 42201, 42208 and what its settings say.
+    """
+    if subjects.new_schema(subject) is None:
+        raise invalid_subject(subject)
+    config = subjects.config(subject)
+    last = subjects.all(subject)[-1].attributes if deleted else subjects.latest_attributes(subject)
+    # What is imported is what it was where it comes from.
+    imported = subjects.mode(subject) == "IMPORT"
+    normalize = request.flag("normalize") or (not imported and bool(config.get("normalize")))
+    layout: Layout = "normal" if normalize else "own" if imported else "one"
+    body = (request if imported else _with_latest_schema(subjects, request, subject)).schema(_SCHEMA, layout)
+    same_type = last is not None and schema_type(last) == body.type
+    if body.propagate and same_type and not imported and (latest := subjects.latest(subject)) is not None:
+        body = propagated(body, tags_in(latest.text, latest.type), layout)
+    stated_version = None if imported else properties(body.metadata).get(VERSION_PROPERTY)
+    body = body if imported else _with_defaults(body, config, last or {})
+    stated = body.format(str(last["format"]) if last is not None and same_type else None)
+    attributes: JSONObject = {name: value for name, value in body.attributes().items() if value is not None}
+    try:
+        resolve = subjects.resolver(body.references, subject.context)
+        attributes |= _linked(subjects, body, subject.context)
+    except ConfluentError as error:
+        raise invalid_schema(f"a reference leads nowhere: {error}") from None
+    if normalize and body.type == "PROTOBUF":
+        try:
+            body = replace(body, text=normalized(body.text, resolve))
+        except SchemaError as error:
+            raise invalid_schema(str(error)) from None
+    new = RegistrationCandidate(
+        subject=subject,
+        body=body,
+        format=stated,
+        attributes=attributes,
+        content=content_key({"format": stated, **attributes}, digest(body.document)) or "",
+        known=None,
+        resolve=resolve if body.references else None,
+        imported=imported,
+        stated_version=None if stated_version is None else str(stated_version),
+    )
+    known = _find_known(subjects, new, last or {}, deleted=deleted, first_exact=first_exact)
+    if known is None and not imported and new.stated_version is None:
+        sent = SentSchema(text=body.text, type=body.type, attributes=attributes, normalize=normalize, resolve=resolve)
+        known = find_equivalent(subjects, subject, sent, deleted=deleted)
+    return replace(new, known=known)
+
+
+def _find_known(
+    subjects: Subjects, new: RegistrationCandidate, last: JSONObject, *, deleted: bool, first_exact: bool
+) -> SchemaVersion | None:
+    """Return the version of the subject that has exactly this schema, but for the version number in its metadata."""
+    document, subject = new.body.document, new.subject
+    if new.stated_version is not None:
+        versions = subjects.all(subject) if deleted else subjects.live(subject)
+        return next((each for each in versions if _is_numbered(new, each)), None)
+    contents = [new.content]
+    number = properties(last.get("metadata")).get(VERSION_PROPERTY)
+    if number is not None and not new.imported:
+        metadata = with_version(new.body.metadata, str(number))
+        attributes = {"format": new.format, **new.attributes, "metadata": metadata}
+        contents.append(content_key(attributes, digest(document)) or "")
+    ordered = contents if first_exact else contents[::-1]
+    found = (subjects.with_content(subject, content, document, deleted=deleted) for content in ordered)
+    return next((version for version in found if version is not None), None)
+
+
+def _is_numbered(new: RegistrationCandidate, version: SchemaVersion) -> bool:
+    attributes = {**version.attributes, "metadata": without_version(version.attributes.get("metadata"))}
+    is_same = content_key(attributes, digest(version.document)) == new.content
+    return is_same and str(version.version) == new.stated_version
+
+
+def _with_latest_schema(subjects: Subjects, request: ConfluentRequest, subject: Subject) -> ConfluentRequest:
+    """Return a request for the schema of the latest version, if this one has only metadata or rules."""
+    sent = request.json(_SCHEMA)
+    if sent.get("schema") or (sent.get("metadata") is None and sent.get("ruleSet") is None):
+        return request
+    latest = subjects.latest(subject)
+    return request if latest is None else request.about(subject, {**sent, **schema_members(latest)}, **request.query)
+
+
+def schema_members(version: SchemaVersion) -> JSONObject:
+    """Return the members of a request that registers the schema of ``version`` again."""
+    references: list[JSON] = [reference.to_json() for reference in stored_references(version.attributes)]
+    return {"schema": version.text, "schemaType": version.type, "references": references}
+
+
+def _linked(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
+    """References as they are stored: with the xid of what each names, by which all other APIs find it."""
+    found: list[JSON] = []
+    targets = dict(zip(body.references, subjects.referred((each, context) for each in body.references), strict=True))
+    for each, target in targets.items():
+        # An Avro schema names types, whatever its references are called.
+        defined = defined_type(target.document) if target.type == "AVRO" else None
+        named: JSONObject = {}
+        if defined not in (None, each.name) and defined.rpartition(".")[2] in body.text:
+            named = {"type": defined}
+        found.append({**each.to_json(), "version": target.version, "xid": str(target.xid), **named})
+    return {"references": found} if found else {}
+
+
+def _with_defaults(body: SchemaBody, config: JSONObject, last: JSONObject) -> SchemaBody:
+    """``body`` with what its subject's settings add: what overrides wins over what it says, and that over defaults.
+
+    Without metadata or rules of its own it has those of the latest version, which has the attributes ``last``.
+    """
+    metadata = without_version(last.get("metadata") if body.metadata is None else body.metadata)
+    ruleset = body.ruleset if body.ruleset is not None else last.get("ruleset")
+    return replace(
+        body,
+        metadata=merge_metadata(config.get("defaultMetadata"), metadata, config.get("overrideMetadata")),
+        ruleset=merge_rulesets(config.get("defaultRuleSet"), ruleset, config.get("overrideRuleSet")),
+    )

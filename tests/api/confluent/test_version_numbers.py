@@ -1,0 +1,66 @@
+"""Numbers of versions that a client states: in ``version``, or as ``confluent:version`` in metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.api.confluent.conftest import ONE, TWO, Api
+
+NUMBER = "confluent:version"
+
+
+def with_number(value: str) -> dict[str, Any]:
+    """Return the part of a request that asks for a version of this number."""
+    return {"metadata": {"properties": {NUMBER: value}}}
+
+
+def test_the_sequence_of_confluents_own_test(api: Api) -> None:
+    """``testConfluentVersion`` of Confluent's RestApiTest, for one schema."""
+
+    def shown(path: str, **more: Any) -> tuple[int, str | None] | int:
+        found = api.send("POST", path, {"schema": ONE, **more}).json()
+        if "error_code" in found:
+            return int(found["error_code"])
+        return found["version"], found.get("metadata", {}).get("properties", {}).get(NUMBER)
+
+    def register(**more: Any) -> tuple[int, str | None] | int:
+        return shown("/subjects/t/versions", **more)
+
+    def look_up(**more: Any) -> tuple[int, str | None] | int:
+        return shown("/subjects/t", **more)
+
+    assert register() == (1, None)
+    assert register(version=-1) == (1, None)
+    assert register(version=2) == (2, "2")
+    assert register(version=-1) == (2, "2")
+    assert api.get("/subjects/t/versions/latest")["metadata"] == with_number("2")["metadata"]
+    assert look_up() == (1, None)
+    assert look_up(**with_number("1")) == (1, None)
+    assert look_up(**with_number("2")) == (2, "2")
+    api.ask("DELETE", "/subjects/t/versions/1")
+    assert look_up() == (2, "2")
+    assert register() == (2, "2")
+    assert register(version=3) == (3, "3")
+    assert register(version=-1) == (3, "3")
+    assert register(version=3) == 42201
+    assert register(version=4) == (4, "4")
+    assert look_up() == (4, "4")
+    assert register(**with_number("-1")) == (5, "5")
+    assert register(**with_number("2")) == (2, "2")
+
+
+@pytest.mark.parametrize("stated", ["0", "-1", "7", "abc"])
+def test_the_number_in_metadata_is_the_servers(api: Api, stated: str) -> None:
+    for number in (1, 2):
+        made = api.register("s", **with_number(stated))
+        assert (made["version"], made["metadata"]) == (number, with_number(str(number))["metadata"])
+    made = api.register("s", TWO)
+    assert (made["version"], "metadata" in made) == (3, False), "the next schema has no number of its own"
+
+
+def test_an_imported_number_stays(api: Api) -> None:
+    api.ask("PUT", "/mode/s", {"mode": "IMPORT"})
+    made = api.register("s", id=7, version=3, **with_number("9"))
+    assert (made["version"], made["metadata"]) == (3, with_number("9")["metadata"])
+    assert api.register("s", id=7, version=3, **with_number("9")) == made
