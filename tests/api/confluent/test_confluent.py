@@ -202,6 +202,8 @@ def test_modes(api: Api) -> None:
     api.ask("PUT", "/mode/s", {"mode": "READONLY"})
     assert api.code("POST", "/subjects/s/versions", {"schema": ONE}) == 42205
     assert api.code("DELETE", "/subjects/s") == 42205
+    assert api.code("PUT", "/config/s", {"compatibility": "NONE"}) == 42205
+    assert api.code("DELETE", "/config/s") == 42205
     assert api.get("/mode/s") == {"mode": "READONLY"}
     assert api.ask("DELETE", "/mode/s") == {"mode": "READONLY"}
     assert api.code("DELETE", "/mode/s") == 40409
@@ -213,6 +215,14 @@ def test_modes(api: Api) -> None:
     for schema in (ONE, TWO):  # with an id of its own it would take that of a schema that is still to come
         assert api.code("POST", "/subjects/copied/versions", {"schema": schema}) == 42205
     assert api.register("fresh", TWO)["id"] == 42
+
+
+def test_a_read_only_registry_takes_no_config(api: Api) -> None:
+    api.ask("PUT", "/mode", {"mode": "READONLY"})
+    for path in ("/config", "/config/s", "/contexts/.dev/config"):
+        assert api.code("PUT", path, {"compatibility": "NONE"}) == 42205
+    api.ask("PUT", "/mode/s", {"mode": "READWRITE"})
+    assert api.ask("PUT", "/config/s", {"compatibility": "NONE"}) == {"compatibility": "NONE"}
 
 
 def test_what_is_imported_stays_what_it_was(api: Api) -> None:

@@ -24,6 +24,7 @@ from signalbook.confluent.settings import (
     CONFIG_FIELDS,
     DEFAULT_LEVEL,
     DEFAULT_MODE,
+    READ_ONLY,
     config_of,
     effective,
     effective_mode,
@@ -54,6 +55,7 @@ def show_config(view: View, request: ConfluentRequest) -> Response:
 def put_config(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Set fields; those that a request leaves out stay."""
     place = place_of(subjects, request)
+    _check_writable(subjects, place)
     stated = config_of(request.json(CONFIG_FIELDS))
     if stated.get("alias"):
         subjects.parse(stated["alias"], place.context)
@@ -68,10 +70,16 @@ def put_config(session: Session, request: ConfluentRequest, subjects: Subjects) 
 def delete_config(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Remove what is set there; answers what was."""
     place = place_of(subjects, request)
+    _check_writable(subjects, place)
     before = SubjectWriter(session, subjects, request.settings).set("config", place, None)
     if before is None and place.name:
         raise subject_not_found(place)
     return answer(shown_config({_LEVEL: DEFAULT_LEVEL, **(before or {})}))
+
+
+def _check_writable(subjects: Subjects, place: Subject) -> None:
+    if subjects.mode(place) in READ_ONLY:
+        raise not_permitted(f"Subject {place} is in read-only mode" if place.name else "It is in read-only mode")
 
 
 def show_mode(view: View, request: ConfluentRequest) -> Response:
