@@ -40,19 +40,30 @@ _AT_BYTE: Final = re.compile(r"\(byte (\d+)\)")
 
 
 def parse_untrusted_json(
-    data: bytes, *, max_depth: int = MAX_DEPTH, max_values: int = MAX_VALUES, unique: bool = False
+    data: bytes,
+    *,
+    max_depth: int = MAX_DEPTH,
+    max_values: int = MAX_VALUES,
+    unique: bool = False,
+    exact: bool = False,
 ) -> JSON:
     """As ``parse_json``, of texts of any size. Raises ``JSONError``, and ``TooManyValues`` before any value is made."""
     decode = parse_json if len(data) <= LARGE else parse_large_json
-    return decode(data, max_depth=max_depth, max_values=max_values, unique=unique)
+    return decode(data, max_depth=max_depth, max_values=max_values, unique=unique, exact=exact)
 
 
 def parse_large_json(
-    data: bytes, *, max_depth: int = MAX_DEPTH, max_values: int = MAX_VALUES, unique: bool = False, step: int = _STEP
+    data: bytes,
+    *,
+    max_depth: int = MAX_DEPTH,
+    max_values: int = MAX_VALUES,
+    unique: bool = False,
+    exact: bool = False,
+    step: int = _STEP,
 ) -> JSON:
     """The same in steps, each of about ``step`` bytes."""
     _check_size(data, max_depth, max_values)
-    return _Reader(data, unique=unique, step=step).read()
+    return _Reader(data, unique=unique, exact=exact, step=step).read()
 
 
 def _check_size(data: bytes, max_depth: int, max_values: int) -> None:
@@ -137,9 +148,10 @@ class _Container:
 class _Reader:
     """Decodes a text that has neither too many values nor too many levels."""
 
-    def __init__(self, data: bytes, *, unique: bool, step: int) -> None:
+    def __init__(self, data: bytes, *, unique: bool, exact: bool, step: int) -> None:
         self._data = data
         self._unique = unique
+        self._exact = exact
         self._step = step
 
     def read(self) -> JSON:
@@ -164,7 +176,7 @@ class _Reader:
                     self._place(open_[-1], top, position)
         if open_:
             raise JSONError("Input data was truncated")
-        return parse_json(self._data, unique=self._unique)  # it is no array and no object
+        return parse_json(self._data, unique=self._unique, exact=self._exact)  # it is no array and no object
 
     def _next(self, container: _Container, comma: int) -> None:
         """Go on behind a comma, the last of a run."""
@@ -231,7 +243,7 @@ class _Reader:
     def _decoded(self, text: bytes, start: int) -> JSON:
         """Of a piece of the text that begins at ``start``."""
         try:
-            return parse_json(text, max_depth=len(text), unique=self._unique)
+            return parse_json(text, max_depth=len(text), unique=self._unique, exact=self._exact)
         except JSONError as error:
             message = _AT_BYTE.sub(lambda found: f"(byte {int(found[1]) + start})", str(error))
             raise JSONError(message) from None

@@ -185,7 +185,7 @@ def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
     add, remove = (read_tags(body, name) for name in TAG_MEMBERS)
     if add or remove:
         text = with_tags(text, kind, add, remove)
-    canonical, stated = _canonical(text, kind, layout)
+    canonical, stated = canonical_text(text, kind, layout)
     return SchemaBody(
         text=canonical,
         type=kind,
@@ -202,7 +202,7 @@ def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
 def propagated(body: SchemaBody, tags: Sequence[Tagged], layout: Layout) -> SchemaBody:
     """``body`` with these tags of the version before, too."""
     text = with_tags(body.text, body.type, tags, (), strict=False)
-    return replace(body, text=_canonical(text, body.type, layout)[0])
+    return replace(body, text=canonical_text(text, body.type, layout)[0])
 
 
 def states_format(text: str, kind: str) -> bool:
@@ -210,18 +210,18 @@ def states_format(text: str, kind: str) -> bool:
 
     Protobuf without ``syntax`` is proto2. A JSON Schema without ``$schema`` does not say its draft.
     """
-    return kind != "JSON" or _canonical(text, kind, "own")[1] is not None
+    return kind != "JSON" or canonical_text(text, kind, "own")[1] is not None
 
 
-def _canonical(text: str, kind: str, layout: Layout) -> tuple[str, str | None]:
-    """The text to store, and the format that it states: clients lay the same JSON out in different ways.
+def canonical_text(text: str, kind: str, layout: Layout) -> tuple[str, str | None]:
+    """Return the text to store, and the format that it states.
 
-    That makes no other schema.
+    Clients lay the same JSON out in different ways, which makes no other schema. Numbers keep their value.
     """
     if kind == "PROTOBUF":
         return text.strip() + "\n", None
     try:
-        value = parse_untrusted_json(text.encode("utf-8"))
+        value = parse_untrusted_json(text.encode("utf-8"), exact=True)
     except UnicodeEncodeError:
         raise invalid_schema("it has a lone surrogate, which UTF-8 cannot have") from None
     except JSONError as error:

@@ -132,7 +132,7 @@ def _united(there: Sequence[str], tags: Sequence[str]) -> list[str]:
 
 def _parsed(text: str) -> JSON:
     try:
-        return parse_untrusted_json(text.encode("utf-8"))
+        return parse_untrusted_json(text.encode("utf-8"), exact=True)
     except (JSONError, UnicodeEncodeError) as error:
         raise invalid_schema(str(error)) from None
 

@@ -477,6 +477,19 @@ def test_large_schemas(api: Api, size: int) -> None:
     assert len(api.get("/schemas/ids/1")["schema"]) > size
 
 
+@pytest.mark.parametrize("size", [0, 100_000])
+@pytest.mark.parametrize("query", ["", "?normalize=true"])
+def test_numbers_of_a_json_schema_keep_their_digits(api: Api, size: int, query: str) -> None:
+    """Bounds of decimals have more digits than a double, and numbers with an exponent stay what they are."""
+    text = '{"description":"%s","maximum":99999999999999999.99,"multipleOf":0.01}' % ("x" * size)
+    body = {"schemaType": "JSON", "schema": text}
+    api.ask("POST", f"/subjects/s/versions{query}", body)
+    assert api.get("/subjects/s/versions/1")["schema"] == text
+    other = {**body, "schema": text.replace("9.99", "9.98")}
+    assert api.code("POST", f"/subjects/s{query}", other) == 40403
+    assert api.ask("POST", "/subjects/tagged/versions", {**body, "schemaTagsToAdd": []})["id"] == 1
+
+
 def test_known_content_is_no_write(api: Api, store: Store) -> None:
     api.register("s")
     before = store.generation()

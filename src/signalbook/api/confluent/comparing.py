@@ -66,7 +66,7 @@ def _lenient(asked: str, new: SchemaText, old: SchemaText) -> list[tuple[Directi
 
 
 def _closed(text: SchemaText) -> SchemaText:
-    document = dump_json(_without_others(parse_untrusted_json(text.document)))
+    document = dump_json(_without_others(parse_untrusted_json(text.document, exact=True)))
     return SchemaText(document=document, format=text.format, resolve=text.resolve)
 
 

@@ -7,21 +7,18 @@ schema that the registered one only refers to. None of these is another schema (
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
-from signalbook.confluent.avro import parsed
 from signalbook.confluent.errors import ConfluentError
 from signalbook.confluent.metadata import without_version
 from signalbook.confluent.naming import Subject
 from signalbook.confluent.protobuf import normalized, numbers, tokens
-from signalbook.confluent.schemas import Reference, schema_type, stored_references
+from signalbook.confluent.schemas import Reference, canonical_text, schema_type, stored_references
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Resolve
-from signalbook.largejson import parse_untrusted_json
-from signalbook.values import JSON, JSONError, JSONObject, canonical_json
+from signalbook.values import JSON, JSONObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +81,9 @@ def _is_equal(subjects: Subjects, sent: SentSchema, version: SchemaVersion) -> b
             case "AVRO":
                 is_inlined = not sent.references and stored_references(version.attributes)
                 text = subjects.resolved(version) if is_inlined else version.text
-                return canonical_json(_read_avro(text)) == canonical_json(_read_avro(sent.text))
-        first, second = (parse_untrusted_json(text.encode("utf-8")) for text in (version.text, sent.text))
-        return canonical_json(first) == canonical_json(second)
-    except (SchemaError, ConfluentError, JSONError, msgspec.DecodeError):
+                return _normal(text, "AVRO") == _normal(sent.text, "AVRO")
+        return _normal(version.text, sent.type) == _normal(sent.text, sent.type)
+    except (SchemaError, ConfluentError, msgspec.DecodeError):
         return False  # what cannot be read equals nothing
 
 
@@ -100,5 +96,5 @@ def _is_equal_protobuf(sent: SentSchema, version: SchemaVersion) -> bool:
     return tokens(normalized(version.text, sent.resolve)) == tokens(sent.text)
 
 
-def _read_avro(text: str) -> Any:
-    return parsed(parse_untrusted_json(text.encode("utf-8")))
+def _normal(text: str, kind: str) -> str:
+    return canonical_text(text, kind, "normal")[0]
