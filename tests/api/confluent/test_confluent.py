@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -58,6 +59,17 @@ def test_registering_and_finding(api: Api) -> None:
     assert [each["id"] for each in api.get("/schemas?latestOnly=true")] == [2, 2]
     assert api.ask("POST", "/subjects/s", {"schema": ONE})["version"] == 1
     assert "max-age" in api.send("GET", "/schemas/ids/1").headers["Cache-Control"]
+
+
+def test_schemas_have_the_time_of_their_registration(api: Api) -> None:
+    """In milliseconds, as caches and tools for lineage expect it; a registration does not answer it."""
+    assert "ts" not in api.register("s")
+    there = api.client.send("GET", "/schemagroups/default/schemas/s/versions/1$details").json()
+    expected = int(datetime.fromisoformat(there["createdat"]).timestamp() * 1000)
+    shown = [api.get("/subjects/s/versions/1"), api.get("/schemas/ids/1"), *api.get("/schemas")]
+    assert [each["ts"] for each in shown] == [expected] * 3
+    api.ask("DELETE", "/subjects/s")
+    assert api.get("/subjects/s/versions/1?deleted=true")["ts"] >= expected
 
 
 def test_both_ways(api: Api) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from operator import itemgetter
@@ -62,6 +63,7 @@ from signalbook.xid import Xid
 
 _PAGE: Final = 1000
 _DIGITS: Final = 10
+_MILLISECONDS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,8 @@ class SchemaVersion:
     id: int
     attributes: JSONObject
     document: bytes
+    written: datetime
+    """When it was registered, or softly deleted."""
     xid: Xid | None = None
 
     @property
@@ -110,7 +114,7 @@ class SchemaVersion:
         for name, shown in (("metadata", "metadata"), ("ruleset", "ruleSet")):
             if self.attributes.get(name):
                 found[shown] = self.attributes[name]
-        return {**found, "schema": self.text}
+        return {**found, "schema": self.text, "ts": int(self.written.timestamp() * _MILLISECONDS)}
 
     def to_json(self) -> JSONObject:
         """As clients have it."""
@@ -527,6 +531,7 @@ class Subjects:
             id=row.schemaid or 0,
             attributes=row.attributes,
             document=document,
+            written=row.createdat,
             xid=row.xid,
         )
 
@@ -546,6 +551,7 @@ class Subjects:
             id=found.schemaid,
             attributes=found.attributes,
             document=found.document,
+            written=found.deletedat,
         )
 
     def _subject(self, schema: Xid, attributes: JSONObject) -> Subject:

@@ -107,7 +107,7 @@ def _registered(version: SchemaVersion, subjects: Subjects, request: ConfluentRe
 
     Without its schema, unless a ``format`` is asked for: clients take it for what they sent, and keep it.
     """
-    left_out = ("subject", "deleted", *(() if "format" in request.query else ("schema",)))
+    left_out = ("subject", "deleted", "ts", *(() if "format" in request.query else ("schema",)))
     return {name: value for name, value in shown(version, subjects, request).items() if name not in left_out}
 
 
