@@ -95,3 +95,16 @@ def test_a_lenient_policy(api: Api, kind: str, old: Any, new: Any, level: str, s
         api.ask("PUT", "/config/s", {"compatibility": level, "compatibilityPolicy": policy})
         found = api.ask("POST", "/compatibility/subjects/s/versions/latest?verbose=true", new)
         assert found["is_compatible"] is verdict, found
+
+
+@pytest.mark.parametrize("level", ["NONE", "BACKWARD"])
+def test_reserved_fields_are_kept_free(api: Api, level: str) -> None:
+    """Only where the config says ``validateFields``."""
+    metadata = {"properties": {"confluent:reserved": "a,later"}}
+    body = {"schema": ONE, "metadata": metadata}
+    api.ask("POST", "/subjects/other/versions", body)
+    api.ask("PUT", "/config/s", {"validateFields": True, "compatibility": level})
+    assert api.code("POST", "/subjects/s/versions", body) == 40901
+    compared = api.ask("POST", "/compatibility/subjects/s/versions?verbose=true", body)
+    assert compared["messages"] == ["the schema has the field 'a', which its metadata reserves"]
+    api.register("s", metadata={"properties": {"confluent:reserved": "later"}})

@@ -8,6 +8,7 @@ from typing import Final
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
 from signalbook.confluent.metadata import properties
 from signalbook.confluent.naming import GROUPS, Subject
+from signalbook.confluent.reserved import find_conflicts, reserved_fields
 from signalbook.confluent.schemas import stored_references
 from signalbook.confluent.settings import rule
 from signalbook.engine.engine import Session
@@ -33,10 +34,13 @@ def differences(
     """Why a schema with this ``metadata`` may not follow ``versions`` by ``config``; empty if it may."""
     asked = rule(config[_LEVEL])
     compared = _comparable(metadata, config, versions)
-    if asked is None or not compared:
-        return []
-    compare = _lenient if config.get("compatibilityPolicy") == "LENIENT" else violations
     found: list[str] = []
+    if config.get("validateFields"):
+        before = reserved_fields(compared[-1].attributes.get("metadata")) if compared else set()
+        found = find_conflicts(new, reserved_fields(metadata), before)
+    if asked is None or not compared:
+        return found
+    compare = _lenient if config.get("compatibilityPolicy") == "LENIENT" else violations
     for old in reversed(compared if is_transitive(asked) else compared[-1:]):
         try:
             pairs = compare(asked, new, text_of(old, subjects))
