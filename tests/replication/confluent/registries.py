@@ -65,10 +65,12 @@ def fill(url: str) -> None:
 
 
 def content(url: str) -> dict[str, Any]:
-    """All that there is, without guids, which each registry makes by itself."""
+    """Return all that there is, without what each registry makes by itself: guids, and the times of registration."""
     listed = ask(url, "GET", "/schemas?subjectPrefix=:*:&deleted=true&limit=100000")
     versions = {
-        (each["subject"], each["version"]): {name: each[name] for name in each.keys() - {"guid", "subject", "version"}}
+        (each["subject"], each["version"]): {
+            name: each[name] for name in each.keys() - {"guid", "ts", "subject", "version"}
+        }
         for each in listed
     }
     scopes = [
