@@ -12,6 +12,10 @@ from signalbook.confluent.errors import invalid_ruleset, unprocessable
 from signalbook.values import JSON, JSONObject
 
 RULE_LISTS: Final = ("migrationRules", "domainRules", "encodingRules")
+_RULE_VALUES: Final = {
+    "kind": ("TRANSFORM", "CONDITION"),
+    "mode": ("UPGRADE", "DOWNGRADE", "UPDOWN", "WRITE", "READ", "WRITEREAD"),
+}
 VERSION_PROPERTY: Final = "confluent:version"
 """The property by which a client asks for a new version, whose number is its value then."""
 _RULES: Final = frozenset({*RULE_LISTS, "enableAt"})
@@ -61,6 +65,9 @@ def checked_ruleset(body: Mapping[str, Any], name: str = "ruleSet") -> JSONObjec
     for rule in (rule for rules in lists for rule in rules):
         if not isinstance(rule, dict) or not isinstance(rule.get("name"), str) or not rule["name"]:
             raise invalid_ruleset("each rule is an object with a name")
+        for member, values in _RULE_VALUES.items():
+            if rule.get(member) is not None and rule[member] not in values:
+                raise invalid_ruleset(f"the {member} of rule '{rule['name']}' is one of {', '.join(values)}")
     return value
 
 

@@ -72,6 +72,17 @@ def test_schemas_have_the_time_of_their_registration(api: Api) -> None:
     assert api.get("/subjects/s/versions/1?deleted=true")["ts"] >= expected
 
 
+def test_parameters_without_meaning(api: Api) -> None:
+    """No limit, and formats that a schema does not have: Confluent passes over them."""
+    for subject in ("s", "t"):
+        api.register(subject)
+    for limit in (0, -1, -5):
+        assert api.get(f"/subjects?limit={limit}") == ["s", "t"]
+        assert len(api.get(f"/schemas?limit={limit}")) == 2
+    for name in ("default", "unknown", "serialized"):
+        assert api.get(f"/schemas/ids/1?format={name}") == api.get("/schemas/ids/1")
+
+
 def test_both_ways(api: Api) -> None:
     """J-8: what one API writes the other has, in the same transaction."""
     api.register("s")
@@ -218,7 +229,10 @@ def test_modes(api: Api) -> None:
     assert api.code("DELETE", "/config/s") == 42205
     assert api.get("/mode/s") == {"mode": "READONLY"}
     assert api.ask("DELETE", "/mode/s") == {"mode": "READONLY"}
-    assert api.code("DELETE", "/mode/s") == 40409
+    assert api.code("DELETE", "/mode/s") == 40401
+    assert api.ask("PUT", "/mode/s", {"mode": "READONLY"}) == {"mode": "READONLY"}
+    assert api.ask("PUT", "/mode/s", {}) == {}
+    assert api.code("GET", "/mode/s") == 40409
     api.ask("PUT", "/mode/copied", {"mode": "IMPORT"})
     made = api.register("copied", BREAKING, id=41, version=5)
     assert (made["id"], made["version"]) == (41, 5)
@@ -458,7 +472,18 @@ def test_rules_and_metadata_of_a_config_are_merged_by_name(api: Api) -> None:
         ("POST", "/subjects/s/versions", {"schema": ONE, "metadata": 5}, 422),
         ("POST", "/subjects/s/versions", [], 422),
         ("POST", "/subjects/%00/versions", {"schema": ONE}, 42208),
-        ("GET", "/subjects/s/versions/1?format=none", None, 422),
+        (
+            "POST",
+            "/subjects/s/versions",
+            {"schema": ONE, "ruleSet": {"domainRules": [{"name": "x", "kind": "X"}]}},
+            42210,
+        ),
+        (
+            "POST",
+            "/subjects/s/versions",
+            {"schema": ONE, "ruleSet": {"domainRules": [{"name": "x", "mode": 5}]}},
+            42210,
+        ),
         ("GET", "/subjects?limit=x", None, 422),
         ("DELETE", "/subjects/none", None, 40401),
         ("DELETE", "/subjects/s/versions/9", None, 40402),

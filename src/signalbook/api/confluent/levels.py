@@ -94,14 +94,19 @@ def show_mode(view: View, request: ConfluentRequest) -> Response:
 
 
 def put_mode(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Set the mode. Into IMPORT goes only what has no schemas, unless it is forced."""
+    """Set the mode, or remove it if the request has none. What has schemas gets the mode IMPORT only with ``force``."""
     place = place_of(subjects, request)
-    mode = mode_of(request.json(frozenset({"mode"})))
+    body = request.json(frozenset({"mode"}))
+    writer = SubjectWriter(session, subjects, request.settings)
+    if body.get("mode") is None:
+        writer.set("mode", place, None)
+        return answer({})
+    mode = mode_of(body)
     if mode == "FORWARD" and place != Subject(DEFAULT_CONTEXT, ""):
         raise invalid_mode(mode)
     if mode == "IMPORT" and not request.flag("force") and _has_schemas(subjects, place):
         raise not_permitted(f"Cannot import since found existing subjects{f' {place}' if place.name else ''}")
-    SubjectWriter(session, subjects, request.settings).set("mode", place, {"mode": mode})
+    writer.set("mode", place, {"mode": mode})
     return answer({"mode": mode})
 
 
@@ -116,7 +121,7 @@ def delete_mode(session: Session, request: ConfluentRequest, subjects: Subjects)
             # The right to set a mode for all of this was checked.
             writer.set("mode", subjects.parse(scope, DEFAULT_CONTEXT), None)
     if before is None and place.name:
-        raise mode_not_found(place)
+        raise subject_not_found(place)
     return answer(before or {"mode": DEFAULT_MODE})
 
 

@@ -27,7 +27,6 @@ from signalbook.confluent.tags import tags_in
 from signalbook.engine.read.view import View
 from signalbook.values import JSON, JSONObject
 
-_FORMATS: Final = ("", "resolved", "serialized", "ignore_extensions")
 _QUALIFIED: Final = "qualified"
 _ANY_TAG: Final = "*"
 T = TypeVar("T")
@@ -125,7 +124,10 @@ def shown(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest)
 
 
 def _formatted(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
-    """What of a version depends on ``format``, ``referenceFormat`` and ``findTags``. Raises 422 for unknown ones."""
+    """Return the members of a version that depend on ``format``, ``referenceFormat`` and ``findTags``.
+
+    Raises 422 for an unknown ``referenceFormat``.
+    """
     found: JSONObject = {"schema": text(version, subjects, request)}
     if request.query.get("referenceFormat"):
         found |= _qualified(version, subjects, request)
@@ -148,10 +150,8 @@ def _qualified(version: SchemaVersion, subjects: Subjects, request: ConfluentReq
 
 
 def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> str:
-    """The schema of a version, by ``format`` of the query. Raises 422 for one that is not known."""
+    """Return the schema of a version in the ``format`` of the query, or as it is if the format is unknown."""
     wanted = request.query.get("format", "")
-    if wanted not in _FORMATS:
-        raise unprocessable(f"no such format of schemas: '{wanted[:40]}'; there are {', '.join(_FORMATS[1:])}")
     match version.type, wanted:
         case "AVRO", "resolved":
             return subjects.resolved(version)
@@ -159,7 +159,6 @@ def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) 
             return subjects.serialized(version)
         case "PROTOBUF", "ignore_extensions":
             return without_extensions(version.text)
-    # The others have no such form, nor extensions.
     return version.text
 
 

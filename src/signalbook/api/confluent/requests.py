@@ -93,8 +93,9 @@ class ConfluentRequest:
         return int(text)
 
     def page(self, limit: int = -1) -> tuple[int, int]:
-        """Where a page begins and ends: the parameters offset and limit."""
+        """Return where a page begins and ends: the parameters offset and limit. 0 and -1 are no limit."""
         first, count = max(self.number("offset", 0), 0), self.number("limit", limit)
+        count = count if count > 0 else limit
         return first, first + count if count >= 0 else _MOST_ROWS
 
     def prepare(self) -> None:
