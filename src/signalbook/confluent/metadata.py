@@ -5,7 +5,7 @@ Merging follows Confluent's server (``AbstractSchemaRegistry.mergeMetadata`` and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from signalbook.confluent.errors import invalid_ruleset, unprocessable
@@ -123,6 +123,16 @@ def merge_rulesets(*layers: JSON) -> JSONObject | None:
             elif value is not None or name not in merged:
                 merged[name] = value
     return merged or None
+
+
+def without_rules(ruleset: JSONObject | None, names: Collection[JSON]) -> JSONObject | None:
+    """Return a rule set without the rules of these names. Return None if nothing is left."""
+    kept: JSONObject = {}
+    for member, value in (ruleset or {}).items():
+        left = [rule for rule in value if _rule_name(rule) not in names] if isinstance(value, list) else value
+        if left not in (None, []):
+            kept[member] = left
+    return kept or None
 
 
 def _merge_rules(before: list[JSON], more: list[JSON]) -> list[JSON]:

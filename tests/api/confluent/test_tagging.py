@@ -117,3 +117,20 @@ def test_tags_that_cannot_be_put(api: Api) -> None:
     assert api.get("/subjects/s/versions") == [1]
     api.register(":.dev:s")
     assert api.ask("POST", "/contexts/.dev/subjects/s/versions/1/tags", {})["version"] == 1
+
+
+def test_rules_are_merged_and_removed_by_name(api: Api) -> None:
+    def rules(*names: str) -> dict[str, Any]:
+        return {"domainRules": [{"name": name, "kind": "CONDITION", "mode": "WRITE"} for name in names]}
+
+    api.register("s", ruleSet=rules("a", "b"))
+    path = "/subjects/s/versions/latest/tags"
+    made = api.ask("POST", path, {"newVersion": 2, "rulesToMerge": rules("b", "c"), "rulesToRemove": ["a", "none"]})
+    assert (made["version"], made["ruleSet"]) == (2, rules("b", "c"))
+    assert made["metadata"] == {"properties": {"confluent:version": "2"}}
+    assert api.code("POST", path, {"rulesToMerge": {"domainRules": [{}]}}) == 42210
+    assert api.code("POST", path, {"rulesToRemove": 5}) == 422
+    # A rule set of the request is the whole one.
+    made = api.ask("POST", path, {"newVersion": 3, "ruleSet": rules("d"), "rulesToMerge": rules("e")})
+    assert made["ruleSet"] == rules("d")
+    assert "ruleSet" not in api.ask("POST", path, {"newVersion": 4, "rulesToRemove": ["d"]})

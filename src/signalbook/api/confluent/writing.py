@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from signalbook.api.confluent.associations import check_unassociated, check_versions_left
 from signalbook.api.confluent.candidates import RegistrationCandidate, candidate, schema_members
@@ -27,12 +27,16 @@ from signalbook.confluent.errors import (
     subject_deleted,
     subject_not_deleted,
     subject_not_found,
+    unprocessable,
     version_deleted,
     version_not_deleted,
     version_not_found,
 )
 from signalbook.confluent.metadata import (
+    checked_ruleset,
+    merge_rulesets,
     with_version,
+    without_rules,
     without_version,
 )
 from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject, parse_context
@@ -49,11 +53,11 @@ from signalbook.formats import SchemaError
 from signalbook.formats.base import Format, find
 from signalbook.formats.references import has_open_references, is_importing
 from signalbook.storage.schemaids import IdTaken
-from signalbook.values import Finding, JSONObject, digest
+from signalbook.values import JSON, Finding, JSONObject, digest
 from signalbook.work import worked_out
 
 _TAGS: Final = ("tagsToAdd", "tagsToRemove")
-_TAGGING: Final = frozenset({"newVersion", "metadata", "ruleSet", *_TAGS})
+_TAGGING: Final = frozenset({"newVersion", "metadata", "ruleSet", "rulesToMerge", "rulesToRemove", *_TAGS})
 QUICK: Final = 1 << 13
 """Bytes of the largest body that is worth no thread, and whose schema is looked at in the turn to write."""
 _SHOWN: Final = 10
@@ -138,13 +142,20 @@ def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Resp
     version = subjects.version(subject_of(subjects, request), request.names[1])
     asked = request.json(_TAGGING)
     body: JSONObject = {name: asked.get(wanted) for name, wanted in zip(TAG_MEMBERS, _TAGS, strict=True)}
-    kept = {
-        "metadata": without_version(version.attributes.get("metadata")),
-        "ruleSet": version.attributes.get("ruleset"),
-    }
-    body |= {name: value if asked.get(name) is None else asked[name] for name, value in kept.items()}
+    stored = version.attributes
+    metadata, ruleset = asked.get("metadata"), asked.get("ruleSet")
+    body["metadata"] = without_version(stored.get("metadata")) if metadata is None else metadata
+    body["ruleSet"] = _changed_rules(stored.get("ruleset"), asked) if ruleset is None else ruleset
     body |= {**schema_members(version), "version": asked.get("newVersion")}
     return register_in(session, request.about(version.subject, body), subjects, version.subject)
+
+
+def _changed_rules(ruleset: JSON, asked: Mapping[str, Any]) -> JSONObject:
+    """Return a rule set with ``rulesToMerge`` of the request, without the rules that ``rulesToRemove`` names."""
+    names = asked.get("rulesToRemove") or []
+    if not isinstance(names, list):
+        raise unprocessable("rulesToRemove has to be a list of names")
+    return without_rules(merge_rulesets(ruleset, checked_ruleset(asked, "rulesToMerge")), names) or {}
 
 
 def _check_mode(new: RegistrationCandidate, mode: str) -> None:
