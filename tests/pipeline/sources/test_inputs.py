@@ -102,10 +102,19 @@ def test_a_url_that_is_not_read(text: str) -> None:
 
 
 # What Spark, Hadoop and Databricks leave beside the files they write, and what else is in such folders.
-READ = ["a.jsonl", "b.JSON", "c.jsonl.gz", "events.jsonl.1", "part-0.c000.json", "part-00000", "sub/x.ndjson"]
+READ = [
+    "a.jsonl",
+    "b.JSON",
+    "c.jsonl.gz",
+    "d.jsonl.zst",
+    "events.jsonl.1",
+    "part-0.c000.json",
+    "part-00000",
+    "sub/x.ndjson",
+]
 OTHERS = [
     *("_SUCCESS", "_committed_4711", "_started_4711", ".a.jsonl.crc", "_temporary/0/part-0.json", ".git/config.json"),
-    *("a.jsonl.crc", "readme.txt", "d.csv", "e.jsonl.zst", "f.parquet"),
+    *("a.jsonl.crc", "readme.txt", "d.csv", "e.jsonl.lz4", "f.parquet"),
 ]
 
 

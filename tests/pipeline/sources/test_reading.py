@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import errno
 import gzip
 import io
+import lzma
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.pipeline.s3 import SERVERS, place
@@ -39,6 +42,13 @@ FILES: dict[str, tuple[Any, bytes]] = {
     "avro": (CONTAINER, container(200, interval=300)),
     "protobuf": (STREAM, delimited(*EVENTS * 30)),
     "protobuf batch": (PROTOBUF_BATCH, delimited(*EVENTS * 30, tag=b"\x0a")),
+}
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": zstandard.compress,
 }
 
 
@@ -96,6 +106,24 @@ def test_what_is_no_gzip_at_all(tmp_path: Path) -> None:
     found = Found(JSONL, path)
     assert found.messages == []
     assert [(position, rule) for position, _, rule, _ in found.damage] == [(0, UNREADABLE)]
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("compression", COMPRESS)
+def test_compressed_files_without_a_name_that_says_so(kind: str, compression: str, tmp_path: Path) -> None:
+    """Every source reads them whole in the first of its splits, and up to where they are cut off."""
+    source, content = FILES[kind]
+    compressed = COMPRESS[compression](content)
+    plain, path = tmp_path / "plain", tmp_path / "f"
+    plain.write_bytes(content)
+    path.write_bytes(compressed)
+    found = Found(source, path, cuts=3 if source.divisible else 1)
+    assert (found.messages, found.damage) == (Found(source, plain).messages, [])
+    path.write_bytes(compressed[:-1])
+    found = Found(source, path)
+    assert found.messages == Found(source, plain).messages[: len(found.messages)]
+    assert [rule for _, _, rule, _ in found.damage] in ([DAMAGED], [UNREADABLE])
+    assert f"damaged {compression}" in found.damage[0][3] or "cut off" in found.damage[0][3]
 
 
 @given(

@@ -22,7 +22,7 @@ from signalbook.messages.eventformats.base import AVRO_FORMAT
 from signalbook.pipeline.sources import files
 from signalbook.pipeline.sources.base import KEPT, UNREADABLE, DamagedFile, MessageBatch, Split
 from signalbook.pipeline.sources.files import structured
-from signalbook.pipeline.sources.reading import ENDLESS, Readable, is_packed, reading
+from signalbook.pipeline.sources.reading import ENDLESS, Readable, reading
 from signalbook.values import dump_json
 
 MAX_BLOCK: Final = 256 * 1024 * 1024
@@ -322,10 +322,12 @@ class AvroEvents:
         with reading(split) as file:
             window = FileWindow(file)
             if not window.at(0, 1):
-                return  # of a packed file the size does not say that it is empty
+                return  # of a compressed file the size does not say that it is empty
+            if file.is_compressed and split.start:
+                return  # the first split has all of it
             header = read_header(split.path, window)
             _check(split.path, header.schema)
-            end, following = ENDLESS if is_packed(split.path) else split.end, 0
+            end, following = ENDLESS if file.is_compressed else split.end, 0
             for number, block in read_blocks(window, header, split.start, end):
                 if window.damage is not None and block.error:
                     yield window.damage.batch(number, block.content)

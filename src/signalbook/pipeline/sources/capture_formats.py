@@ -27,7 +27,8 @@ from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources import salvage
 from signalbook.pipeline.sources.avro_captures import AVRO, rows_of_containers
 from signalbook.pipeline.sources.base import MAX_MESSAGE, DamagedFile
-from signalbook.pipeline.sources.reading import PACKED, reading
+from signalbook.pipeline.sources.compression import COMPRESSED_SUFFIXES
+from signalbook.pipeline.sources.reading import reading
 from signalbook.pipeline.sources.salvage import CaptureFile
 from signalbook.pipeline.tables.naming import quoted
 from signalbook.plugins import install
@@ -38,7 +39,7 @@ _LINES: Final = ("csv", "json", "text")
 READABLE: Final = (*_LINES, _DELTA, _ORC, AVRO)
 """The formats that are read here, as Spark calls them; Parquet is ``salvage``'s."""
 # Endings of packed files that Spark unpacks and we do not.
-_UNKNOWN: Final = (".bz2", ".deflate", ".lz4", ".snappy", ".zst", ".xz")
+_UNKNOWN: Final = (".deflate", ".lz4", ".snappy")
 _BLOCK: Final = 4 * 1024 * 1024
 _ROWS: Final = 1024
 
@@ -66,8 +67,8 @@ def _parsed(session: SparkSession, path: str, kind: str, storage: Storage) -> Da
     for file in salvage.found_files(path, storage):
         if str(file.place).endswith(_UNKNOWN):
             raise PipelineError(
-                f"cannot read {file.place}: of packed lines in a store those of {PACKED} are read; for others give "
-                "Spark a connector for the store by --jars"
+                f"cannot read {file.place}: of compressed lines in a store those of "
+                f"{', '.join(COMPRESSED_SUFFIXES)} are read; for others give Spark a connector for the store by --jars"
             )
         groups[tuple(sorted(file.folders.items()))].append(file)
     lines = {folders: _lines(session, files) for folders, files in groups.items()}

@@ -32,7 +32,7 @@ from signalbook.pipeline.sources.base import (
     one_message,
     too_long,
 )
-from signalbook.pipeline.sources.reading import ENDLESS, Readable, in_utf8, is_packed, reading
+from signalbook.pipeline.sources.reading import ENDLESS, Readable, in_utf8, reading
 
 # So much fits a processor's cache; more costs a page fault per 4 KiB (docs/decisions/070-pipeline.md).
 BLOCK: Final = 1 << 20
@@ -53,7 +53,7 @@ def line_batches(split: Split) -> Iterator[MessageBatch]:
     with reading(split) as file:
         text, offset = in_utf8(split.path, file)
         # Of these the size says nothing, and the first split has all of it.
-        whole = is_packed(split.path) or text is not file
+        whole = file.is_compressed or text is not file
         if whole and split.start:
             return
         if split.start:

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace, Place, Storage, place_of
 from signalbook.pipeline.sources.base import FileSource, Split, split_range
-from signalbook.pipeline.sources.reading import PACKED, is_packed
+from signalbook.pipeline.sources.compression import has_compressed_name, remove_compressed_suffix
 
 # Each task writes a file per table, so fewer tasks mean fewer and larger files; below the least it is not worth one.
 LEAST_TASK: Final = 16 * 1024 * 1024
@@ -178,7 +178,7 @@ def _matches(parts: Sequence[str], patterns: Sequence[str]) -> bool:
 
 def _ending(name: str) -> str:
     """The ending of a file's name, in lower case and without that of a packed one; empty for none."""
-    found = _ENDING.search(name.removesuffix(PACKED))
+    found = _ENDING.search(remove_compressed_suffix(name))
     return found[0].lower() if found else ""
 
 
@@ -191,7 +191,7 @@ def plan_tasks(source: FileSource, files: Sequence[tuple[str, int]], parallelism
 
 
 def _cut(source: FileSource, path: str, size: int, target: int) -> list[Split]:
-    if not source.divisible or is_packed(path) or size <= target:
+    if not source.divisible or has_compressed_name(path) or size <= target:
         return [Split(path=path, start=0, end=size)] if size else []
     bounds = split_range(0, size, -(-size // target))
     return [Split(path=path, start=start, end=end) for start, end in bounds]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import codecs
 import errno
-import gzip
-import zlib
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -18,6 +16,13 @@ from typing import BinaryIO, Final, Protocol, Self, cast
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import place_of
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile, Split
+from signalbook.pipeline.sources.compression import (
+    BROKEN,
+    SIGNATURE_BYTES,
+    Compression,
+    DecompressedFile,
+    detect_compression,
+)
 
 ENDLESS: Final = 1 << 62
 """More bytes than any file has."""
@@ -25,11 +30,8 @@ ENDLESS: Final = 1 << 62
 _REQUEST: Final = 4 * 1024 * 1024
 # Bytes of the first request at a place, where few are asked for: most often something else is looked at next.
 _LOOK: Final = 64 * 1024
-PACKED: Final = ".gz"
-"""The ending of files that are gzip."""
 # What is said once and always. Not EIO: mounted buckets and soft NFS say it of a connection that is lost.
 _LASTING: Final = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR})
-_BROKEN: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 # Longer ones first: that of UTF-32 begins as that of UTF-16 does.
 _MARKS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -53,14 +55,9 @@ class Readable(Protocol):
         ...
 
 
-def is_packed(path: str) -> bool:
-    """Whether a file is gzip, by its name."""
-    return path.endswith(PACKED)
-
-
 @contextmanager
-def reading(split: Split) -> Iterator[Readable]:
-    """The file of a split, unpacked if its name ends in ``.gz``. Raises ``DamagedFile`` and ``PipelineError``."""
+def reading(split: Split) -> Iterator[InputFile]:
+    """Open the file of a split, and decompress it if it is compressed. Raises ``DamagedFile`` and ``PipelineError``."""
     place = place_of(split.path, split.storage)
     local = place.folder is not None
     with _explained(split.path, local=local, nothing=True):
@@ -76,9 +73,18 @@ class InputFile:
         self._path = path
         self._local = local
         self._file: Readable = file if local else ReadAhead(file)
-        self._unpacked = gzip.GzipFile(fileobj=cast("BinaryIO", self._file)) if is_packed(path) else None
         self._read = 0
         self._damage: Exception | None = None
+        with _explained(path, local=local, nothing=True):
+            head = self._file.read(SIGNATURE_BYTES)
+            self._file.seek(0)
+        self._compression = detect_compression(path, head)
+        self._unpacked = self._compression.open(cast("BinaryIO", self._file)) if self._compression else None
+
+    @property
+    def is_compressed(self) -> bool:
+        """True if the file is decompressed while it is read: its size and splits say nothing about its content."""
+        return self._compression is not None
 
     def __enter__(self) -> Self:
         return self
@@ -89,19 +95,19 @@ class InputFile:
 
     def read(self, size: int, /) -> bytes:
         """The next bytes. Raises ``DamagedFile`` where there are none because the file is damaged."""
-        with _explained(self._path, local=self._local, nothing=self._read == 0):
+        with _explained(self._path, local=self._local, nothing=self._read == 0, compression=self._compression):
             found = self._file.read(size) if self._unpacked is None else self._unpack(self._unpacked, size)
         self._read += len(found)
         return found
 
-    def _unpack(self, file: gzip.GzipFile, size: int) -> bytes:
+    def _unpack(self, file: DecompressedFile, size: int) -> bytes:
         """The next bytes, up to where it is damaged. Raises what ``file`` does, first and ever after."""
         parts: list[bytes] = []
         while size > 0 and self._damage is None:
             try:
                 # not ``read``, which loses what it has where it fails
                 part = file.read1(size)
-            except _BROKEN as error:
+            except BROKEN as error:
                 self._damage = error
                 break
             if not part:
@@ -115,7 +121,7 @@ class InputFile:
     def seek(self, place: int, /) -> int:
         """Go to a place. Raises as ``read`` does."""
         self._damage = None
-        with _explained(self._path, local=self._local, nothing=False):
+        with _explained(self._path, local=self._local, nothing=False, compression=self._compression):
             return (self._unpacked or self._file).seek(place)
 
 
@@ -175,13 +181,13 @@ class ReadAhead:
 
 
 @contextmanager
-def _explained(path: str, *, local: bool, nothing: bool) -> Iterator[None]:
+def _explained(path: str, *, local: bool, nothing: bool, compression: Compression | None = None) -> Iterator[None]:
     """Raise what cannot be read as ``DamagedFile`` if it stays so, and else as ``PipelineError``."""
     rule = UNREADABLE if nothing else DAMAGED
     try:
         yield
-    except _BROKEN as error:
-        raise DamagedFile(path, f"damaged gzip: {error}", rule) from error
+    except BROKEN as error:
+        raise DamagedFile(path, f"damaged {compression.name if compression else 'file'}: {error}", rule) from error
     except OSError as error:
         if local and error.errno in _LASTING:
             raise DamagedFile(path, str(error.strerror), rule) from error
