@@ -123,6 +123,7 @@ def test_messages_that_are_no_events(contract_of: ContractOf, message: Message, 
     """K-21, K-22, K-24, K-44"""
     outcome = one(contract_of({"m": typed("t")}), message)
     assert word(outcome) == expected
+    assert (("", "content_mode") in rules(outcome)) == (expected == "not_cloudevent")
     assert outcome.message is message  # K-45: untouched
 
 

@@ -215,6 +215,33 @@ def job_of(folder: Path, definitions: Path, output: Path, **more: Any) -> Job:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("assumed", [False, True])
+def test_structured_events_without_their_content_type(
+    spark_session: SparkSession,
+    definitions: Path,
+    parcels: Any,
+    capture: Callable[..., str],
+    tmp_path: Path,
+    assumed: bool,
+) -> None:
+    """They are dead letters that say so, or land with the option; tombstones and other records stay what they are."""
+    text = pa.array([json.dumps(parcels.event(0)).encode(), None, b'{"id": "P1", "weight": 1}', b"{}"])
+    binary = [
+        {"key": f"ce_{name}", "value": str(parcels.event()[name]).encode()}
+        for name in ("id", "source", "type", "specversion")
+    ]
+    stated = [{"key": "content-type", "value": b"application/json"}]
+    path = capture(value=text, headers=pa.array([None, None, binary, stated]), topic=pa.array(["t"] * 4))
+    job = Job(
+        registry=str(definitions), inputs=(path,), output=tmp_path / "out", table_format="parquet",
+        input_format=KAFKA.name, options={"assume": "cloudevents"} if assumed else {},
+    )  # fmt: skip
+    report = run(job).to_json()
+    assert (report["landed"], report["reasons"]) == (1 + assumed, {"not_cloudevent": 3 - assumed})
+    letters = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
+    assert {violation["rule"] for letter in letters for violation in letter["violations"]} == {"content_mode"}
+
+
 @pytest.mark.parametrize("lost", ["b.parquet", "c.parquet", ""])
 def test_of_damaged_captures_lands_what_is_whole(
     spark_session: SparkSession, damaged: Path, definitions: Path, tmp_path: Path, lost: str

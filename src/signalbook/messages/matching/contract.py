@@ -72,6 +72,12 @@ class Deferred(Mapping[K, V]):
 
 # Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are decided.
 MAX_BATCH: Final = 100_000
+_NOT_STATED: Final = Finding(
+    path="",
+    rule="content_mode",
+    message="neither its content type nor its headers say that it is a CloudEvent: a structured one needs the "
+    "content type application/cloudevents+json, or the option assume of its source",
+)
 
 
 class Contract:
@@ -382,9 +388,12 @@ class Contract:
                 return (Passed(message=message),)
             case "drop" if not self._unknown:
                 return (Dropped(message=message),)
-        rejected = _explained(message, self._reason(subject), explanation)
+        reason = self._reason(subject)
+        rejected = _explained(message, reason, explanation)
         doubts = tuple(each.finding(xid) for xid, each in islice(self._unknown.items(), MAX_EXPLAINED))
-        return (msgspec.structs.replace(rejected, violations=rejected.violations + doubts),)
+        # The same for every message, so that the fast path does not have to read payloads for it.
+        unstated = (_NOT_STATED,) if reason is Reason.NOT_CLOUDEVENT else ()
+        return (msgspec.structs.replace(rejected, violations=rejected.violations + unstated + doubts),)
 
     def _reason(self, subject: MatchSubject) -> Reason:
         """``not_cloudevent`` where only an event could have fitted."""

@@ -25,7 +25,7 @@ from signalbook.pipeline.sources import capture_formats, salvage
 from signalbook.pipeline.sources.avro_captures import AVRO
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.kafka import message_records, record_message
-from signalbook.pipeline.sources.mapping import MessageParts
+from signalbook.pipeline.sources.mapping import ASSUME, MessageParts, assume_cloudevents, check_assumption
 from signalbook.pipeline.sources.message_records import MessageRecords
 from signalbook.pipeline.sources.salvage import DamagedInput, is_damage, salvaged
 from signalbook.pipeline.tables.spark_sql import identifier, string_literal
@@ -121,13 +121,17 @@ class Captures:
         return message_records(batch, indices) if self.protocol else None
 
     def _columns(self, options: Mapping[str, str]) -> _Columns:
-        known = (_FORMAT, *self.roles)
+        known = (_FORMAT, *self.roles, *([ASSUME] if self.protocol else ()))
         for name in options:
             if name not in known:
                 raise PipelineError(f"{self.name} has no option {name!r}; there are: {', '.join(known)}")
         names = {role: options.get(role, role) for role in self.roles}
         return _Columns(
-            protocol=self.protocol, format=options.get(_FORMAT, _PARQUET), names=names, given=options.keys()
+            protocol=self.protocol,
+            format=options.get(_FORMAT, _PARQUET),
+            names=names,
+            given=options.keys(),
+            assumed=check_assumption(options.get(ASSUME, "")),
         )
 
     def _rows(self, columns: _Columns, inputs: Sequence[str], load: Callable[[str], DataFrame]) -> DataFrame:
@@ -148,23 +152,31 @@ CLOUDEVENTS: Final = Captures(name="cloudevents-captures", protocol="", roles=_K
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """Which column has which part of a message; ``given`` are the parts that were asked for by name."""
+    """Which column has which part of a message; ``given`` are the parts that were asked for by name.
+
+    With ``assumed`` records that do not say what they are count as structured CloudEvents.
+    """
 
     protocol: str
     format: str
     names: Mapping[str, str]
     given: Iterable[str]
+    assumed: bool
 
     def rows(self, path: str, frame: DataFrame) -> DataFrame:
         """``RECORD_COLUMNS`` of a table's rows. Raises ``PipelineError`` where a column is missing."""
-        return frame.selectExpr(*self._parts(path, frame).expressions(f"'{self.protocol}'", *self._place(path)))
+        parts = self._parts(path, frame)
+        return self._assumed(frame.selectExpr(*parts.expressions(f"'{self.protocol}'", *self._place(path))))
 
     def salvaged(self, path: str, frame: DataFrame) -> DataFrame:
         """The same of rows that ``salvage`` has; damage is in the place of the protocol and the address."""
         parts = self._parts(path, frame)
         found = parts.expressions(f"coalesce({salvage.RULE}, '{self.protocol}')", salvage.FILE, salvage.ROW)
         said = f"coalesce({salvage.WHY}, {parts.cast('address', 'string')}) AS address"
-        return frame.selectExpr(*(said if each.endswith(" AS address") else each for each in found))
+        return self._assumed(frame.selectExpr(*(said if each.endswith(" AS address") else each for each in found)))
+
+    def _assumed(self, records: DataFrame) -> DataFrame:
+        return assume_cloudevents(records) if self.assumed else records
 
     def _parts(self, path: str, frame: DataFrame) -> MessageParts:
         there = {field.name.lower(): field for field in frame.schema}

@@ -18,6 +18,7 @@ from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.sources.mapping import ASSUME, assume_cloudevents, check_assumption
 from signalbook.pipeline.sources.message_records import (
     MessageRecords,
     byte_texts,
@@ -203,10 +204,13 @@ def _shown(text: str) -> str:
 def _records(
     reader: Any, inputs: Sequence[str], options: Mapping[str, str], limit: Mapping[str, str] = {}
 ) -> DataFrame:
-    found = {**connector_options(inputs, options), **limit}
+    assumed = check_assumption(options.get(ASSUME, ""))
+    own = {name: value for name, value in options.items() if name != ASSUME}
+    found = {**connector_options(inputs, own), **limit}
     try:
         frame: DataFrame = reader.options(**found).load()
-        return frame.selectExpr(*(f"{expression} AS {name}" for name, expression in _ROWS.items()))
+        records = frame.selectExpr(*(f"{expression} AS {name}" for name, expression in _ROWS.items()))
+        return assume_cloudevents(records) if assumed else records
     except PySparkException as error:
         reason = str(error).strip().partition("\n")[0]
         raise PipelineError(f"Spark cannot read {', '.join(map(_shown, inputs))}: {reason}") from error

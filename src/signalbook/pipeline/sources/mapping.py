@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -22,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from signalbook.messages.cloudevents import SPECVERSION
+from signalbook.messages.cloudevents import JSON_FORMAT, SPECVERSION
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, NOWHERE
 from signalbook.pipeline.tables.spark_sql import identifier, string_literal
@@ -31,6 +32,9 @@ _PAIRS: Final = "array<struct<name: string, value: binary>>"
 _NONE: Final = f"CAST(array() AS {_PAIRS})"
 _CONTENT_TYPE: Final = "content-type"
 _DATA_TYPE: Final = f"{ATTRIBUTE_PREFIX}datacontenttype"
+ASSUME: Final = "assume"
+"""The option of sources of Kafka records that says what records without a content type are."""
+CLOUDEVENTS: Final = "cloudevents"
 # Names of protocols as people say them, and those of their bindings.
 _PROTOCOLS: Final = {"MQTT": "MQTT/5.0", "AMQP": "AMQP/1.0", "HTTPS": "HTTP"}
 # From this version on Spark refuses to decode what is no text, and has a function that replaces it.
@@ -194,6 +198,25 @@ def _header(name: str, value: str) -> str:
     """A list of one header, of none where ``value`` is null."""
     one = f"array(struct('{name}' AS name, CAST({value} AS binary) AS value))"
     return f"IF({value} IS NULL, {_NONE}, CAST({one} AS {_PAIRS}))"
+
+
+def assume_cloudevents(records: DataFrame) -> DataFrame:
+    """Add the content type of structured CloudEvents in JSON to records of Kafka that do not say what they are.
+
+    ``records`` have ``base.RECORD_COLUMNS``. Tombstones and records in binary mode stay as they are.
+    """
+    headers = f"coalesce(headers, {_NONE})"
+    stated = f"exists({headers}, h -> h.name IN ('{_CONTENT_TYPE}', '{ATTRIBUTE_PREFIX}specversion'))"
+    added = f"concat({_header(_CONTENT_TYPE, string_literal(JSON_FORMAT))}, {headers})"
+    condition = f"protocol <> 'KAFKA' OR value IS NULL OR {stated}"
+    return records.withColumn("headers", f.expr(f"IF({condition}, headers, {added})"))
+
+
+def check_assumption(value: str) -> bool:
+    """Return True if the option ``assume`` asks for CloudEvents. Raises ``PipelineError`` for an unknown value."""
+    if value not in ("", CLOUDEVENTS):
+        raise PipelineError(f"the option {ASSUME} is {value!r}, and must be {CLOUDEVENTS!r}")
+    return bool(value)
 
 
 def message_records(frame: DataFrame, columns: MessageColumns | None) -> DataFrame:
