@@ -55,8 +55,21 @@ def test_doubts_are_about_what_little_was_seen_of() -> None:
         "labels": "may be a map: of 2 names in 2 objects none is in all, and their values are alike",
         "users/*/fields": "taken for a map by 2 names in 1 objects: each has a value that says of what type it is",
     }
-    assert told(*({f"u-{n}": 1, f"u-{n + 1}": 2} for n in range(40))) == {}
+    assert told(*({"users": {f"u-{n}": 1, f"u-{n + 1}": 2}} for n in range(40))) == {}
     assert told({"a": 1, "b": 2}, {"a": 1}) == {}
+
+
+def test_payloads_of_several_kinds_are_no_map() -> None:
+    """Each kind has members of its own, whose values are alike."""
+    kinds = [{f"member{kind}_{number}": {"text": "x"} for number in range(4)} for kind in range(10)]
+    values = summary(*kinds * 5)
+    assert told(*kinds * 5) == {
+        "": "may be a map, or several kinds of messages: of 40 names in 50 objects each object has few"
+    }
+    assert len(schema(values, Rules())["properties"]) == 40
+    assert is_map(values)
+    assert not is_map(values, root=True)
+    assert is_map(summary(*({f"2026-01-{day}": day} for day in range(10, 31))), root=True)
 
 
 def test_a_firestore_document() -> None:

@@ -40,14 +40,22 @@ _TAGS: Final = (
 )
 
 
-def is_map(seen: ValueSummary) -> bool:
-    """Whether the names of its members are values themselves, rather than names."""
-    return _is_surely_map(seen) or bool(_evidence(seen))
+def is_map(seen: ValueSummary, *, root: bool = False) -> bool:
+    """Return True if the names of its members are values themselves, rather than names.
+
+    ``root`` is whether these are payloads as a whole: many names of which each has few may be those of messages of many
+    kinds, so that it takes names that look like ids, or more of them than are kept.
+    """
+    return _is_surely_map(seen, root=root) or bool(_evidence(seen))
 
 
-def _is_surely_map(seen: ValueSummary) -> bool:
+def _is_surely_map(seen: ValueSummary, *, root: bool) -> bool:
     if seen.others is not None:
         return True
+    return not root and _has_many_names(seen)
+
+
+def _has_many_names(seen: ValueSummary) -> bool:
     names = len(seen.members)
     return names >= _MANY and _occurrences(seen) < _SHARE * names * seen.objects
 
@@ -100,17 +108,24 @@ def every(whole: ValueSummary) -> ValueSummary:
 
 
 def doubts(seen: ValueSummary, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """The places in ``seen`` that may be maps and may be none, and what was made of them; ``*`` is any item or key."""
+    """Yield the places in ``seen`` that may or may not be maps, and what they were taken for.
+
+    ``*`` in a path is any item or key.
+    """
     if seen.items is not None:
         yield from doubts(seen.items, (*path, "*"))
-    whole = seen.whole()
+    whole, root = seen.whole(), not path
     shown = f"{len(whole.members)} names in {whole.objects} objects"
-    if is_map(whole):
-        if not _is_surely_map(whole):
+    if is_map(whole, root=root):
+        if not _is_surely_map(whole, root=root):
             yield path, f"taken for a map by {shown}: {_evidence(whole)}"
+        elif root:
+            yield path, f"taken for a map: there are more than {shown}"
         yield from doubts(every(whole), (*path, "*"))
         return
-    if _may_be_map(whole):
+    if root and _has_many_names(whole):
+        yield path, f"may be a map, or several kinds of messages: of {shown} each object has few"
+    elif _may_be_map(whole):
         yield path, f"may be a map: of {shown} none is in all, and their values are alike"
     for name, member in whole.members.items():
         yield from doubts(member, (*path, name))

@@ -199,7 +199,7 @@ RULES_BY_STRICTNESS: Final = (
 
 def schema(seen: ValueSummary, rules: Rules, kin: ObjectFamilies | None = None) -> JSONObject:
     """A schema that every value accepts that ``seen`` was made of. ``kin`` is what all of the stream knows."""
-    return {"$schema": DIALECT, **_SchemaBuilder(rules, kin or ObjectFamilies(())).place(seen, seen)}
+    return {"$schema": DIALECT, **_SchemaBuilder(rules, kin or ObjectFamilies(())).place(seen, seen, root=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +210,12 @@ class _SchemaBuilder:
     kin: ObjectFamilies
     unions: bool = True
 
-    def place(self, seen: ValueSummary, known: ValueSummary, *, fractions: bool = False) -> JSONObject:
+    def place(
+        self, seen: ValueSummary, known: ValueSummary, *, fractions: bool = False, root: bool = False
+    ) -> JSONObject:
         """What stands in a place: ``known`` is what is known of it, ``seen`` what was within.
 
-        ``fractions`` is whether members beside it have some.
+        ``fractions`` is whether members next to it have some, ``root`` whether the place is the payload as a whole.
         """
         kinds = _kinds(known, self.rules, fractions=fractions)
         found: JSONObject = {} if not kinds else {"type": kinds[0] if len(kinds) == 1 else kinds}
@@ -222,7 +224,7 @@ class _SchemaBuilder:
         if seen.arrays and seen.items is not None:
             found["items"] = self.place(seen.items, seen.items)
         if seen.objects:
-            found |= self._object(seen, kinds)
+            found |= self._object(seen, kinds, root=root)
         return found
 
     def _texts(self, seen: TextSummary, known: TextSummary, kinds: list[JSON]) -> JSONObject:
@@ -231,13 +233,14 @@ class _SchemaBuilder:
         rules, values = self.rules, known.values
         if not (values and 0 < rules.enough <= seen.count and 0 < rules.enum <= min(values.values())):
             return {}
-        if not set(kinds) <= {"string", "null"} or not _are_words(values):
+        # One word says nothing of which others there are.
+        if len(values) < 2 or not set(kinds) <= {"string", "null"} or not _are_words(values):
             return {}
         return {"enum": [*sorted(values), *([None] if "null" in kinds else [])]}
 
-    def _object(self, seen: ValueSummary, kinds: list[JSON]) -> JSONObject:
+    def _object(self, seen: ValueSummary, kinds: list[JSON], *, root: bool) -> JSONObject:
         whole = seen.whole()
-        if is_map(whole):
+        if is_map(whole, root=root):
             values = every(whole)
             return {"additionalProperties": self.place(values, values)}
         family = self.kin.known(whole)
