@@ -103,6 +103,32 @@ def test_messages_of_3_0() -> None:
     assert any("/servers/production/variables/port: left out default" in loss for loss in losses)
 
 
+def test_a_message_of_several_channels_has_a_definition_for_each_topic() -> None:
+    """Without a topic it would match the records of all topics."""
+    reference = {"$ref": "#/components/messages/switched"}
+    channels = {
+        "on": {"address": "lamps.on", "messages": {"m": reference}},
+        "off": {"address": "lamps.off", "messages": {"m": reference}},
+        "also": {"address": "lamps.off", "messages": {"m": reference}},
+        "once": {"address": "lamps.once", "messages": {"once": {"payload": {"type": "object"}}}},
+    }
+    made, losses = read(
+        minimal(
+            servers={"b": {"host": "kafka.example:9092", "protocol": "kafka"}},
+            channels=channels,
+            components={"messages": {"switched": {"payload": {"type": "object"}}}},
+        )
+    )
+    found = made["messagegroups"]["T"]["messages"]
+    assert {name: each["protocoloptions"] for name, each in found.items()} == {
+        "switched-on": {"topic": "lamps.on"},
+        "switched-off": {"topic": "lamps.off"},
+        "once": {"topic": "lamps.once"},
+    }
+    assert found["switched-on"]["dataschema"] == found["switched-off"]["dataschema"] == {"type": "object"}
+    assert any("each of its topics, subjects or paths: switched-on, switched-off" in loss for loss in losses)
+
+
 def test_3_1_is_3_0_with_bindings_of_ros_2() -> None:
     message = {"bindings": {"ros2": {}}, "payload": {"type": "object"}, "examples": [{"payload": "any"}]}
     assert messages("3.1.0", m=message) == messages("3.0.0", m=message)

@@ -116,11 +116,35 @@ class _Conversion:
                 found = headers.attributes(self._reader, members, prefix)
                 made |= {"envelope": headers.CLOUDEVENTS, **({"envelopemetadata": found} if found else {})}
             made |= self._schema(body.get("payload"), below(path, "payload"), body)
-        options = self._options(message, protocol)
-        options |= headers.protocol_headers(self._reader, members, protocol, prefix, below(path, "headers"))
-        if protocol:
-            made |= {"protocol": protocol, **({"protocoloptions": options} if options else {})}
-        self._entities(kind, group, "messages")[name] = made
+        stated = headers.protocol_headers(self._reader, members, protocol, prefix, below(path, "headers"))
+        for own_name, channels in self._by_address(message, protocol, (kind, group, name)):
+            options = self._options(message, protocol, channels) | stated
+            bound = {"protocol": protocol, **({"protocoloptions": options} if options else {})} if protocol else {}
+            self._entities(kind, group, "messages")[own_name] = made | bound
+
+    def _by_address(
+        self, message: ReadMessage, protocol: str, place: tuple[str, str, str]
+    ) -> list[tuple[str, list[ReadChannel]]]:
+        """Return the ids of the definitions of a message, and the channels of each: one for each topic it is sent to.
+
+        A definition has one topic, and one without would match the messages of all.
+        """
+        kind, group, name = place
+        found = self._in.get(message.path, [])
+        channels = [each for each in found if protocol in self._channels.known(each)] or found
+        by_address: dict[str, list[ReadChannel]] = {}
+        for channel in channels:
+            if (address := self._channels.address(channel)) is not None:
+                by_address.setdefault(address, []).append(channel)
+        if not protocol or len(by_address) < 2 or "x-xid" in message.body:
+            return [(name, channels)]
+        ids = self._ids[f"/{kind}/{group}"]
+        definitions = [(ids.free(f"{name}-{alike[0].key}", "message"), alike) for alike in by_address.values()]
+        text = (
+            f"it is a definition for each of its topics, subjects or paths: {', '.join(own for own, _ in definitions)}"
+        )
+        self._reader.report(message.path, text, 7)
+        return definitions
 
     def _place(self, message: ReadMessage) -> tuple[str, str, str]:
         """Collection, group and id of a message: by its ``x-xid``, as ``generate`` writes it, else by its name."""
@@ -159,11 +183,9 @@ class _Conversion:
             self._reader.report(message.path, f"it is bound to no protocol: its channels have {named}", 7)
         return around.pop() if len(around) == 1 else ""
 
-    def _options(self, message: ReadMessage, protocol: str) -> JSONObject:
-        """Where the message goes, and what its bindings say."""
+    def _options(self, message: ReadMessage, protocol: str, channels: list[ReadChannel]) -> JSONObject:
+        """Return where the message goes by these channels, and what its bindings state."""
         found: JSONObject = {}
-        channels = [each for each in self._in.get(message.path, ()) if protocol in self._channels.known(each)]
-        channels = channels or list(self._in.get(message.path, ()))
         addresses = {address for each in channels if (address := self._channels.address(each)) is not None}
         if protocol and len(addresses) > 1:
             text = f"its topic, subject or path is left open: its channels have {len(addresses)}"
