@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import get_args
 
 import pytest
+import typer
 import yaml
 from typer.core import TyperGroup as Group
 from typer.main import get_command
 
-from signalbook.cli.pipeline import TableFormat, _show, app
+from signalbook.cli.pipeline import TableFormat, _check_dead_letters, _show, app
 from signalbook.pipeline import journal
 from signalbook.pipeline.reports import upload
 from signalbook.pipeline.reports.report import Report, Tally
@@ -49,6 +51,21 @@ def test_one_json_object(cli: Cli) -> None:
     assert result["reasons"] == {"no_match": 1, "schema_violation": 1}
     assert result["seconds"] > 0
     assert result["events_per_second"] == pytest.approx(5 / result["seconds"], rel=0.05, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("read", "dead", "most", "code"),
+    [(4, 4, None, 0), (0, 0, 0.0, 0), (4, 1, 0.25, 0), (4, 2, 0.25, 3), (4, 1, 0.0, 3), (4, 4, 1.0, 0)],
+)
+def test_too_many_dead_letters_fail_the_command(
+    read: int, dead: int, most: float | None, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The batch stays committed, and the exit code differs from that of an error."""
+    report = Report(batch="b", fingerprint="f", tally=Tally(read=read, dead_lettered=dead), seconds=1.0)
+    with pytest.raises(typer.Exit) if code else nullcontext() as caught:
+        _check_dead_letters(report, most)
+    assert (caught.value.exit_code if caught else 0) == code
+    assert ("is committed, but" in capsys.readouterr().err) == bool(code)
 
 
 def test_a_summary_for_people(cli: Cli, server: str, monkeypatch: pytest.MonkeyPatch) -> None:

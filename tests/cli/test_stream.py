@@ -45,12 +45,12 @@ def test_a_batch_takes_a_job_file_too(cli: Cli) -> None:
 
 
 def test_a_stream_has_the_options_of_a_batch() -> None:
-    """But for the batch's own name, and what is to be done about files, which no stream reads."""
+    """But for the name and the exit code of a batch, and what is to be done about files, which no stream reads."""
     options = {
         name: set(signature(unwrap(command)).parameters)
         for name, command in (("run", run), ("stream", pipeline.run_stream))
     }
-    assert options["run"] - options["stream"] == {"batch_id", "on_damaged_file"}
+    assert options["run"] - options["stream"] == {"batch_id", "on_damaged_file", "max_dead_letters"}
 
 
 @pytest.mark.parametrize("command", ["stream", "run"])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from signalbook.pipeline import Progress, Report, ReportOptions
 _SHOWN: Final = 40
+_TOO_MANY_DEAD_LETTERS: Final = 3
 _SHOWN_VIOLATIONS: Final = 10
 TableFormat = Literal["iceberg", "parquet", "delta"]
 Partition = Literal["day", "none"]
@@ -315,6 +316,15 @@ def run(
             show_default="land",
         ),
     ] = None,
+    max_dead_letters: Annotated[
+        float | None,
+        Option(
+            "--max-dead-letters",
+            metavar="SHARE",
+            help="Exit with code 3 if a larger share of the messages became dead letters: 0 to 1.",
+            show_default="any share",
+        ),
+    ] = None,
     jars: JarsOption = None,
     master: MasterOption = None,
     report_to: ReportToOption = None,
@@ -345,6 +355,7 @@ def run(
         batch_id=batch_id,
         policy=policy,
         on_damaged_file=on_damaged_file,
+        max_dead_letters=max_dead_letters,
         jars=jars,
         master=master,
     )
@@ -359,6 +370,15 @@ def run(
         echo(dump_json(report.to_json()))
     else:
         _show(report)
+    _check_dead_letters(report, wanted.max_dead_letters)
+
+
+def _check_dead_letters(report: Report, most: float | None) -> None:
+    """Exit with a code of its own if the batch, which is committed, has too large a share of dead letters."""
+    if most is not None and report.dead_letter_share > most:
+        counts = f"{report.tally.dead_lettered:,} of {report.tally.read:,} messages"
+        notice(f"batch {report.batch} is committed, but {counts} became dead letters: at most {most:.2%} may")
+        raise typer.Exit(_TOO_MANY_DEAD_LETTERS)
 
 
 @contextmanager

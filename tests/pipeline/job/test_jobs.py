@@ -146,6 +146,7 @@ def test_flags_count_more(tmp_path: Path) -> None:
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[storage]\nregion = ['a']", "`$.storage[...]`"),
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[storage]\nkey = 'a'", "storage has no setting 'key'; there"),
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\nmax_message_bytes = 0", "max_message_bytes is 1 to 268435456"),
+        ("registry = 'x'\ninputs = ['a']\noutput = 'o'\nmax_dead_letters = 50", "a share of 0 to 1, not 50"),
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[policy]\non_nothing = 'drop'", "on_nothing"),
     ],
 )

@@ -116,6 +116,18 @@ def test_all_there_is_to_tell() -> None:
     ]
 
 
+def test_the_share_of_dead_letters() -> None:
+    share = [
+        Report(batch="b", fingerprint="f", tally=tally, seconds=1.0).dead_letter_share
+        for tally in (
+            Tally(),
+            tallied([land(XIDS[0], 3, None)]),
+            tallied([land(XIDS[0], 3, None), reject("no_match", [])]),
+        )
+    ]
+    assert share == [0.0, 0.0, 0.25]
+
+
 @pytest.mark.parametrize(
     ("newest", "lag"),
     [(None, {}), (2**62, {}), (-(2**62), {}), (4 * 10**15, {"seconds": 0.0})],

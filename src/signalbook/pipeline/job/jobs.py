@@ -64,7 +64,8 @@ class Job(OutputOptions):
     is how new tables are divided: by the day that rows are landed on, or not at all. ``catalog`` is that of Iceberg
     tables: none stands for the one they are in, or for one of their own in ``output``. A message of more than
     ``max_message_bytes`` is a dead letter with its beginning. Of a damaged file what is before the damage lands, and
-    the damage is a dead letter, or the run stops.
+    the damage is a dead letter, or the run stops. ``max_dead_letters`` is the largest share of dead letters, 0 to 1,
+    with which the command succeeds; `None` for any.
     """
 
     registry: str
@@ -82,9 +83,12 @@ class Job(OutputOptions):
     jars: tuple[Path, ...] = ()
     max_message_bytes: int = MAX_MESSAGE
     on_damaged_file: OnDamage = "land"
+    max_dead_letters: float | None = None
 
     def __post_init__(self) -> None:
         """Raise ``PipelineError`` for a setting with a value that it cannot have."""
+        if self.max_dead_letters is not None and not 0 <= self.max_dead_letters <= 1:
+            raise PipelineError(f"max_dead_letters is a share of 0 to 1, not {self.max_dead_letters}")
         check_choice("table_format", self.table_format, TableFormat)
         check_choice("partition", self.partition, Partition)
         check_choice("on_damaged_file", self.on_damaged_file, OnDamage)
@@ -250,6 +254,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     policy: dict[str, Any] = {}
     max_message_bytes: int = MAX_MESSAGE
     on_damaged_file: OnDamage = "land"
+    max_dead_letters: float | None = None
     stream: StreamOptions = StreamOptions()
     report: ReportOptions = ReportOptions()
 
@@ -278,6 +283,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             policy=parse_policy(self.policy),
             max_message_bytes=self.max_message_bytes,
             on_damaged_file=self.on_damaged_file,
+            max_dead_letters=self.max_dead_letters,
         )
 
     def streaming(self, *, once: bool) -> StreamJob:

@@ -296,6 +296,11 @@ class Report:
         return self.tally.landed.total()
 
     @property
+    def dead_letter_share(self) -> float:
+        """The share of the messages read that became dead letters, 0 to 1; 0 where none were read."""
+        return self.tally.dead_lettered / self.tally.read if self.tally.read else 0.0
+
+    @property
     def events_per_second(self) -> float:
         """Messages read per second."""
         return self._per_second(self.tally.read)
