@@ -209,7 +209,7 @@ def test_what_is_said_to_be_allowed_is(client: Client, pat: dict[str, str]) -> N
     for action, method, path in (("delete", "DELETE", "/schemagroups/shop"), ("configure", "PATCH", "/capabilities")):
         xid = path if action == "delete" else "/"
         refused = client.send(method, path, json=None if action == "delete" else {}, headers=pat)
-        assert (refused.status_code, "all that is or may be beneath" in refused.text) == (403, True), refused.text
+        assert (refused.status_code, "everything under it" in refused.text) == (403, True), refused.text
         assert "secret" not in refused.text
         explained = client.get(f"/access/explain?who=subject:pat&what={action}&xid={xid}", headers=pat).json()
         assert (explained["allowed"], [rule["rule"] for rule in explained["denying"]]) == (False, [1])

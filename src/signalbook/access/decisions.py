@@ -303,7 +303,7 @@ class Access:
             why = f"you are {self.identity.name}, and no rule lets you read anything here"
         elif whole is not None and self._allowed(action, whole) and self.readable(whole):
             acts = "read" if action is Action.CONFIGURE else f"read and {action.word}"
-            why = f"it takes the right to {acts} all that is or may be beneath, and rules keep you from some of that"
+            why = f"you need the right to {acts} everything under it, and a rule denies you part of that"
         raise Forbidden(action, xid, why)
 
     def readable(self, xid: Xid) -> bool:

@@ -286,7 +286,7 @@ def test_what_holds_for_a_context_is_set_by_those_that_may_write_all_of_it(store
     deny(store, "payroll")
     for path, body in (("/mode/:.shared:", {"mode": "READONLY"}), ("/config/:.shared:", {"compatibility": "NONE"})):
         status, text = send(client, "PUT", path, body, **ANN)
-        assert (status, "all that is or may be beneath" in text) == (403, True)
+        assert (status, "everything under it" in text) == (403, True)
     assert send(client, "PUT", "/mode/:.shared:orders", {"mode": "READONLY"}, **ANN)[0] == 200
 
 

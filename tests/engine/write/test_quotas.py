@@ -33,7 +33,8 @@ def refused(engine: Engine, target: str, body: dict[str, Any], *, setting: str =
 def test_a_group_has_no_more_resources_than_it_may(store: Store) -> None:
     engine = Engine(store, settings=Settings(max_group_resources=2))
     write(engine, Method.PUT, "/messagegroups/a", {"messages": {"one": {}, "two": {}}})
-    assert '"/messagegroups/a" may have 2 Resources' in refused(engine, "/messagegroups/a/messages/three", {})
+    refusal = refused(engine, "/messagegroups/a/messages/three", {})
+    assert '"/messagegroups/a" would exceed its limit of 2 Resources' in refusal
     # What is there may change, and get Versions; other Groups have a quota of their own.
     write(engine, Method.PUT, "/messagegroups/a/messages/one", {"name": "n"})
     write(engine, Method.PUT, "/messagegroups/a/messages/one/versions/2", {})
@@ -89,7 +90,7 @@ def test_versions_of_all_resources_count(store: Store) -> None:
     engine = Engine(store, settings=Settings(max_group_versions=3))
     write(engine, Method.PUT, "/messagegroups/a", {"messages": {"one": {}, "two": {"versions": {"1": {}, "2": {}}}}})
     words = refused(engine, "/messagegroups/a/messages/one/versions/2", {}, setting="max_group_versions")
-    assert '"/messagegroups/a" may have 3 Versions (setting max_group_versions), and would have more' in words
+    assert '"/messagegroups/a" would exceed its limit of 3 Versions (setting max_group_versions)' in words
     write(engine, Method.PUT, "/messagegroups/a/messages/one/versions/1", {"name": "n"})
     write(engine, Method.PUT, "/messagegroups/b/messages/one", {})
     refused(engine, "/messagegroups/c/messages/m", {"versions": {key: {} for key in "1234"}}, setting="versions")

@@ -20,7 +20,7 @@ from signalbook.api.confluent.candidates import candidate
 from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.reading import subjects_of
 from signalbook.api.confluent.requests import ConfluentRequest, answer
-from signalbook.api.confluent.rights import WRITE, Right, on_subject
+from signalbook.api.confluent.rights import WRITE, Right, subject_right
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.writing import delete_softly, register_in
 from signalbook.api.kernel.responses import Response
@@ -99,16 +99,16 @@ def _rights(
     subjects: Subjects, request: ConfluentRequest, wanted: Wanted, existing: Association | None
 ) -> Iterator[Right]:
     if wanted.operation != "DELETE":
-        yield on_subject(subjects, subjects.parse(wanted.subject, context_of(request)), *WRITE)
+        yield subject_right(subjects, subjects.parse(wanted.subject, context_of(request)), *WRITE)
     elif existing is not None:
         yield from _rights_to_remove(subjects, existing, cascade=wanted.cascade)
 
 
 def _rights_to_remove(subjects: Subjects, association: Association, *, cascade: bool) -> Iterator[Right]:
     subject = subjects.parse(association.subject, ".")
-    yield on_subject(subjects, subject, *WRITE)
+    yield subject_right(subjects, subject, *WRITE)
     if cascade and association.lifecycle == STRONG:
-        yield on_subject(subjects, subject, Action.DELETE)
+        yield subject_right(subjects, subject, Action.DELETE)
 
 
 def create(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
@@ -297,7 +297,7 @@ def _applied(session: Session, request: ConfluentRequest, resource: Resource, st
             _register(session, request, step.wanted)
         made = _made(session, resource, step)
         subjects = subjects_of(session.view, request)
-        SubjectWriter(session, subjects, request.settings).keep(made, is_new=step.existing is None)
+        SubjectWriter(session, subjects, request.settings).store_association(made, is_new=step.existing is None)
         shown.append(with_schema(subjects, made, step.wanted.schema is not None))
     return {**resource.to_json(), "associations": shown}
 
@@ -330,4 +330,4 @@ def _take_away(session: Session, request: ConfluentRequest, association: Associa
         return
     subject = subjects.parse(association.subject, ".")
     delete_softly(session, subjects, writer, subjects.live(subject))
-    writer.drop(subjects_of(session.view, request).deleted(subject))
+    writer.delete_permanently(subjects_of(session.view, request).deleted(subject))

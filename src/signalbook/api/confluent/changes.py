@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from signalbook.access.base import Action
 from signalbook.api.confluent.references import check_unreferred, forget
-from signalbook.api.confluent.rights import on_subject
+from signalbook.api.confluent.rights import subject_right
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
 from signalbook.confluent.associations import Association
 from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, schema_places
@@ -27,7 +27,7 @@ ASSOCIATION: Final = "association"
 
 
 class SubjectWriter:
-    """Writes for the subjects of one session."""
+    """Writes settings, associations and softly deleted versions, and audits and counts each write."""
 
     def __init__(self, session: Session, subjects: Subjects, settings: Settings) -> None:
         self._session = session
@@ -56,7 +56,7 @@ class SubjectWriter:
         self._record(Action.UPDATE, self._path(place), f"{kind} {'removed' if value is None else 'set'}")
         return before
 
-    def keep(self, association: Association, *, is_new: bool) -> None:
+    def store_association(self, association: Association, *, is_new: bool) -> None:
         """Store an association. Raises ``QuotaExceeded`` for a new one."""
         value = association.to_json()
         self._stored.put_settings(ASSOCIATION, dict.fromkeys(association.scopes(), value))
@@ -88,7 +88,7 @@ class SubjectWriter:
             ]
         )
 
-    def drop(self, versions: Sequence[SchemaVersion]) -> None:
+    def delete_permanently(self, versions: Sequence[SchemaVersion]) -> None:
         """Delete versions permanently that are softly deleted.
 
         Raises ``Forbidden``, and 42206 if others refer to one, softly deleted ones too: these could not be read again.
@@ -96,16 +96,16 @@ class SubjectWriter:
         check_unreferred(self._subjects, self._session.view, versions, deleted=True)
         for each in versions:
             # Also checked here: a batch can delete what it has made itself.
-            on_subject(self._subjects, each.subject, Action.DELETE).require(self._session.access)
-            self.replace(each.schema, each.version)
+            subject_right(self._subjects, each.subject, Action.DELETE).require(self._session.access)
+            self.forget_soft_deleted(each.schema, each.version)
             forget(self._session, each)
             self._record(Action.DELETE, f"{each.schema}/versions/{each.version}", "deleted permanently")
 
-    def replace(self, schema: Xid, version: int) -> None:
+    def forget_soft_deleted(self, schema: Xid, version: int) -> None:
         """Forget a version that is softly deleted, since another one gets its number, which the registry audits."""
         self._stored.drop_soft_deleted(schema.group_id.lower(), schema.id, [version])
 
-    def claim(self, schema: Xid, content: str, id: int) -> None:
+    def claim_id(self, schema: Xid, content: str, id: int) -> None:
         """Give the content of a version that is about to be registered this id. Raises ``IdTaken``."""
         self._stored.claim(schema.group_id.lower(), content, id)
 

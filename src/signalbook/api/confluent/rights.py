@@ -1,4 +1,4 @@
-"""The rights that writes take. Each operation that writes names them in ``routes``, and they are checked before it.
+"""The rights that a write needs. ``routes`` names them for each operation.
 
 A right is about the name of a subject, whether the subject exists or not, so that a refusal says nothing about it.
 """
@@ -38,11 +38,11 @@ class Right:
         if not any(access.may(action, self.xid) for action in self.actions):
             raise Forbidden(self.actions[-1], self.shown)
         if self.beneath and not any(access.everything_below(action, self.xid) for action in self.actions):
-            why = "it holds for all that is or may be beneath, and rules keep you from some of that"
+            why = "you need this right on everything under it, and a rule denies you part of that"
             raise Forbidden(self.actions[-1], self.shown, why)
 
 
-def on_subject(subjects: Subjects, subject: Subject, *actions: Action, shown: Subject | None = None) -> Right:
+def subject_right(subjects: Subjects, subject: Subject, *actions: Action, shown: Subject | None = None) -> Right:
     """Return the right to do one of ``actions`` to a subject; errors name ``shown`` if the subject is behind an alias.
 
     A name that no subject can have takes the right to read something: the operation then refuses the name.
@@ -54,33 +54,33 @@ def on_subject(subjects: Subjects, subject: Subject, *actions: Action, shown: Su
     return Right(actions=actions, xid=xid, shown=places[0])
 
 
-def to_register(subjects: Subjects, request: ConfluentRequest) -> Iterable[Right]:
+def list_register_rights(subjects: Subjects, request: ConfluentRequest) -> Iterable[Right]:
     """Return the right to add versions to the subject of the path, even if only to find one that exists."""
     return (_on_path(subjects, request, *WRITE),)
 
 
-def to_delete(subjects: Subjects, request: ConfluentRequest) -> Iterable[Right]:
+def list_deletion_rights(subjects: Subjects, request: ConfluentRequest) -> Iterable[Right]:
     """Return the right to delete the subject of the path, softly or permanently."""
     return (_on_path(subjects, request, Action.DELETE),)
 
 
 def _on_path(subjects: Subjects, request: ConfluentRequest, *actions: Action) -> Right:
     shown = requested_subject(subjects, request)
-    return on_subject(subjects, subject_of(subjects, request), *actions, shown=shown)
+    return subject_right(subjects, subject_of(subjects, request), *actions, shown=shown)
 
 
-def to_set(subjects: Subjects, request: ConfluentRequest) -> Iterable[Right]:
+def list_setting_rights(subjects: Subjects, request: ConfluentRequest) -> Iterable[Right]:
     """Return the right to set something for what the path names: a subject, a context or the registry."""
     place = place_of(subjects, request)
     group = subjects.group(place.context)
     if place.name:
-        return (on_subject(subjects, place, Action.UPDATE),)
+        return (subject_right(subjects, place, Action.UPDATE),)
     if place.context == DEFAULT_CONTEXT or group is None:
         return (Right(actions=(Action.UPDATE,), xid=ROOT, shown=ROOT, beneath=True),)
     return (Right(actions=(Action.UPDATE,), xid=group, shown=group, beneath=True),)
 
 
-def to_delete_context(subjects: Subjects, request: ConfluentRequest) -> Iterable[Right]:
+def list_context_deletion_rights(subjects: Subjects, request: ConfluentRequest) -> Iterable[Right]:
     """Return the right to delete the Group of the context in the path, which may exist without settings or with."""
     group = subjects.group(parse_context(request.names[0], subjects.default_group))
     return () if group is None else (Right(actions=(Action.DELETE,), xid=group, shown=group),)

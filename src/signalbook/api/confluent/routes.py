@@ -85,31 +85,34 @@ def _write(rights: Rights, handler: Writes, known: Known | None = None) -> Write
 
 _CONFIG: Final[dict[str, Operation]] = {
     "GET": _read(levels.show_config),
-    "PUT": _write(rights.to_set, levels.put_config),
-    "DELETE": _write(rights.to_set, levels.delete_config),
+    "PUT": _write(rights.list_setting_rights, levels.put_config),
+    "DELETE": _write(rights.list_setting_rights, levels.delete_config),
 }
 _MODE: Final[dict[str, Operation]] = {
     "GET": _read(levels.show_mode),
-    "PUT": _write(rights.to_set, levels.put_mode),
-    "DELETE": _write(rights.to_set, levels.delete_mode),
+    "PUT": _write(rights.list_setting_rights, levels.put_mode),
+    "DELETE": _write(rights.list_setting_rights, levels.delete_mode),
 }
 ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
     (): {"GET": _read(reading.liveness), "POST": _read(reading.liveness)},
     ("contexts",): {"GET": _read(reading.contexts)},
-    ("contexts", "{}"): {"DELETE": _write(rights.to_delete_context, writing.delete_context)},
+    ("contexts", "{}"): {"DELETE": _write(rights.list_context_deletion_rights, writing.delete_context)},
     ("subjects",): {"GET": _read(listing.list_subjects)},
-    ("subjects", "{}"): {"POST": _read(writing.look_up), "DELETE": _write(rights.to_delete, writing.delete_subject)},
+    ("subjects", "{}"): {
+        "POST": _read(writing.look_up),
+        "DELETE": _write(rights.list_deletion_rights, writing.delete_subject),
+    },
     ("subjects", "{}", "versions"): {
         "GET": _read(reading.list_versions),
-        "POST": _write(rights.to_register, writing.register, writing.known_version),
+        "POST": _write(rights.list_register_rights, writing.register, writing.known_version),
     },
     ("subjects", "{}", "versions", "{}"): {
         "GET": _read(reading.show_version),
-        "DELETE": _write(rights.to_delete, writing.delete_version),
+        "DELETE": _write(rights.list_deletion_rights, writing.delete_version),
     },
     ("subjects", "{}", "versions", "{}", "schema"): {"GET": _read(reading.show_version_text)},
     ("subjects", "{}", "versions", "{}", "referencedby"): {"GET": _read(reading.referenced_by)},
-    ("subjects", "{}", "versions", "{}", "tags"): {"POST": _write(rights.to_register, writing.tag)},
+    ("subjects", "{}", "versions", "{}", "tags"): {"POST": _write(rights.list_register_rights, writing.tag)},
     ("subjects", "{}", "metadata"): {"GET": _read(reading.latest_with_metadata)},
     ("schemas",): {"GET": _read(listing.list_schemas)},
     ("schemas", "types"): {"GET": _read(reading.types)},

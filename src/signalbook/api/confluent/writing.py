@@ -198,7 +198,7 @@ def _store(
     writer = SubjectWriter(session, subjects, request.settings)
     if new.body.id is not None:
         try:
-            writer.claim(schema, new.content, new.body.id)
+            writer.claim_id(schema, new.content, new.body.id)
         except IdTaken as error:
             raise id_does_not_match(str(error)) from None
     named: JSONObject = {} if schema.id == new.subject.name else {SUBJECT: new.subject.name}
@@ -211,7 +211,7 @@ def _store(
     except RegistryError as error:
         raise _as_confluent(error, new.subject) from None
     if new.body.version is not None:  # else it is a new number
-        writer.replace(schema, number)
+        writer.forget_soft_deleted(schema, number)
     stored = subjects.at(xid)
     note(session, stored)
     return stored
@@ -297,7 +297,7 @@ def delete_subject(session: Session, request: ConfluentRequest, subjects: Subjec
     if request.flag("permanent"):
         if live:
             raise subject_not_deleted(subject)
-        writer.drop(soft)
+        writer.delete_permanently(soft)
         return answer([each.version for each in soft])
     if not live:
         raise subject_deleted(subject)
@@ -323,7 +323,7 @@ def delete_version(session: Session, request: ConfluentRequest, subjects: Subjec
     if permanent:
         if chosen[0].xid is not None:
             raise version_not_deleted(subject, chosen[0].version)
-        writer.drop(chosen)
+        writer.delete_permanently(chosen)
     elif chosen[0].xid is None:
         raise version_deleted(subject, chosen[0].version)
     else:

@@ -95,7 +95,7 @@ def _check_claim(claim: _Claim) -> None:
     group, has, what, most, setting = claim
     if has > most:
         # Not how much it would have: some of that may be hidden.
-        detail = f'"{group}" may have {most} {what} (setting {setting}), and would have more'
+        detail = f'"{group}" would exceed its limit of {most} {what} (setting {setting})'
         raise QuotaExceeded("bad_request", subject=str(group), error_detail=detail)
 
 
@@ -114,7 +114,7 @@ def _claims(tree: WorkingTree, transaction: WriteTransaction, settings: Settings
 
 
 def _usage_beside(group: Xid, transaction: WriteTransaction, settings: Settings) -> SubjectUsage:
-    """Count what the Confluent-compatible API keeps for a Group, which takes as long as that is much."""
+    """Count the Confluent settings and softly deleted versions of a Group. The time grows with their number."""
     if group.group_type != GROUPS:
         return _NO_USAGE
     ids = transaction.schemaids
