@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from signalbook.pipeline.columns import assign_names
 from signalbook.pipeline.tables.evolution import (
     Incompatible,
     Judgement,
@@ -16,6 +17,7 @@ from signalbook.pipeline.tables.evolution import (
     unite,
     wider,
 )
+from signalbook.pipeline.tables.reading import selection
 
 INT, LONG, TEXT, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.string(), pa.float32(), pa.float64()
 
@@ -99,6 +101,14 @@ def test_no_type_is_wider_than_two_that_have_nothing_in_common() -> None:
         (["Id"], ["id"], ["Id"]),
         (["a_"], ["a_", "b"], ["a_", "b"]),
         (["ID"], ["id", "Id_", "ID__"], ["ID", "id_", "Id__"]),
+        (["a_", "a"], ["a_", "a"], ["a_", "a"]),
+        (["a"], ["a_", "a"], ["a", "a_"]),
+        (["a_"], ["a_", "a"], ["a_", "a"]),
+        (["a", "a__"], ["a", "a_", "a__"], ["a", "a__", "a_"]),
+        (["type", "type_"], ["type_"], ["type", "type_"]),
+        (["userId", "userId_"], ["userId", "userID__", "userId_"], ["userId", "userId_", "userID__"]),
+        (["userID", "userID_"], ["userId", "userID__", "userId_"], ["userID", "userID_", "userId__"]),
+        (["a", "A_"], ["A", "A_"], ["a", "A_", "A__"]),
     ],
 )
 def test_a_member_is_one_column_whatever_tables_call_it(
@@ -118,3 +128,33 @@ def test_columns_are_matched_by_their_members() -> None:
         "userId": "userId_",
         "userID_": "userID",
     }
+
+
+MEMBERS = [
+    ["a", "a_"],
+    ["type", "type_"],
+    ["userId", "userID", "userId_"],
+    ["userId", "userID", "userID_", "userID__"],
+    ["a", "a__"],
+    ["a", "A", "A_"],
+    ["", "_", "__"],
+    ["ce_id", "ce_id_", "CE_ID"],
+]
+
+
+@pytest.mark.parametrize("members", MEMBERS)
+def test_columns_match_themselves(members: list[str]) -> None:
+    names = ["ce_id", *assign_names(members, taken=["ce_id"])]
+    columns = pa.schema([(name, pa.string()) for name in names])
+    assert {name: field.name for name, field in match_columns(columns, columns).items()} == {
+        name: name for name in names
+    }
+    assert unite(columns, columns) == columns
+    assert selection(columns, columns) == [f"`{name}`" for name in names]
+
+
+def test_a_member_with_an_underscore_is_matched_in_another_table() -> None:
+    columns = [pa.field(name, pa.string()) for name in assign_names(["userId", "userID", "userId_"])]
+    for member, name in (("userId", "userId"), ("userId_", "userId_"), ("userID", "userID__")):
+        matches = match_columns([pa.field(member, pa.string())], columns)
+        assert {key: field.name for key, field in matches.items()} == {member: name}

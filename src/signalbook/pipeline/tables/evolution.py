@@ -71,14 +71,25 @@ def match_columns(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict
 
 
 def _by_member(fields: Iterable[pa.Field]) -> list[tuple[str, pa.Field]]:
-    """Return each column with its member: ``columns.assign_names`` adds underscores only where names collide."""
+    """Return each column with the payload member that it holds. No two columns hold the same member.
+
+    ``columns.assign_names`` and ``_renamed`` add underscores only to names that another column has in another case.
+    The underscores of ``a_`` beside a column ``a`` therefore belong to the member.
+    """
     fields = list(fields)
-    names = {field.name.lower() for field in fields}
-    found = []
-    for field in fields:
-        plain = field.name.rstrip("_")
-        found.append((plain if plain != field.name and plain.lower() in names else field.name, field))
-    return found
+    names = {field.name for field in fields}
+    lowered = {name.lower() for name in names}
+    members: dict[str, str] = {}
+    assigned: set[str] = set()
+    # The shortest first: in [a, A_, A__] the member A is in A_, and A_ in A__.
+    for name in sorted(names, key=len):
+        plain = name.rstrip("_")
+        member = plain if plain not in names and plain.lower() in lowered else name
+        while member in assigned:
+            member += "_"
+        assigned.add(member)
+        members[name] = member
+    return [(members[field.name], field) for field in fields]
 
 
 def _renamed(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> list[pa.Field]:
