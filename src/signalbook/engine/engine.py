@@ -443,6 +443,7 @@ class Session:
                 self._permission.check_deletion(command)
                 tree, deletion = loader.load_deletion(command)
                 result = loader.complete(CommandDecision(command, tree, context).delete(deletion))
+                self._permission.check_deleted_subjects(tree)
             else:
                 intent = read_intent(command, context.model)
                 self._permission.check_intent(intent)

@@ -280,6 +280,46 @@ def test_the_other_id_of_a_hidden_subject_captures_nothing(store: Store, serve: 
     assert send(client, "GET", "/subjects/:.shared:payroll/versions/latest", **ANN)[0] == 404
 
 
+def test_hidden_subjects_are_not_deleted_by_the_ids_of_their_schemas(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    for name in ("a%20b.pii", "a%20b", "orders"):
+        for schema in (ONE, TWO):
+            assert send(client, "POST", f"/subjects/:.shared:{name}/versions", {"schema": schema})[0] == 200
+    deny(store, "*.pii")
+    schemas = client.get(f"{GROUP}/schemas", headers=ADMINISTRATOR).json()
+    hidden, free = sorted((name for name in schemas if "~" in name), key=lambda name: ".pii" not in name)
+    path = f"{GROUP}/schemas/{hidden}"
+    for target, body in (
+        (path, None),
+        (f"{path}/versions/1", None),
+        (f"{path}/versions", {"1": {}}),
+        (f"{path}/versions", None),
+        (f"{GROUP}/schemas", {"orders": {}, hidden: {}}),
+        (f"{GROUP}/schemas", None),
+        (GROUP, None),
+        ("/schemagroups", {"shared": {}}),
+    ):
+        answer = client.send("DELETE", target, headers=ANN, **({} if body is None else {"json": body}))
+        assert (answer.status_code, "you may not delete" in answer.text) == (403, True), (target, answer.text)
+    assert client.get(f"{GROUP}/schemas", headers=ADMINISTRATOR).json() == schemas
+    for target in (f"{GROUP}/schemas/{free}/versions/1", f"{GROUP}/schemas/{free}", f"{GROUP}/schemas/orders"):
+        assert client.send("DELETE", target, headers=ANN).status_code == 204
+    assert client.send("DELETE", path, headers=ADMINISTRATOR).status_code == 204
+
+
+def test_hidden_versions_of_a_schema_are_not_removed_by_a_newer_one(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    model = client.get("/modelsource", headers=ADMINISTRATOR).json()
+    model["groups"]["schemagroups"]["resources"]["schemas"]["maxversions"] = 1
+    assert client.put("/modelsource", model, headers=ADMINISTRATOR).is_success
+    assert send(client, "POST", "/subjects/:.shared:a%20b.pii/versions", {"schema": ONE})[0] == 200
+    deny(store, "*.pii")
+    ((schema, shown),) = client.get(f"{GROUP}/schemas", headers=ADMINISTRATOR).json().items()
+    body = {"format": shown["format"], "schema": {"type": "record", "name": "R", "fields": []}}
+    answer = client.put(f"{GROUP}/schemas/{schema}/versions/2$details", body, headers=ANN)
+    assert (answer.status_code, "you may not update" in answer.text) == (403, True), answer.text
+
+
 def test_what_holds_for_a_context_is_set_by_those_that_may_write_all_of_it(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     client.put(GROUP, {}, headers=ADMINISTRATOR)

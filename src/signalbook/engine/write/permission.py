@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
 from signalbook.confluent.naming import GROUPS, subject_name
 from signalbook.engine.write.apply import Change, ChangeAction, EventEntity
 from signalbook.engine.write.commands import Command, Intent, WriteMode
-from signalbook.engine.write.workingcopies import WorkingTree
+from signalbook.engine.write.workingcopies import VersionCopy, WorkingTree
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -84,18 +85,34 @@ class WritePermission:
         if self._access.unrestricted:
             return
         for schema in tree.resources.values():
-            if schema.xid.group_type != GROUPS:
-                continue
+            action = Action.CREATE if schema.before is None else Action.UPDATE
             for version in schema.versions.values():
                 before = {} if version.before is None else version.before.attributes
                 for attributes in (before, version.attributes) if version.changed else ():
-                    name = subject_name(schema.xid, attributes)
-                    action = Action.CREATE if schema.before is None else Action.UPDATE
-                    if name != schema.xid.id and not self._may(action, schema.xid.parent / name):
-                        raise Forbidden(action, schema.xid)
+                    self._require_subject(action, schema.xid, attributes)
+            # A write also removes Versions that are more than the model allows.
+            for version in schema.removed.values():
+                self._require_subject(action, schema.xid, version.attributes)
+
+    def check_deleted_subjects(self, tree: WorkingTree) -> None:
+        """Check the right to delete the subjects of all Versions that a DELETE removes (see ``check_subjects``)."""
+        if self._access.unrestricted:
+            return
+        removed = (version for schema in tree.resources.values() for version in schema.removed.values())
+        for copy in chain(tree.deleted, removed):
+            if isinstance(copy, VersionCopy):
+                self._require_subject(Action.DELETE, copy.xid.resource, copy.attributes)
+
+    def _require_subject(self, action: Action, schema: Xid, attributes: JSONObject) -> None:
+        if schema.group_type != GROUPS:
+            return
+        name = subject_name(schema, attributes)
+        if name != schema.id and not self._may(action, schema.parent / name):
+            raise Forbidden(action, schema)
 
     def _may(self, action: Action, xid: Xid) -> bool:
-        return self._access.may(Action.READ if self._trial else action, xid)
+        is_tried = self._trial and action is not Action.DELETE
+        return self._access.may(Action.READ if is_tried else action, xid)
 
     def _require(self, action: Action, xid: Xid, why: str = "") -> None:
         if not self._may(action, xid):
