@@ -170,6 +170,7 @@ class Format(Protocol):
 
     name: str
     versions: tuple[str, ...]
+    """The versions to offer in capabilities; ``Name/*`` if more can be read than are listed."""
 
     def canonical(self, format: str) -> str | None:
         """``format`` in its canonical spelling, or ``None`` for a version that is not supported (G-12, G-13)."""
@@ -322,7 +323,7 @@ def family(format: str) -> str:
 
 
 def supported() -> tuple[str, ...]:
-    """The canonical names of all formats and versions that can be read, for capability documents (G-25)."""
+    """Return the formats and versions that capability documents list (G-25); ``Name/*`` stands for any release."""
     return tuple(version for name in sorted(_offered()) for version in _load(_offered()[name]).versions)
 
 

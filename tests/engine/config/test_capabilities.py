@@ -123,6 +123,51 @@ def test_compatibilities(registry: Registry, given: JSONObject, format: str, rul
     assert capabilities.compares(now(registry), format, rule) is expected
 
 
+@pytest.mark.parametrize(
+    ("listed", "format", "expected"),
+    [
+        (["Avro/*"], "Avro/1.11.3", True),
+        (["Avro/*"], "avro", True),
+        (["Avro/1.11"], "Avro/1.11.3", True),
+        (["Avro/1.11"], "Avro/1.1.3", False),
+        (["Avro/1.11"], "Avro/1.110", False),
+        (["Avro/1.11.0"], "Avro/1.11", False),
+        (["JsonSchema/draft/2019-09"], "jsonschema/draft-2019-09", True),
+        (["JsonSchema/draft-07"], "JsonSchema", True),
+        (["JsonSchema/draft-07"], "Avro", False),
+        (["*"], "Nope/1", True),
+        ([], "Avro/1.11", False),
+    ],
+)
+def test_offered_formats(listed: list[str], format: str, expected: bool) -> None:
+    """R120: wildcards, other spellings, and the patch releases of a release."""
+    assert capabilities.is_offered(listed, format) is expected
+
+
+@pytest.mark.parametrize(
+    "format",
+    [
+        *("Avro/1.9.0", "Avro/1.9.2", "Avro/1.10.2", "Avro/1.11.1", "Avro/1.11.3", "Avro/1.12.1", "Avro/1.13"),
+        *("JsonStructure/draft-02", "JsonStructure/draft-03"),
+    ],
+)
+def test_every_release_that_can_be_read(format: str) -> None:
+    everything = capabilities.everything()
+    assert capabilities.is_offered(everything["formats"], format)
+    assert capabilities.compares(everything, format, "backward")
+
+
+def test_a_release_that_is_not_listed(registry: Registry) -> None:
+    """R118, R120: a single release can be chosen, for formats and for rules."""
+    rules = {"Avro/1.11.3": ["full"]}
+    registry.configure("capabilities", {"formats": ["avro/1.11.3"], "compatibilities": rules}, "PATCH")
+    assert (now(registry)["formats"], now(registry)["compatibilities"]) == (["Avro/1.11.3"], rules)
+    registry.configure("capabilities", {"formats": ["Avro/*"]}, "PATCH")
+    assert now(registry)["compatibilities"] == rules
+    with pytest.raises(RegistryError):
+        registry.configure("capabilities", {"formats": ["Avro/next"]}, "PATCH")
+
+
 def test_formats_without_a_version(registry: Registry) -> None:
     """R118: ``Avro/*`` is what a client without a version in its format means, too."""
     assert capabilities.compares(now(registry), "avro", "backward")

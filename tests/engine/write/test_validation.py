@@ -135,6 +135,25 @@ def test_a_format_without_a_version(checked: Registry, file: JSONObject, valid: 
     assert outcome(checked)["formatvalidated"] is False
 
 
+def test_avro_releases_are_validated_and_compared(checked: Registry) -> None:
+    """R253, R256: the releases of one format may differ from Version to Version."""
+    assert checked.refused("PUT", F1, {"format": "Avro/1.11.3", "file": BAD}).code == "format_violation"
+    record: JSONObject = {"type": "record", "name": "R", "fields": []}
+    checked.put(F1, {"format": "Avro/1.11.0", "file": record, "meta": {"compatibility": "backward"}})
+    optional = {**record, "fields": [{"name": "note", "type": "string", "default": ""}]}
+    checked.put(f"{F1}/versions/2", {"format": "Avro/1.11.3", "file": optional})
+    assert checked.row(f"{F1}/versions/2").attributes["compatibilityvalidated"] is True
+    required = {**record, "fields": [{"name": "must", "type": "int"}]}
+    refused = checked.refused("PUT", f"{F1}/versions/3", {"format": "Avro/1.12.1", "file": required})
+    assert refused.code == "compatibility_violation"
+
+
+def test_a_version_of_a_format_that_cannot_be_read(checked: Registry) -> None:
+    """R254: the outcome says that nothing was checked."""
+    checked.put(F1, {"format": "JsonStructure/draft-99", "file": BAD})
+    assert outcome(checked)["formatvalidatedreason"] == 'the format "JsonStructure/draft-99" is not supported'
+
+
 def test_what_is_doubtful_about_a_document(checked: Registry) -> None:
     """It is valid, and the answer says so."""
     for _ in range(2):

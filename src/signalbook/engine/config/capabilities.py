@@ -145,7 +145,13 @@ def table() -> dict[str, Capability]:
             check=_compatibilities,
         ),
         _list("flags", FLAGS),
-        _list("formats", formats.supported()),
+        Capability(
+            name="formats",
+            default=[],
+            everything=list(formats.supported()),
+            offered=_array(formats.supported()),
+            check=_formats,
+        ),
         _list("ignores", IGNORES),
         _switch("pagination", on=True),
         _switch("shortself", on=False),
@@ -228,6 +234,16 @@ def _choose(row: Capability, given: Any, values: tuple[str, ...]) -> list[str]:
     return [value for value in values if value.casefold() in wanted]
 
 
+def _formats(row: Capability, given: Any) -> JSON:
+    """Formats that are listed, and any other version of them that can be read (R120)."""
+    values = dict.fromkeys(formats.supported())
+    for item in given if isinstance(given, list) else ():
+        reader = formats.find(item) if isinstance(item, str) and "/" in item else None
+        if reader is not None:
+            values.setdefault(reader.canonical(item) or item)
+    return _choose(row, given, tuple(values))
+
+
 def _available(row: Capability, given: Any) -> JSON:
     if not isinstance(given, dict):
         raise _value_error(row.name, given, _AVAILABLE)
@@ -256,7 +272,7 @@ def _compatibilities(row: Capability, given: Any) -> JSON:
     if len(keys) < len(given):
         raise RegistryError("capability_error", subject=_SUBJECT, error_detail="formats are named twice in other case")
     for key in given:
-        if not any(_covers(key, name) for name in _comparable()):
+        if not _is_comparable(key):
             detail = (
                 f'no compatibility rule is offered for format "{key}"; there are some for {", ".join(_comparable())}'
             )
@@ -278,10 +294,30 @@ def compares(capabilities: JSONObject, format: str, rule: str) -> bool:
     )
 
 
+def is_offered(listed: Iterable[str], format: str) -> bool:
+    """Return True if one of the listed formats covers ``format``, by its own or its canonical name (R120).
+
+    A name without a version stands for all versions of its documents: one that is listed is enough.
+    """
+    reader = formats.find(format)
+    names = (format, (reader and reader.canonical(format)) or format)
+    if any(_covers(pattern, name) for pattern in listed for name in names):
+        return True
+    return "/" not in format and any(formats.family(pattern) == formats.family(format) for pattern in listed)
+
+
 def _covers(pattern: str, name: str) -> bool:
-    """Whether a format is meant by a key in which ``*`` stands for anything; ``Avro/*`` means ``Avro`` itself, too."""
-    literal = pattern.casefold().replace("[", "[[]").replace("?", "[?]")
-    return fnmatchcase(name.casefold(), literal) or fnmatchcase(f"{name.casefold()}/", literal)
+    """Return True if ``pattern`` covers the format ``name``.
+
+    ``*`` stands for anything, ``Avro/*`` covers ``Avro`` itself too, and ``Avro/1.11`` covers its patch releases.
+    """
+    literal, folded = pattern.casefold().replace("[", "[[]").replace("?", "[?]"), name.casefold()
+    return any(fnmatchcase(*pair) for pair in ((folded, literal), (f"{folded}/", literal), (folded, f"{literal}.*")))
+
+
+def _is_comparable(key: str) -> bool:
+    """Return True if ``key`` covers a format whose schemas can be compared, or is a version of one."""
+    return any(_covers(key, name) for name in _comparable()) or ("/" in key and comparing(key) is not None)
 
 
 @cache
@@ -313,7 +349,7 @@ def _agreeing(capabilities: JSONObject) -> JSONObject:
     kept = {
         key: rules
         for key, rules in capabilities["compatibilities"].items()
-        if any(_covers(key, name) for name in capabilities["formats"])
+        if any(_covers(key, name) or _covers(name, key) for name in capabilities["formats"])
     }
     return {**capabilities, "compatibilities": kept}
 

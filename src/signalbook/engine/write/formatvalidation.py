@@ -9,6 +9,7 @@ from typing import Final
 
 from signalbook import work
 from signalbook.confluent.schemas import linked_references
+from signalbook.engine.config import capabilities
 from signalbook.engine.write.context import Context, Steps, batches
 from signalbook.engine.write.merge import VALIDATION
 from signalbook.engine.write.references import followed, load_documents, text_of
@@ -20,7 +21,7 @@ from signalbook.formats.base import Format
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.references import has_open_references, is_importing
 from signalbook.model import ResourceType
-from signalbook.values import JSON, Finding, JSONObject
+from signalbook.values import Finding, JSONObject
 
 MAX_FINDINGS: Final = 100
 _LOADED_AT_ONCE: Final = 20
@@ -137,7 +138,7 @@ def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool
 
 def _reader(name: str, context: Context) -> Format | None:
     """What reads documents of this format, if the capabilities offer it."""
-    return formats.find(name) if _offered(name, context) else None
+    return formats.find(name) if _is_offered(tuple(context.capabilities["formats"]), name) else None
 
 
 def _may_import(version: VersionCopy, context: Context) -> bool:
@@ -167,28 +168,8 @@ def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
     return {name: before.attributes[name] for name in _FORMAT if name in before.attributes}
 
 
-def _offered(name: str, context: Context) -> bool:
-    """Whether the capability ``formats`` lists ``name`` or a wildcard that covers it (R120).
-
-    A name without a version stands for whichever its documents are of: one that is listed will do.
-    """
-    wanted = name.casefold()
-    family = wanted.partition("/")[0]
-    listed = _folded(tuple(context.capabilities["formats"]))
-    if listed & {wanted, "*", f"{family}/*", family} or _canonical(name) in listed:
-        return True
-    return wanted == family and any(value.partition("/")[0] == formats.family(family) for value in listed)
-
-
-@lru_cache(maxsize=8)
-def _folded(names: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(name.casefold() for name in names)
-
-
-def _canonical(name: str) -> JSON:
-    reader = formats.find(name)
-    canonical = reader.canonical(name) if reader else None
-    return canonical.casefold() if canonical else None
+# Asked for each Version that is written, and nearly always about the same few formats.
+_is_offered: Final = lru_cache(maxsize=256)(capabilities.is_offered)
 
 
 def validated(name: str, reason: str | None) -> JSONObject:

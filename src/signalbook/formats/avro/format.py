@@ -300,7 +300,10 @@ class AvroFormat:
     """Reads Avro schema documents of any release: later ones only added to the language."""
 
     name: Final = "Avro"
-    versions: Final = ("Avro/1.8.2", "Avro/1.9", "Avro/1.10", "Avro/1.11", "Avro/1.11.0", "Avro/1.12", "Avro/1.12.0")
+    versions: Final = (
+        *("Avro/*", "Avro/1.8.2", "Avro/1.9", "Avro/1.10"),
+        *("Avro/1.11", "Avro/1.11.0", "Avro/1.12", "Avro/1.12.0"),
+    )
 
     def canonical(self, format: str) -> str | None:
         """``Avro/<release>``, or ``Avro`` where none is named."""

@@ -284,7 +284,7 @@ class JsonStructureFormat:
     """Reads JSON Structure documents."""
 
     name: Final = "JsonStructure"
-    versions: Final = ("JsonStructure/draft-04",)
+    versions: Final = tuple(f"JsonStructure/draft-0{number}" for number in range(5))
 
     def canonical(self, format: str) -> str | None:
         """``JsonStructure/draft-<nn>``, or ``JsonStructure`` where no version is named; they are read alike."""
