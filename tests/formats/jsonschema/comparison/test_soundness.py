@@ -15,7 +15,8 @@ from signalbook.values import JSON, dump_json
 NAMES: Final = st.sampled_from(["a", "b", "ab", "c"])
 PATTERNS: Final = st.sampled_from(["^a", "b", "^c$"])
 _SMALL: Final = st.integers(0, 2)
-SCALARS: Final = st.sampled_from([None, True, False, 0, 1, 2, 3, 1.0, 1.5, -1, "", "a", "ab", "abc"])
+_BOUNDS: Final = st.sampled_from([0, 1, 2, 0.5, 1.5, 2.5])
+SCALARS: Final = st.sampled_from([None, True, False, 0, 1, 2, 3, 1.0, 1.5, 0.3, 2.02, -1, "", "a", "ab", "abc"])
 VALUES: Final[st.SearchStrategy[JSON]] = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=6
 )
@@ -24,11 +25,11 @@ _PLAIN: Final[dict[str, st.SearchStrategy[JSON]]] = {
     "type": _TYPES | st.lists(_TYPES, min_size=1, max_size=3, unique=True),
     "enum": st.lists(VALUES, min_size=1, max_size=3),
     "const": VALUES,
-    "minimum": _SMALL,
-    "maximum": _SMALL,
-    "exclusiveMinimum": _SMALL,
-    "exclusiveMaximum": _SMALL,
-    "multipleOf": st.sampled_from([1, 2, 0.5]),
+    "minimum": _BOUNDS,
+    "maximum": _BOUNDS,
+    "exclusiveMinimum": _BOUNDS,
+    "exclusiveMaximum": _BOUNDS,
+    "multipleOf": st.sampled_from([1, 2, 0.5, 0.25, 0.1, 0.02]),
     "minLength": _SMALL,
     "maxLength": _SMALL,
     "pattern": PATTERNS,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from fractions import Fraction
 from itertools import product
-from math import prod
+from math import gcd, lcm, prod
 from typing import Any, Final
 
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema.comparison.combined import Proof, Rule
 from signalbook.formats.jsonschema.comparison.differences import difference, some, undecided
-from signalbook.formats.jsonschema.comparison.facts import Facts, Known, MemberFacts, Range, has, typed
+from signalbook.formats.jsonschema.comparison.facts import MAX_EXACT, Facts, Known, MemberFacts, Range, has, typed
 from signalbook.formats.jsonschema.comparison.terms import TYPES, Term, by_identity, evaluated, made, matches
 from signalbook.values import JSON
 
+# Of more steps the rest is left out, as their common multiple may have any number of digits.
+_MAX_MULTIPLES: Final = 8
 # Patterns that every string matches.
 _ANY_TEXT: Final = frozenset({"", "^", "$", ".*", "^.*", ".*$", "^[\\s\\S]*$", "(?s).*"})
 
@@ -38,7 +41,7 @@ def _whole(facts: Facts, term: Term) -> bool:
     """Whether all numbers are what the reader's draft calls integers."""
     if term.year == 2013:
         return 2013 in facts.whole
-    return bool(facts.whole) or any(step == step.to_integral_value() for step in facts.steps)
+    return facts.has_integers_only
 
 
 def _never(__: Proof, _: Facts, term: Term) -> list[Difference]:
@@ -89,18 +92,22 @@ def _upper(keyword: str, *, open: bool = False) -> Rule:
 
 
 def _multiple_of(_: Proof, facts: Facts, term: Term) -> list[Difference]:
-    asked = Decimal(str(term.says["multipleOf"]))
-    steps = facts.steps | ({Decimal(1)} if facts.whole else set())
-    if any(step == asked or _divides(asked, step) for step in steps):
+    asked = Fraction(str(term.says["multipleOf"]))
+    # Validators count in decimals: 0.07 is a multiple of 0.01, whatever the division of floats says.
+    step = _common_multiple([*facts.steps, *([Decimal(1)] if facts.whole else [])])
+    if step is not None and step % asked == 0:
         return []
-    old = float(min(facts.steps)) if facts.steps else None
     rule = "multiple_of_changed" if facts.steps else "multiple_of_added"
-    return [difference(rule, term, "multipleOf", old=old)]
+    shown = step if step is not None and step < MAX_EXACT else max(facts.steps, default=0)
+    return [difference(rule, term, "multipleOf", old=float(shown) if facts.steps else None)]
 
 
-def _divides(asked: Decimal, step: Decimal) -> bool:
-    """Whether what is a multiple of ``step`` is one of ``asked``; of fractions only what is written as such."""
-    return asked == asked.to_integral_value() and step == step.to_integral_value() and step % asked == 0
+def _common_multiple(steps: Iterable[Decimal]) -> Fraction | None:
+    """Return the least number that is a multiple of all steps: what is a multiple of each is one of that number."""
+    fractions = [Fraction(step) for step in sorted(steps)[:_MAX_MULTIPLES]]
+    if not fractions:
+        return None
+    return Fraction(lcm(*(one.numerator for one in fractions)), gcd(*(one.denominator for one in fractions)))
 
 
 def at_least(keyword: str, rule: str, size: str) -> Rule:

@@ -5,6 +5,7 @@ Facts may allow more than the schemas do, never less: what follows from them fol
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -34,6 +35,10 @@ Options = tuple[Known, ...]
 _JSON_TYPES: Final = {bool: "boolean", type(None): "null", str: "string", list: "array", dict: "object"}
 
 
+# Beyond it a float no longer says which integer was meant.
+MAX_EXACT: Final = 2**53
+
+
 @dataclass(slots=True)
 class Range:
     """Bounds of a number or of a size; ``open`` where the bound itself is excluded."""
@@ -50,6 +55,13 @@ class Range:
     def lower_to(self, high: Any, *, open: bool = False) -> None:
         if self.high is None or (high, not open) < (self.high, not self.high_open):
             self.high, self.high_open = high, open
+
+    def close_to_integers(self) -> None:
+        """Move bounds to the nearest integers within, as far as floating point holds these exactly."""
+        if self.low is not None and abs(self.low) < MAX_EXACT:
+            self.raise_to(math.floor(self.low) + 1 if self.low_open else math.ceil(self.low))
+        if self.high is not None and abs(self.high) < MAX_EXACT:
+            self.lower_to(math.ceil(self.high) - 1 if self.high_open else math.floor(self.high))
 
     @property
     def empty(self) -> bool:
@@ -142,6 +154,11 @@ class Facts:
     def item(self, index: int) -> Known:
         """What holds of the item at ``index``, if there is one."""
         return frozenset((target(term), True) for part in self.items if (term := part.of(index)) is not None)
+
+    @property
+    def has_integers_only(self) -> bool:
+        """True if no number has a fraction; in draft-04, it may still be no integer, as 1.0 is."""
+        return bool(self.whole) or any(step == step.to_integral_value() for step in self.steps)
 
     @property
     def prefix(self) -> int:
@@ -302,6 +319,8 @@ def _settle(facts: Facts) -> None:
     # No object can be like that; the value may still be of another type.
     if facts.required & facts.absent or facts.count.empty:
         facts.types.discard("object")
+    if facts.has_integers_only:
+        facts.number.close_to_integers()
     for name, size in (("number", facts.number), ("string", facts.length), ("array", facts.size)):
         if size.empty:
             facts.types.discard(name)

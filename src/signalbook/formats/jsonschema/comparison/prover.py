@@ -25,6 +25,7 @@ from signalbook.formats.jsonschema.comparison.combined import COMBINED, UNIONS, 
 from signalbook.formats.jsonschema.comparison.differences import difference, some, undecided
 from signalbook.formats.jsonschema.comparison.facts import (
     KINDS,
+    MAX_EXACT,
     Facts,
     Known,
     Options,
@@ -60,8 +61,6 @@ _MAX_VALUES: Final = 32
 _MAX_LISTED: Final = 5_000
 # Comparisons of listed values with listed values for one question; the validators make all of them.
 _MAX_TRIED: Final = 1_000_000
-# Beyond it a float no longer says which integer was meant.
-_EXACT: Final = 2**53
 # Keywords that mean the same in all drafts, once they are terms.
 _ALONE: Final = frozenset({*SCALARS} - {"never", "type", "enum", "const", "content"})
 
@@ -145,7 +144,7 @@ def _spelled(value: JSON, kind: type[int] | type[float]) -> JSON:
         return [_spelled(item, kind) for item in value]
     if isinstance(value, dict):
         return {name: _spelled(item, kind) for name, item in value.items()}
-    exact = json_type(value) == "number" and abs(value) < _EXACT and value == int(value)
+    exact = json_type(value) == "number" and abs(value) < MAX_EXACT and value == int(value)
     return kind(value) if exact else value
 
 
