@@ -242,7 +242,10 @@ def mend_endpoint(item: RepairedObject) -> None:
 
 
 def mend_selectors(item: RepairedObject) -> None:
-    """``format`` as it was called before it was split into ``envelope`` and ``protocol``; misspelt envelopes (L-2)."""
+    """Repair envelope and protocol.
+
+    ``format`` was split into ``envelope`` and ``protocol``; envelopes are misspelt (L-2); ``None`` is no protocol.
+    """
     stated = item.body.get("format")
     for name, prefixes in _SELECTORS.items():
         if isinstance(stated, str) and stated.lower().startswith(prefixes):
@@ -250,6 +253,9 @@ def mend_selectors(item: RepairedObject) -> None:
     envelope = item.body.get("envelope")
     if isinstance(envelope, str) and envelope.lower() in _ENVELOPES:
         item.change("envelope", _ENVELOPES[envelope.lower()], f"was {envelope}", "L-2")
+    protocol = item.body.get("protocol")
+    if isinstance(protocol, str) and protocol.strip().lower() == "none":
+        item.drop("protocol", f"{protocol} means no protocol", "rc1")
 
 
 def mend_message(item: RepairedObject) -> None:

@@ -25,6 +25,7 @@ KAFKA = {"bootstrap.servers": ["h:9092"], "security.protocol": "SSL"}
             ["format [I-6]", "envelope [L-2]"],
             id="L-2 B-3",
         ),
+        pytest.param({"protocol": "None"}, {}, ["protocol [rc1]"], id="rc1 no protocol"),
         pytest.param({"protocol": "Kafka"}, {"protocol": "Kafka"}, [], id="L-30 any case of a protocol will do"),
         pytest.param(
             {"metadata": {"attributes": {"type": {"type": "var"}, "time": {"type": "datetime"}}}},

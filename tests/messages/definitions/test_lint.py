@@ -86,6 +86,9 @@ def test_what_is_found(definition: dict[str, Any], expected: set[tuple[str, str]
         ({"envelope": "CloudEvents/1.0"}, {}, ["envelope"]),
         ({"protocol": "HTTP"}, {"protocol": "KAFKA"}, ["protocol"]),
         ({"protocol": "HTTP"}, {"protocol": "HTTP/1.1"}, []),
+        ({"protocol": "None"}, {}, []),
+        ({"protocol": "None"}, {"protocol": "HTTP"}, []),
+        ({"protocol": "HTTP"}, {"protocol": "None"}, ["protocol"]),
     ],
 )
 def test_members_have_what_their_group_states(

@@ -10,6 +10,7 @@ from signalbook.messages.definitions.normalise import (
     is_known_protocol,
     normalise,
 )
+from signalbook.values import JSONObject
 
 TYPE = {"type": {"value": "t"}}
 
@@ -103,12 +104,19 @@ def test_an_attribute_called_attributes_stays_one() -> None:
     [
         ("HTTP/1.1", "HTTP"), ("http", "HTTP"), ("HTTP/3", "HTTP"), ("AMQP", "AMQP/1.0"), ("amqp/1.0", "AMQP/1.0"),
         ("MQTT", "MQTT/5.0"), ("mqtt/3.1.1", "MQTT/3.1.1"), ("Kafka", "KAFKA"), ("Nats", "NATS"), ("smtp/1", "SMTP/1"),
+        ("None", ""), ("none", ""),
     ],
 )  # fmt: skip
 def test_protocol_names(name: str, expected: str) -> None:
     """F-6, F-39, H-8, K-11"""
     assert canonical_protocol(name) == expected
     assert is_known_protocol(name) is (expected != "SMTP/1")
+
+
+@pytest.mark.parametrize("raw", [{"protocol": "None"}, {"config": {"protocol": "none"}}, {"format": "None"}])
+def test_no_protocol(raw: JSONObject) -> None:
+    """The default of the message model up to 1.0-rc1: a definition inherits the protocol of its base."""
+    assert normalise(raw) == ({}, [])
 
 
 @pytest.mark.parametrize(("name", "expected"), [("cloudevents/1.0", "CloudEvents/1.0"), ("Own/2", "Own/2")])

@@ -99,7 +99,8 @@ def lint_member(group: Mapping[str, JSON], definition: JSONObject) -> list[Findi
     findings = []
     for name, canonical in (("envelope", canonical_envelope), ("protocol", canonical_protocol)):
         stated, own = group.get(name), definition.get(name)
-        if isinstance(stated, str) and (not isinstance(own, str) or canonical(own) != canonical(stated)):
+        required = canonical(stated) if isinstance(stated, str) else ""
+        if required and (not isinstance(own, str) or canonical(own) != required):
             text = f"the group states {name} {stated!r}, the message {own!r}: they must be the same"
             findings.append(finding(name, "group", text))
     return findings
@@ -116,7 +117,8 @@ def lint_inline(endpoint: Mapping[str, JSON], definition: JSONObject) -> list[Fi
         text = f"the endpoint states envelope {stated!r}, the message {own!r}: it may say more of it, nothing else"
         findings.append(finding("envelope", "endpoint", text))
     stated, own = endpoint.get("protocol"), definition.get("protocol")
-    if isinstance(stated, str) and isinstance(own, str) and canonical_protocol(own) != canonical_protocol(stated):
+    protocols = {canonical_protocol(name) for name in (stated, own) if isinstance(name, str)}
+    if len(protocols - {""}) > 1:
         text = f"the endpoint states protocol {stated!r}, the message {own!r}: they must be the same"
         findings.append(finding("protocol", "endpoint", text))
     return findings

@@ -33,11 +33,16 @@ _PROTOCOLS: Final = {
     "mqtt/5.0": "MQTT/5.0",
     "mqtt/3.1.1": "MQTT/3.1.1",
     "nats": "NATS",
+    # The default of the message model up to 1.0-rc1, which tools write for messages without a protocol.
+    "none": "",
 }
 
 
 def canonical_protocol(name: str) -> str:
-    """The canonical name; of a protocol the specification does not name, the name in upper case."""
+    """Return the canonical name of a protocol: "" for ``None``, which means no protocol.
+
+    A protocol that the specification does not name has its name in upper case.
+    """
     name = name.strip()
     return _PROTOCOLS.get(name.lower(), name.upper())
 
@@ -136,7 +141,13 @@ def _selectors(definition: JSONObject) -> None:
     if isinstance(definition.get("envelope"), str):
         definition["envelope"] = canonical_envelope(definition["envelope"])
     if isinstance(definition.get("protocol"), str):
-        definition["protocol"] = canonical_protocol(definition["protocol"])
+        _set_protocol(definition, definition["protocol"])
+
+
+def _set_protocol(definition: JSONObject, stated: str) -> None:
+    definition["protocol"] = canonical_protocol(stated)
+    if not definition["protocol"]:
+        del definition["protocol"]
 
 
 def _lift_metadata(definition: JSONObject, findings: list[Finding]) -> None:
@@ -171,7 +182,7 @@ def _lift_options(definition: JSONObject) -> None:
     if not isinstance(config, dict):
         return
     if isinstance(config.get("protocol"), str) and "protocol" not in definition:
-        definition["protocol"] = canonical_protocol(config["protocol"])
+        _set_protocol(definition, config["protocol"])
     options, own = config.get("options"), definition.get("protocoloptions") or {}
     if isinstance(options, dict) and isinstance(own, dict):
         definition["protocoloptions"] = {**options, **own}
