@@ -17,7 +17,7 @@ from signalbook.formats.jsonschema.comparison.differences import MESSAGES
 from signalbook.formats.jsonschema.comparison.prover import compare_terms
 from signalbook.formats.jsonschema.comparison.resolution import Library
 from signalbook.formats.jsonschema.document import load
-from signalbook.values import JSON, dump_json, parse_json
+from signalbook.values import JSON, JSONObject, dump_json, parse_json
 
 DRAFT_07 = "JsonSchema/draft-07"
 NEWEST = "JsonSchema/draft/2020-12"
@@ -672,3 +672,33 @@ def test_a_change_deep_inside_is_found_from_the_top(webhooks: Path) -> None:
     uri = "#/definitions/issues_event" if webhooks.name == "github-webhooks" else "#/definitions/order_event"
     found = compare_terms([(Library(new).refer(uri), Library(old).refer(uri))])
     assert [(one.path, one.rule) for one in found] == [("/definitions/user/required", "required_added")]
+
+
+CARD = {"properties": {"card": {"type": "string"}}, "required": ["card"]}
+IBAN = {"properties": {"iban": {"type": "string"}}, "required": ["iban"]}
+PAYPAL = {"properties": {"paypal": {"type": "string"}}, "required": ["paypal"]}
+IS_A = {"properties": {"kind": {"const": "a"}}, "required": ["kind"]}
+X = {"properties": {"x": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("conditional", "more", "rule"),
+    [
+        ({"oneOf": [CARD, IBAN]}, {}, ""),
+        ({"anyOf": [CARD, IBAN]}, {}, ""),
+        ({"if": IS_A, "then": X}, {}, ""),
+        ({"if": IS_A, "else": X}, {}, ""),
+        ({"dependentSchemas": {"kind": X}}, {}, ""),
+        ({"oneOf": [CARD, IBAN]}, {"oneOf": [CARD, IBAN, PAYPAL]}, ""),
+        ({"oneOf": [CARD, IBAN, PAYPAL]}, {"oneOf": [CARD, IBAN]}, "undecided"),
+        ({"if": IS_A, "then": X}, {"then": True}, "property_removed_from_closed_content_model"),
+        ({"dependentSchemas": {"kind": X}}, {"dependentSchemas": {"id": X}}, "undecided"),
+    ],
+)
+def test_members_of_conditional_parts(conditional: JSONObject, more: JSONObject, rule: str) -> None:
+    """An optional member is added to objects that are closed by ``unevaluatedProperties``, and perhaps more changed."""
+    string: JSONObject = {"type": "string"}
+    closed: JSONObject = {"type": "object", "unevaluatedProperties": False, **conditional}
+    writer = {**closed, "properties": {"id": string, "kind": string}}
+    reader = {**closed, "properties": {"id": string, "kind": string, "note": string}, **more}
+    assert named(differences(reader, writer, "JsonSchema/draft/2020-12")) == rule

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from signalbook.formats import SchemaError
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.formats.jsonschema.comparison import compare
-from signalbook.values import JSON, dump_json
+from signalbook.values import JSON, JSONObject, dump_json
 
 NAMES: Final = st.sampled_from(["a", "b", "ab", "c"])
 PATTERNS: Final = st.sampled_from(["^a", "b", "^c$"])
@@ -83,6 +83,33 @@ SCHEMAS: Final[st.SearchStrategy[JSON]] = st.builds(
 )
 
 
+_MEMBER: Final[st.SearchStrategy[JSON]] = st.sampled_from([True, {"type": "string"}, {"const": 1}, {"enum": [1, "a"]}])
+_OBJECT: Final[st.SearchStrategy[JSON]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "properties": st.dictionaries(NAMES, _MEMBER, min_size=1, max_size=2),
+        "required": st.lists(NAMES, min_size=1, max_size=1),
+        "additionalProperties": _MEMBER,
+    },
+)
+CLOSED: Final[st.SearchStrategy[JSONObject]] = st.fixed_dictionaries(
+    {"unevaluatedProperties": st.just(False)},
+    optional={
+        "properties": st.dictionaries(NAMES, _MEMBER, min_size=1, max_size=2),
+        "required": st.lists(NAMES, min_size=1, max_size=1),
+        "anyOf": st.lists(_OBJECT, min_size=1, max_size=2),
+        "oneOf": st.lists(_OBJECT, min_size=1, max_size=2),
+        "if": _OBJECT,
+        "then": _OBJECT,
+        "else": _OBJECT,
+        "not": _OBJECT,
+        "dependentSchemas": st.dictionaries(NAMES, _OBJECT, min_size=1, max_size=2),
+        "dependencies": st.dictionaries(NAMES, _OBJECT, min_size=1, max_size=2),
+    },
+)
+OBJECTS: Final = st.dictionaries(NAMES, st.sampled_from([1, "a", None]), max_size=3)
+
+
 @st.composite
 def changed(draw: st.DrawFn, schema: JSON) -> JSON:
     """A schema that differs here and there, or not at all."""
@@ -121,6 +148,18 @@ def test_a_changed_schema_is_compatible_only_if_no_value_says_otherwise(
     other = data.draw(changed(schema))
     check(other, schema, (format, format), values)
     check(schema, other, (format, format), values)
+
+
+@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=30)
+@given(st.data(), CLOSED, CLOSED, st.lists(OBJECTS, min_size=30, max_size=30))
+def test_so_are_objects_closed_by_unevaluated_properties(
+    data: st.DataObject, schema: JSONObject, second: JSONObject, values: list[JSON]
+) -> None:
+    """What their conditional parts look at depends on the value."""
+    names = data.draw(st.lists(st.sampled_from(sorted(schema)), unique=True))
+    other = {**{name: schema[name] for name in schema if name not in names}, **second}
+    for reader, writer in ((other, schema), (schema, other)):
+        check(reader, writer, ("JsonSchema/draft/2020-12", "JsonSchema/draft/2020-12"), values)
 
 
 @settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=100)

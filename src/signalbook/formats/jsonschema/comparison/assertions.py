@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import gcd, lcm, prod
 from typing import Any, Final
@@ -13,7 +14,16 @@ from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema.comparison.combined import Proof, Rule
 from signalbook.formats.jsonschema.comparison.differences import difference, some, undecided
 from signalbook.formats.jsonschema.comparison.facts import MAX_EXACT, Facts, Known, MemberFacts, Range, has, typed
-from signalbook.formats.jsonschema.comparison.terms import TYPES, Term, by_identity, evaluated, made, matches
+from signalbook.formats.jsonschema.comparison.terms import (
+    TYPES,
+    Term,
+    always_applied,
+    by_identity,
+    evaluated,
+    in_place,
+    made,
+    matches,
+)
 from signalbook.values import JSON
 
 # Of more steps the rest is left out, as their common multiple may have any number of digits.
@@ -212,11 +222,34 @@ def _additional(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _unevaluated(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
-    seen = evaluated(term, certain=True)
-    if seen.all_members:
-        return []
-    described = MemberFacts(dict.fromkeys(seen.names), dict.fromkeys(seen.patterns), None)
-    return _rest_of_members(proof, facts, term, "unevaluatedProperties", described)
+    found: list[Difference] = []
+    # What applies in any case costs nothing to find, and mostly that is enough.
+    for applied in (always_applied, partial(_surely_applied, proof, facts)):
+        seen = evaluated(term, applied, certain=True)
+        described = MemberFacts(dict.fromkeys(seen.names), dict.fromkeys(seen.patterns), None)
+        found = [] if seen.all_members else _rest_of_members(proof, facts, term, "unevaluatedProperties", described)
+        if not found:
+            return []
+    seen = evaluated(term, in_place, certain=False)
+    if seen.all_members or len(seen.names) + len(seen.patterns) > len(described.names) + len(described.patterns):
+        return [undecided(term, "members are described under conditions that may not hold", "unevaluatedProperties")]
+    return found
+
+
+def _surely_applied(proof: Proof, facts: Facts, term: Term) -> Iterator[Term]:
+    """Yield the schemas that surely apply to all values, so that what they look at is evaluated."""
+    says = term.says
+    yield from always_applied(term)
+    for keyword in ("anyOf", "oneOf"):
+        yield from (item for item in says.get(keyword, ()) if proof.proves(facts.known, item))
+    # Not those of ``dependencies``: in the drafts that have ``unevaluated...`` these look at nothing.
+    yield from (needed for name, needed in says.get("dependentSchemas", {}).items() if name in facts.required)
+    if "if" not in says:
+        return
+    if proof.proves(facts.known, says["if"]):
+        yield from (says[keyword] for keyword in ("if", "then") if keyword in says)
+    elif "else" in says and proof.empty(facts.known | {(says["if"], True)}):
+        yield says["else"]
 
 
 def _rest_of_members(proof: Proof, facts: Facts, term: Term, keyword: str, described: MemberFacts) -> list[Difference]:
@@ -377,7 +410,7 @@ def _items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _unevaluated_items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
-    seen = evaluated(term, certain=True)
+    seen = evaluated(term, always_applied, certain=True)
     return [] if seen.all_items else _rest_of_items(proof, facts, term, "unevaluatedItems", seen.items)
 
 

@@ -9,16 +9,19 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from signalbook.formats.jsonschema.comparison.terms import (
     TYPES,
+    UNEVALUATED,
     Identity,
     Term,
+    always_applied,
     by_identity,
     evaluated,
     identity,
+    in_place,
     made,
     matches,
     target,
@@ -231,6 +234,9 @@ class _Gatherer:
             while self.waiting:
                 self._take(*self.waiting.pop())
             self._settle_choices()
+        for term in self.facts.terms:
+            if UNEVALUATED & term.says.keys() and not term.circular:
+                _close(self.facts, term)
         _settle(self.facts)
         return self.facts
 
@@ -302,11 +308,32 @@ def _structure(facts: Facts, term: Term) -> None:
     if _MEMBERS & says.keys():
         named, patterns = says.get("properties", {}), says.get("patternProperties", {})
         facts.members.append(MemberFacts(named, patterns, says.get("additionalProperties")))
-    if "unevaluatedProperties" in says and not (seen := evaluated(term, certain=False)).all_members:
+
+
+def _close(facts: Facts, term: Term) -> None:
+    """Add what a schema says of members and items that nothing else looks at, once it is known what does not hold."""
+    seen = evaluated(term, partial(_possibly_applied, facts), certain=False)
+    if "unevaluatedProperties" in term.says and not seen.all_members:
         names, patterns = dict.fromkeys(sorted(seen.names)), dict.fromkeys(sorted(seen.patterns))
-        facts.members.append(MemberFacts(names, patterns, says["unevaluatedProperties"]))
-    if "unevaluatedItems" in says and not (seen := evaluated(term, certain=False)).all_items:
-        facts.items.append(ItemFacts((None,) * seen.items, says["unevaluatedItems"]))
+        facts.members.append(MemberFacts(names, patterns, term.says["unevaluatedProperties"]))
+    if "unevaluatedItems" in term.says and not seen.all_items:
+        facts.items.append(ItemFacts((None,) * seen.items, term.says["unevaluatedItems"]))
+
+
+def _possibly_applied(facts: Facts, term: Term) -> Iterator[Term]:
+    """Yield the schemas that may apply to the value: what does not hold has looked at nothing."""
+    says, always = term.says, {*always_applied(term)}
+    idle: set[Term] = set()
+    for keyword in ("dependentSchemas", "dependencies"):
+        needed = says.get(keyword, {})
+        idle.update(needed[name] for name in needed.keys() & facts.absent)
+    if "if" in says:
+        branch = "then" if says["if"] in facts.refused else "else" if says["if"] in facts.terms else ""
+        idle.update({says[branch]} if branch in says else ())
+    for inner in in_place(term):
+        facts.work += 1
+        if inner in always or (inner not in facts.refused and inner not in idle):
+            yield inner
 
 
 def _settle(facts: Facts) -> None:

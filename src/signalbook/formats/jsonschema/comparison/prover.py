@@ -66,7 +66,14 @@ _ALONE: Final = frozenset({*SCALARS} - {"never", "type", "enum", "const", "conte
 
 
 def more_splits(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[Options]:
-    """By JSON type, and by the value of each member that tells the reader's alternatives apart."""
+    """Divide by JSON type, and by the value of each member that tells the reader's alternatives apart.
+
+    What alternatives of the writer look at depends on which of them hold: several may.
+    """
+    if keyword in UNEVALUATED:
+        closed = (other for other in facts.terms if UNEVALUATED & other.says.keys())
+        items = (item for other in closed for item in other.says.get("anyOf", ()))
+        return [(frozenset({(item, True)}), frozenset({(item, False)})) for item in items]
     if keyword not in UNIONS:
         return []
     found: list[Options] = []

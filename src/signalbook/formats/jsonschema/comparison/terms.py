@@ -299,8 +299,15 @@ class Evaluated:
     all_items: bool = False
 
 
-def evaluated(term: Term, *, certain: bool) -> Evaluated:
-    """What keywords beside ``unevaluated...`` look at in a valid value: surely, or possibly if not ``certain``."""
+# The schemas that a schema applies to the same value, as far as they count.
+Applied = Callable[[Term], Iterator[Term]]
+
+
+def evaluated(term: Term, applied: Applied, *, certain: bool) -> Evaluated:
+    """Return what keywords beside ``unevaluated...`` look at in a valid value, in ``term`` and all that is ``applied``.
+
+    What they look at surely, or possibly if not ``certain``.
+    """
     found = Evaluated()
     seen: set[Term] = set()
     waiting = [(term, True)]
@@ -310,7 +317,7 @@ def evaluated(term: Term, *, certain: bool) -> Evaluated:
             continue
         seen.add(here)
         _look(here, found, own=own, certain=certain)
-        waiting.extend((inner, False) for inner in _inner(here, certain=certain))
+        waiting.extend((inner, False) for inner in applied(here))
     return found
 
 
@@ -327,10 +334,7 @@ def _look(term: Term, found: Evaluated, *, own: bool, certain: bool) -> None:
         found.all_items |= opaque or "contains" in says
 
 
-def _inner(term: Term, *, certain: bool) -> Iterator[Term]:
-    """Schemas that look at the same value, or may do so. What ``not`` has looked at does not count; it does no harm."""
-    if not certain:
-        yield from in_place(term)
-        return
+def always_applied(term: Term) -> Iterator[Term]:
+    """Yield the schemas that each valid value keeps to."""
     yield from (term.says[keyword] for keyword in ("ref", "dynamicRef") if keyword in term.says)
     yield from term.says.get("allOf", ())
