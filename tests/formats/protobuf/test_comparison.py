@@ -126,6 +126,16 @@ TABLE: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
         "T a = 1; message T { int64 seconds = 1; int32 nanos = 2; }",
         [("M.a", "json_type_changed")],
     ),
+    "an empty message to one of its own": (
+        f'{THREE}import "google/protobuf/empty.proto"; message M {{ google.protobuf.Empty a = 1; }}',
+        "T a = 1; message T {}",
+        [],
+    ),
+    "an empty message of its own to the well-known one": (
+        "T a = 1; message T {}",
+        f'{THREE}import "google/protobuf/empty.proto"; message M {{ google.protobuf.Empty a = 1; }}',
+        [],
+    ),
     "a required field more": (
         f"{TWO}message M {{}}", f"{TWO}message M {{ required int32 a = 1; }}", [("M.a", "required_added")],
     ),

@@ -74,6 +74,8 @@ def change(writer: FieldDescriptor, reader: FieldDescriptor) -> tuple[str, str] 
 
 MAX_STEPS: Final = 500_000
 _GOOGLE: Final = "google.protobuf."
+# In JSON it is {}, as any message without fields is.
+_EMPTY: Final = "google.protobuf.Empty"
 _MESSAGES: Final = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
 
 
@@ -213,7 +215,7 @@ class _Comparison(Comparison):
 
     def inside(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
         old, new = str(writer.full_name), str(reader.full_name)
-        special = old.startswith(_GOOGLE) or new.startswith(_GOOGLE)
+        special = any(name.startswith(_GOOGLE) and name != _EMPTY for name in (old, new))
         if old != new and special:
             self.report(path, "json_type_changed", old, new, f"{old} and {new} do not have the same form in JSON")
         if old != new or not special:
