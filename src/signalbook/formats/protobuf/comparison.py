@@ -178,7 +178,8 @@ class _Comparison(Comparison):
 
     def field(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
         if not _json_names(writer) <= _json_names(reader):
-            what = f"JSON has {_label(writer)} where the reader looks for {_label(reader)}"
+            names = [" or ".join(sorted(_json_names(side))) for side in (writer, reader)]
+            what = f"JSON has {names[0]} where the reader looks for {names[1]}"
             self.report(path, "json_name_changed", _label(writer), _label(reader), what)
         known, written = map_value(reader), map_value(writer)
         if known is not None and written is not None:
