@@ -335,7 +335,7 @@ def test_what_closed_schemas_tag_is_kept_too(parcels: Any) -> None:
     document = parcels.catalogue()
     document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["schema"] |= {
         "additionalProperties": False,
-        "properties": {"id": {"type": "string"}, "weight": {"type": "number"}},
+        "properties": {"id": {"type": "string"}, "weight": {"type": "integer"}},
     }
     snapshot = Snapshot.of_documents([("parcels", document)])
     data = {"id": "P", "weight": 1, "gift": True}
