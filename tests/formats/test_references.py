@@ -10,6 +10,7 @@ from signalbook.formats.protobuf import FORMAT
 from signalbook.formats.references import (
     ReferableSchema,
     SchemaNames,
+    identities,
     index_keys,
     lookup_keys,
     match_reference,
@@ -129,3 +130,11 @@ def test_one_file_by_two_paths() -> None:
 def test_a_reference_matches_a_stated_name_or_its_end(uri: str, expected: str | None) -> None:
     names = ["shop.Address", "address.json", "https://example.com/whole.json", "address.proto", "parts/address.proto"]
     assert match_reference({name: name for name in names}, uri) == expected
+
+
+@pytest.mark.parametrize("format", ["Avro/1.12.0", "JsonSchema/draft-07", "Protobuf/3", "XSD/1.1"])
+@pytest.mark.parametrize(
+    "document", [b"", b"\xff", b'"\xed\xa0\x80"', b'{"$id": "\xff"}', b"[" * 100_000, b'{"$id": 3}']
+)
+def test_a_document_that_cannot_be_read_has_no_names(format: str, document: bytes) -> None:
+    assert identities(document, format) == ()

@@ -308,10 +308,11 @@ def _added(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], 
 
 
 def _is_browser(scope: Scope) -> bool:
-    """Return True if a person opened the root in a browser: with a query, somebody wants the JSON."""
+    """Return True if a person opened a page in a browser: with a query, somebody wants the JSON."""
     if scope["method"] not in READS or scope["query_string"]:
         return False
-    return any(name == b"accept" and b"text/html" in value.lower() for name, value in scope["headers"])
+    accept: bytes = dict(scope["headers"]).get(b"accept", b"")
+    return b"text/html" in accept.lower()
 
 
 def _copies(scope: Scope) -> bool:

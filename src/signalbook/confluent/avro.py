@@ -89,7 +89,7 @@ def defined_type(document: bytes) -> str | None:
     """The full name of the type that a document defines, None for one without a name."""
     try:
         found = msgspec.json.decode(document)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     name = found.get("name") if isinstance(found, dict) and found.get("type") in _NAMED else None
     return _full(name, str(found.get("namespace") or "")) if isinstance(name, str) else None

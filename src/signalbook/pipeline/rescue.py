@@ -9,7 +9,7 @@ exactly (``exact.py``) are there as they were sent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -68,17 +68,34 @@ def rest(shape: Shape, value: JSON) -> JSON:
 
 
 def is_partial(shape: Shape, rest: JSON) -> bool:
-    """Whether columns of ``shape`` hold some of a value in ``rest``, and not all."""
+    """Return True if columns of ``shape`` hold some of a value in ``rest``, and not all."""
+
+    def holds_a_part(scalar: Scalar, value: JSON) -> bool:
+        found, whole = exact.held(scalar, value)
+        return found is not None and not whole
+
+    return _any_scalar(shape, rest, holds_a_part)
+
+
+def has_unfit_number(shape: Shape, rest: JSON) -> bool:
+    """Return True if ``rest`` has a value for a column of numbers that the column cannot hold at all."""
+    return _any_scalar(
+        shape, rest, lambda scalar, value: scalar.kind == "float64" and exact.held(scalar, value)[0] is None
+    )
+
+
+def _any_scalar(shape: Shape, rest: JSON, test: Callable[[Scalar, JSON], bool]) -> bool:
     match shape:
         case Struct() if isinstance(rest, dict):
-            return any(field.name in rest and is_partial(field.shape, rest[field.name]) for field in shape.fields)
+            return any(
+                field.name in rest and _any_scalar(field.shape, rest[field.name], test) for field in shape.fields
+            )
         case MapOf() if isinstance(rest, dict):
-            return any(is_partial(shape.value, each) for each in rest.values())
+            return any(_any_scalar(shape.value, value, test) for value in rest.values())
         case ListOf() if isinstance(rest, list):
-            return any(is_partial(shape.item, each) for each in rest)
+            return any(_any_scalar(shape.item, item, test) for item in rest)
         case Scalar(sent=str()) if rest is not None:
-            found, whole = exact.held(shape, rest)
-            return found is not None and not whole
+            return test(shape, rest)
     return False
 
 

@@ -83,7 +83,7 @@ def _is_equal(subjects: Subjects, sent: SentSchema, version: SchemaVersion) -> b
                 text = subjects.resolved(version) if is_inlined else version.text
                 return _normal(text, "AVRO") == _normal(sent.text, "AVRO")
         return _normal(version.text, sent.type) == _normal(sent.text, sent.type)
-    except (SchemaError, ConfluentError, msgspec.DecodeError):
+    except (SchemaError, ConfluentError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False  # what cannot be read equals nothing
 
 

@@ -184,7 +184,10 @@ class CachedResponses:
         names = self._names_read.get(key)
         if names is None:
             return ()
-        return names, tuple(header for header in headers if _EVERY_HEADER in names or header[0] in names)
+        if _EVERY_HEADER in names:
+            return names, tuple(headers)
+        # A list is made by one call, which a hot read notices.
+        return names, tuple([header for header in headers if header[0] in names])
 
 
 def _cost(response: Response) -> int:

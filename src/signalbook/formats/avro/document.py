@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import fastavro
-import msgspec
 
 from signalbook.formats.avro.defaults import MAX_COMPARISONS, DefaultCheck, TooManyDefaults
 from signalbook.formats.base import IMPORT, Path, Resolve, SchemaError, finding_at, shorten, too_large
@@ -98,8 +97,8 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
 def defined_names(document: bytes) -> tuple[str, ...]:
     """Return the full names of the types that a document defines at its top level."""
     try:
-        root = msgspec.json.decode(document)
-    except msgspec.DecodeError:
+        root = parse_untrusted_json(document, max_depth=MAX_DEPTH)
+    except JSONError:
         return ()
     types = [node for node in (root if isinstance(root, list) else [root]) if isinstance(node, dict)]
     named = [node for node in types if node.get("type") in NAMED and isinstance(node.get("name"), str)]

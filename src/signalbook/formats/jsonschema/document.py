@@ -516,7 +516,7 @@ def identities(document: bytes) -> tuple[str, ...]:
     """Return the URI that a document states as its own; a relative one as the path that it is from the root."""
     try:
         stated = msgspec.json.decode(document, type=_Identified)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
     own = stated.id or stated.old_id
     uri = urldefrag(_joined(BASE, own)).url if isinstance(own, str) else BASE

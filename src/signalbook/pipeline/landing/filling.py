@@ -70,8 +70,11 @@ class Filling:
         rests = [self._read(text) for text in found.column(RESCUE).to_pylist()]
         left = [rescue.rest(self._shape, each) for each in rests]
         declared = [left[number] != each for number, each in enumerate(rests)]
+        unfit_numbers = [rescue.has_unfit_number(self._shape, each) for each in rests]
         chosen = [
-            number for number, each in enumerate(rests) if declared[number] or rescue.is_partial(self._shape, each)
+            number
+            for number, each in enumerate(rests)
+            if declared[number] or unfit_numbers[number] or rescue.is_partial(self._shape, each)
         ]
         there = found.take(pa.array(chosen, pa.int64())).to_pylist()
         values = self._values([self._payload(row, rests[number]) for number, row in zip(chosen, there, strict=True)])
@@ -81,7 +84,11 @@ class Filling:
             # What is held in part stays in ``RESCUE`` for good, and is gained once.
             if value is not None and (declared[number] or adds(row, value))
         ]
-        unfit = sum(declared[number] for number, value in zip(chosen, values, strict=True) if value is None)
+        unfit = sum(
+            declared[number] or unfit_numbers[number]
+            for number, value in zip(chosen, values, strict=True)
+            if value is None
+        )
         return self._filled(rows, schema, gained), len(gained), unfit
 
     def _read(self, text: object) -> JSON:
