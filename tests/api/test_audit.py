@@ -269,7 +269,7 @@ def test_quotas_hold_in_every_api(store: Store, serve: Serve, pat: dict[str, str
         "catalog": posted[2],
     }
     for name, answer in answers.items():
-        assert (answer.status_code, "may have" in answer.text) == (400, True), (name, answer.text)
+        assert (answer.status_code, "would exceed its limit" in answer.text) == (400, True), (name, answer.text)
         assert "swordfish" not in answer.text
     assert client.get("/schemagroups/new", headers=pat).status_code == 404
     # Trying is no refusal.
