@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.terminal import printable
+from signalbook.terminal import strip_controls
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ from signalbook.terminal import printable
     ],
 )
 def test_what_is_left_of_a_text(text: str, shown: str) -> None:
-    assert printable(text) == shown
+    assert strip_controls(text) == shown
 
 
 @given(st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp", "L", "Zs"])))
 def test_nothing_that_controls_a_terminal_is_left(text: str) -> None:
-    shown = printable(text)
+    shown = strip_controls(text)
     assert {unicodedata.category(char) for char in shown if char not in "\n\t"} <= {"Lu", "Ll", "Lt", "Lm", "Lo", "Zs"}
-    assert printable(shown) == shown
+    assert strip_controls(shown) == shown

@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Final
 
-from signalbook.terminal import printable
+from signalbook.terminal import strip_controls
 from signalbook.tracing import correlationid
 from signalbook.values import JSONObject, dump_json
 
@@ -37,7 +37,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, and the traceback if there is one."""
-        return printable(super().format(record))
+        return strip_controls(super().format(record))
 
 
 class JsonFormatter(logging.Formatter):

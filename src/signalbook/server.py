@@ -54,7 +54,7 @@ from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import StorageUnavailable
 from signalbook.storage.dialect import IDLE
 from signalbook.storage.store import is_throw_away
-from signalbook.terminal import printable
+from signalbook.terminal import strip_controls
 from signalbook.xid import ROOT
 
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
@@ -205,7 +205,7 @@ def _serve(settings: Settings, listening: list[socket.socket]) -> None:
         registryid = _prepare(settings, exposed=exposed)
     except StorageUnavailable as error:
         away = error
-        sys.stderr.write(f"{printable(str(error))}; this server waits for it\n")
+        sys.stderr.write(f"{strip_controls(str(error))}; this server waits for it\n")
     config = Config(
         partial(_application, settings, exposed=exposed, away=away),
         factory=True,

@@ -7,7 +7,7 @@ from typing import Final
 _KEPT: Final = frozenset("\n\t")
 
 
-def printable(text: str) -> str:
+def strip_controls(text: str) -> str:
     """Return ``text`` without characters that control a terminal: escapes, C1 codes, bidirectional overrides.
 
     Line breaks, tabs and all kinds of spaces within a line stay.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from signalbook.cli.credentials import with_token
-from signalbook.terminal import printable
+from signalbook.terminal import strip_controls
 from signalbook.values import JSON, dump_json
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def output(*, soft_wrap: bool = False) -> Console:
 
 def echo(content: str | bytes, *, nl: bool = True, err: bool = False) -> None:
     """Write a text without control characters, or bytes, such as JSON, exactly as they are."""
-    typer.echo(printable(content) if isinstance(content, str) else content, nl=nl, err=err)
+    typer.echo(strip_controls(content) if isinstance(content, str) else content, nl=nl, err=err)
 
 
 def table(*names: str, numbers: Sequence[str], title: str | None = None) -> Table:

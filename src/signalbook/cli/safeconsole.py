@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.segment import Segment
 
-from signalbook.terminal import printable
+from signalbook.terminal import strip_controls
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderableType
@@ -23,4 +23,4 @@ class SafeConsole(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments of ``renderable``; those with text have only printable characters."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+            yield segment if segment.control else Segment(strip_controls(segment.text), segment.style)
