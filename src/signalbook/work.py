@@ -157,6 +157,11 @@ class Work:
             self._most = self._steps
             self._left_in_turn -= self._spent - before
 
+    def known_result(self, key: Hashable) -> Any:
+        """See ``known_result``."""
+        result = self._results.get(key)
+        return None if isinstance(result, RegistryError) else result
+
     def forget(self, key: Hashable) -> None:
         """Work it out anew: what it depends on has changed."""
         self._results.pop(key, None)
@@ -197,6 +202,12 @@ def worked_out(
     """
     work = _WORK.get()
     return compute() if work is None else work.worked_out(key, compute, later or compute, size)
+
+
+def known_result(key: Hashable) -> Any:
+    """Return what ``worked_out`` returned for this key in the request under way, None if it has not."""
+    work = _WORK.get()
+    return None if work is None else work.known_result(key)
 
 
 def forget(key: Hashable) -> None:

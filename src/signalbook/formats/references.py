@@ -7,7 +7,7 @@ files: the ids and names of its schemas are paths in the folder that their group
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from posixpath import normpath
@@ -75,10 +75,14 @@ def identities(document: bytes, format: str) -> tuple[str, ...]:
     return tuple(name for name in reader.identities(document) if is_indexable(name)) if is_importing(reader) else ()
 
 
-def referred_names(document: bytes, format: str) -> list[str]:
-    """Return the names by which a document refers to others, as it asks for them."""
+def referred_names(document: bytes, format: str, findings: Sequence[Finding] | None = None) -> list[str]:
+    """Return the names by which a document refers to others, as it asks for them.
+
+    ``findings`` are those of ``Format.check``, if they are known already.
+    """
     reader = find(format)
-    findings = () if reader is None else reader.check(document, format)
+    if findings is None:
+        findings = [] if reader is None else reader.check(document, format)
     if not is_importing(reader) or not has_open_references(findings):
         return []
     names: list[str] = []

@@ -192,7 +192,7 @@ def test_following(pair: list[str], tmp_path: Path) -> None:
     register(source, "orders/value", record("Order", "id", "another"))
     wait_until(lambda: content(target) == content(source))
     ask(source, "DELETE", "/subjects/orders%2Fvalue/versions/1")
-    ask(source, "PUT", "/config/money", {"compatibility": "NONE"})
+    ask(source, "PUT", "/config/same", {"compatibility": "NONE"})
     wait_until(lambda: content(target) == content(source))
     ask(source, "DELETE", "/subjects/orders%2Fvalue/versions/1?permanent=true")
     wait_until(lambda: content(target) == content(source))

@@ -126,6 +126,8 @@ RULES: Final[Mapping[str, str]] = {
     "cloudevents": "An attribute breaks the rules of CloudEvents.",
     "column": "The value does not fit the column of its table.",
     "content_encoding": "The body is not compressed in the way that it says.",
+    "content_mode": "No content type says that the message is an event: structured events have one such as "
+    "application/cloudevents+json.",
     "content_type": "The media type of the payload is not the one that the definition asks for, or is not read.",
     "context": "A value is missing that the message is to be made with.",
     "damaged_file": "The file cannot be read from this place on.",
@@ -161,6 +163,9 @@ RULES: Final[Mapping[str, str]] = {
     "media_type": "The text is no media type, such as application/json.",
     "mismatch": "Two places that have to agree do not.",
     "misplaced": "The option stands in another place than the one that counts.",
+    "aliases": "Other names of a type or a field are an array of texts.",
+    "default": "The default is not a value of the type that the field has.",
+    "order": "The order of a field is ascending, descending or ignore.",
     "name": "The name is not allowed here, or is probably misspelt.",
     "path": "The address has a path, and may not have one, or the other way round.",
     "port": "The address has no port, and needs one.",

@@ -208,19 +208,23 @@ def _described(attributes: JSONObject, document: str | None, contents: Mapping[s
         # A document that is not at hand has to be read first.
         return None if document and document not in contents else _NOTHING
 
+    check = (document, form) if document else ("dataschema", content, form)
+
     def found() -> Described:
         work.spend(len(content) // _STEP)
         text = schema_text(content, form)
         is_small = len(text) <= MAX_BYTES
         links = DocumentLinks(
             mentions=mentions(text, form) if is_small else (),
-            imports=imported_names(text, form) if is_small else (),
+            imports=imported_names(text, form, work.known_result(check)) if is_small else (),
             identities=identities(text, form),
         )
         return Described(members(text, form), links)
 
     name = document or digest(content)
-    return work.worked_out(("described", name, form), found, size=len(content) // _STEP)
+    # Names of other documents follow from the check of this one: until it is done, that is a part of this work.
+    size = len(content) if work.known_result(check) is None else len(content) // _STEP
+    return work.worked_out(("described", name, form), found, size=size)
 
 
 def _inline(attributes: JSONObject) -> tuple[object, ...]:

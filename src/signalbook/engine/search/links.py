@@ -19,7 +19,7 @@ from signalbook.formats.protobuf.compiler import imports
 from signalbook.formats.references import is_indexable, read_as_xids, referred_names
 from signalbook.storage.base import Row
 from signalbook.storage.words import Link
-from signalbook.values import JSONObject
+from signalbook.values import Finding, JSONObject
 from signalbook.xid import Kind, Xid, XidError, named
 
 PINNED: Final = "@"
@@ -41,9 +41,9 @@ _ATTRIBUTES: Final = {
 _GROUPS: Final = "messagegroups"
 
 
-def imported_names(content: bytes, form: str) -> tuple[str, ...]:
-    """Return the names by which a schema document refers to others."""
-    names = imports(content) if family(form) == "protobuf" else referred_names(content, form)
+def imported_names(content: bytes, form: str, findings: Sequence[Finding] | None = None) -> tuple[str, ...]:
+    """Return the names by which a schema document refers to others; ``findings`` as in ``referred_names``."""
+    names = imports(content) if family(form) == "protobuf" else referred_names(content, form, findings)
     return tuple(islice(dict.fromkeys(filter(is_indexable, names)), MAX_LINKS))
 
 
