@@ -308,11 +308,11 @@ def _added(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], 
 
 
 def _is_browser(scope: Scope) -> bool:
-    """Return True if a person opened a page in a browser: with a query, somebody wants the JSON."""
+    """Return True if a person opened a page in a browser. Who sends a query, or names JSON too, wants the JSON."""
     if scope["method"] not in READS or scope["query_string"]:
         return False
     accept: bytes = dict(scope["headers"]).get(b"accept", b"")
-    return b"text/html" in accept.lower()
+    return b"text/html" in accept and b"json" not in accept
 
 
 def _copies(scope: Scope) -> bool:
