@@ -49,6 +49,9 @@ def test_a_database_of_the_version_before_shows_the_same(
     ):
         now = shown(client)
         assert now.keys() == before.keys()
+        for exported in (now["/export"][1], before["/export"][1]):
+            # These list what this version reads.
+            del exported["capabilities"]["formats"], exported["capabilities"]["compatibilities"]
         for path, answer in before.items():
             assert now[path] == answer, path
         assert client.put("/schemagroups/shop", json={"name": "New"}).status_code == 200

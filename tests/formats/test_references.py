@@ -134,7 +134,16 @@ def test_a_reference_matches_a_stated_name_or_its_end(uri: str, expected: str | 
 
 @pytest.mark.parametrize("format", ["Avro/1.12.0", "JsonSchema/draft-07", "Protobuf/3", "XSD/1.1"])
 @pytest.mark.parametrize(
-    "document", [b"", b"\xff", b'"\xed\xa0\x80"', b'{"$id": "\xff"}', b"[" * 100_000, b'{"$id": 3}']
+    "document",
+    [
+        b"",
+        b"\xff",
+        b'"\xed\xa0\x80"',
+        b'{"$id": "\xff"}',
+        b"[" * 100_000,
+        b'{"$id": 3}',
+        b'{"type": ["record"], "name": "A"}',
+    ],
 )
 def test_a_document_that_cannot_be_read_has_no_names(format: str, document: bytes) -> None:
     assert identities(document, format) == ()

@@ -91,7 +91,8 @@ def defined_type(document: bytes) -> str | None:
         found = msgspec.json.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    name = found.get("name") if isinstance(found, dict) and found.get("type") in _NAMED else None
+    kind = found.get("type") if isinstance(found, dict) else None
+    name = found.get("name") if isinstance(kind, str) and kind in _NAMED else None
     return _full(name, str(found.get("namespace") or "")) if isinstance(name, str) else None
 
 

@@ -101,7 +101,11 @@ def defined_names(document: bytes) -> tuple[str, ...]:
     except JSONError:
         return ()
     types = [node for node in (root if isinstance(root, list) else [root]) if isinstance(node, dict)]
-    named = [node for node in types if node.get("type") in NAMED and isinstance(node.get("name"), str)]
+    named = [
+        node
+        for node in types
+        if isinstance(node.get("type"), str) and node["type"] in NAMED and isinstance(node.get("name"), str)
+    ]
     return tuple(_full_name(node["name"], str(node.get("namespace") or "")) for node in named)
 
 
