@@ -48,7 +48,7 @@ Entities = dict[str, dict[str, Any]]
 
 # What the clock and the number of writes make of an entity: the latter goes up with what is hidden in it, too.
 MOVING = {"epoch", "modifiedat", "createdat", "time", "xregcorrelationid", "shortself"}
-MOVING |= {"createdtimeutc", "updatedtimeutc"}
+MOVING |= {"createdtimeutc", "updatedtimeutc", "ts"}
 MOVING_HEADERS = {"date", "etag", "content-length", "schema-createdtimeutc", *(f"xregistry-{name}" for name in MOVING)}
 
 

@@ -25,6 +25,7 @@ from signalbook.confluent.metadata import (
 from signalbook.confluent.naming import Subject
 from signalbook.confluent.protobuf import normalized
 from signalbook.confluent.schemas import (
+    SCHEMA_TYPES,
     Layout,
     SchemaBody,
     content_key,
@@ -160,7 +161,10 @@ def _is_numbered(new: RegistrationCandidate, version: SchemaVersion) -> bool:
 def _with_latest_schema(subjects: Subjects, request: ConfluentRequest, subject: Subject) -> ConfluentRequest:
     """Return a request for the schema of the latest version, if this one has only metadata or rules."""
     sent = request.json(_SCHEMA)
-    if sent.get("schema") or (sent.get("metadata") is None and sent.get("ruleSet") is None):
+    # Any member of a schema is read as it is sent, so that a wrong one is refused.
+    has_schema = not {"schema", "references"}.isdisjoint(sent)
+    is_typed = sent.get("schemaType") in (None, *SCHEMA_TYPES.values())
+    if has_schema or not is_typed or (sent.get("metadata") is None and sent.get("ruleSet") is None):
         return request
     latest = subjects.latest(subject)
     return request if latest is None else request.about(subject, {**sent, **schema_members(latest)}, **request.query)

@@ -27,7 +27,11 @@ _NUMBER: Final[JSONObject] = {"type": "integer"}
 _POSITIVE: Final[JSONObject] = {"type": "integer", "minimum": 1}
 _FLAG: Final[JSONObject] = {"type": "boolean"}
 _OBJECT: Final[JSONObject] = {"type": "object"}
-_RULES: Final[JSONObject] = {"type": "object", "properties": {"domainRules": {"type": "array", "items": _OBJECT}}}
+_OBJECT_OR_NULL: Final[JSONObject] = {"type": ["object", "null"]}
+_RULES: Final[JSONObject] = {
+    **_OBJECT_OR_NULL,
+    "properties": {"domainRules": {"type": ["array", "null"], "items": _OBJECT}},
+}
 
 
 def _object(required: str = "", /, **properties: JSONObject) -> JSONObject:
@@ -48,9 +52,9 @@ _ERROR: Final = "Confluent.Error"
 _PLACE: Final = _object("subject version", subject=TEXT, version=_POSITIVE)
 _REFERENCE: Final = _object("name subject version", name=TEXT, subject=TEXT, version=_NUMBER)
 _CONTENT: Final[JSONObject] = {
-    "schemaType": {"enum": ["AVRO", "JSON", "PROTOBUF"]},
-    "references": _array(_REFERENCE),
-    "metadata": _OBJECT,
+    "schemaType": {"enum": ["AVRO", "JSON", "PROTOBUF", None]},
+    "references": {**_array(_REFERENCE), "type": ["array", "null"]},
+    "metadata": _OBJECT_OR_NULL,
     "ruleSet": _RULES,
 }
 _ENTITY: Final = _object("entityPath entityType", entityPath=TEXT, entityType={"enum": ["sr_record", "sr_field"]})
@@ -92,13 +96,13 @@ _WANTED: Final[JSONObject] = {
 
 def confluent_schemas() -> JSONObject:
     """The components that the paths refer to."""
-    numbers = {"version": _POSITIVE, "id": _POSITIVE, "maxId": _NUMBER}
+    numbers = {"version": _POSITIVE, "id": _POSITIVE, "maxId": _NUMBER, "ts": _NUMBER}
     named = {"subject": TEXT, "guid": {"type": "string", "format": "uuid"}, "schema": TEXT, "deleted": _FLAG}
     beside = {"schemaTags": _TAGS, "associations": _array(reference(_ASSOCIATION))}
     return {
         _SCHEMA: _object("schemaType guid", **named, **numbers, **_CONTENT, **beside),
         _CONFIG: _object(compatibilityLevel=_LEVEL, compatibility=_LEVEL, **_SETTINGS),
-        _MODE: _object("mode", mode={"enum": [*MODES]}),
+        _MODE: _object(mode={"enum": [*MODES]}),
         _ASSOCIATION: _object("subject associationType lifecycle frozen", **_INFO, **_RESOURCE, **_TIMES),
         _ASSOCIATIONS: _object("associations", associations=_array(_object(**_INFO)), **_RESOURCE),
         _ERROR: _object("error_code message", error_code=_NUMBER, message=TEXT),
@@ -145,21 +149,24 @@ _SET: Final[dict[str, JSONObject]] = {"compatibility": _LEVEL, "compatibilityLev
 _BODIES: Final[dict[str, JSONObject]] = {
     # null takes a setting away
     "config": _object(**{name: {"anyOf": [kind, {"type": "null"}]} for name, kind in _SET.items()}),
-    "mode": reference(_MODE),
+    "mode": _object(mode={"enum": [*MODES, None]}),
     "associations": _WANTED,
     "associations:batchGet": _BATCH,
     "associations:batchMutate": _BATCH,
     # what is wrong with a schema is an answer
     "compatibility": _OBJECT,
     "tags": _object(tagsToAdd=_TAGS, tagsToRemove=_TAGS, newVersion=_NUMBER, metadata=_OBJECT, ruleSet=_RULES),
-    "": _object(
-        "schema",
-        schema=TEXT,
-        schemaTagsToAdd=_TAGS,
-        schemaTagsToRemove=_TAGS,
-        propagateSchemaTags={"type": "boolean"},
-        **_CONTENT,
-    ),
+    # with metadata or rules alone, the schema is that of the latest version
+    "": {
+        **_object(
+            schema=TEXT,
+            schemaTagsToAdd=_TAGS,
+            schemaTagsToRemove=_TAGS,
+            propagateSchemaTags={"type": "boolean"},
+            **_CONTENT,
+        ),
+        "anyOf": [{"required": [name]} for name in ("schema", "metadata", "ruleSet")],
+    },
 }
 _PAGE: Final = {"offset": _NUMBER, "limit": _NUMBER}
 _DELETED: Final = {"deleted": _FLAG}
