@@ -648,19 +648,22 @@ struct Digits {
 impl Digits {
     /// Of a number as JSON writes it; refused if the exponent has more than 18 digits.
     fn new(text: &str) -> Scanned<Self> {
-        let (number, power) = text.split_once(|letter| matches!(letter, 'e' | 'E')).unwrap_or((text, "0"));
+        let (number, power) = text
+            .split_once(|letter| matches!(letter, 'e' | 'E'))
+            .unwrap_or((text, "0"));
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let unsigned = whole.strip_prefix('-').unwrap_or(whole);
         let mut digits = [unsigned.as_bytes(), fraction.as_bytes()].concat();
-        let kept = digits.iter().rposition(|digit| *digit != b'0').map_or(0, |last| last + 1);
+        let kept = digits
+            .iter()
+            .rposition(|digit| *digit != b'0')
+            .map_or(0, |last| last + 1);
         let cut = digits.len() - kept;
         digits.truncate(kept);
         let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
         digits.drain(..zeros);
         let power: i64 = power.parse().map_err(|_| Refused)?;
-        let exponent = power
-            .checked_add(cut as i64 - fraction.len() as i64)
-            .ok_or(Refused)?;
+        let exponent = power.checked_add(cut as i64 - fraction.len() as i64).ok_or(Refused)?;
         Ok(Digits {
             negative: unsigned.len() < whole.len(),
             exponent: if digits.is_empty() { 0 } else { exponent },
