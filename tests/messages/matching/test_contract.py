@@ -21,6 +21,11 @@ ContractOf = Callable[..., Contract]
 Line = Callable[..., Message]
 G = "/messagegroups/g/messages/"
 SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+EVENT = Message(
+    content_type="application/cloudevents+json",
+    body=b'{"specversion":"1.0","type":"t","id":"1","source":"/s","data":{}}',
+)
+SENT_BY_MQTT = publish("MQTT/5.0", EVENT.body or b"", {"topic_name": "s/7", "content_type": EVENT.content_type})
 
 
 def event(**metadata: Any) -> JSONObject:
@@ -394,6 +399,55 @@ def test_several_definitions_fit(contract_of: ContractOf, line: Line, policy: An
     definitions = {"loose": typed("t"), "tight": typed("t", subject={"value": "s", "required": True})}
     outcomes = contract_of(definitions, **policy).process(line(subject="s"))
     assert [word(outcome) for outcome in outcomes] == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "policy", "expected"),
+    [
+        (EVENT, {}, ["base"]),
+        (EVENT, {"on_ambiguous": "best"}, ["base"]),
+        (EVENT, {"on_ambiguous": "all"}, ["base"]),
+        (EVENT, {"prefer_specific": True}, ["base"]),
+        (EVENT, {"strict_delivery": True}, ["base"]),
+        (SENT_BY_MQTT, {}, ["mqtt"]),
+        (SENT_BY_MQTT, {"prefer_specific": True}, ["mqtt"]),
+        (structs.replace(SENT_BY_MQTT, sections={**SENT_BY_MQTT.sections, "topic_name": "other"}), {}, ["base"]),
+        (record("s", EVENT.body, headers=[("content-type", EVENT.content_type.encode())]), {}, ["base"]),
+        (structs.replace(EVENT, body=b'{"specversion":"1.0","type":"t","id":"1","source":"/s","data":1}'), {},
+         ["schema_violation"]),
+        (structs.replace(EVENT, body=b'{"specversion":"1.0","type":"t","id":"1","source":"/"}'), {},
+         ["metadata_violation"]),
+    ],
+)  # fmt: skip
+def test_a_message_means_the_variant_for_its_protocol(
+    contract_of: ContractOf, message: Message, policy: Any, expected: list[str]
+) -> None:
+    """K-26.1, K-29: from a file the base, whose variants' options are compared with nothing."""
+    base = "/messagegroups/g/messages/base"
+    mqtt = {"topic_name": "s/{id}", "qos": 0}
+    amqp = {"application-properties": {"k": {"value": "{id}", "type": "uritemplate", "required": True}}}
+    definitions = {
+        "base": {**typed("t", source={"value": "/s"}), **schema({"type": "object"})},
+        "mqtt": {"basemessageuri": base, "protocol": "MQTT/5.0", "protocoloptions": mqtt},
+        "amqp": {"basemessageuri": base, "protocol": "AMQP/1.0", "protocoloptions": amqp},
+    }
+    outcomes = contract_of(definitions, **policy).process(message)
+    assert [word(outcome) for outcome in outcomes] == expected
+    assert all(outcome.candidates == (base,) for outcome in outcomes if isinstance(outcome, Rejected))
+
+
+def test_only_options_that_were_compared_count(contract_of: ContractOf, line: Line) -> None:
+    """K-29"""
+    definitions = {"more": {**typed("t"), **http(("X", "1"))}, "less": {**typed("t"), "protocol": "KAFKA"}}
+    contract = contract_of(definitions, on_ambiguous="best")
+    outcome = one(contract, line())
+    assert isinstance(outcome, Rejected)
+    (violation,) = outcome.violations
+    assert (word(outcome), violation.message.partition(". ")[2]) == (
+        "ambiguous",
+        "Choose message groups, set the policy on_ambiguous to all, or make types, constants or schemas of the "
+        "definitions differ",
+    )
 
 
 def test_definitions_that_score_alike_stay_ambiguous(contract_of: ContractOf, line: Line) -> None:

@@ -35,18 +35,21 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "closed": {**A, "additionalProperties": False},
     "list": {"type": "array", "items": {"type": "integer"}},
 }
+PROTO = 'syntax = "proto3"; message A { int32 a = 1; }'
 # Of each type the schemas of its definitions, with what else is said of these.
 TYPES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "by.structure": [("a", {}), ("b", {})],
     "by.constant": [("a", {}), ("c", {}), ("d", {})],
     "by.source": [("a", {"source": "/shops/{shop}"}), ("b", {"source": "/{any}/7"}), ("closed", {})],
     "by.protocol": [("a", {"protocol": "HTTP"}), ("b", {"protocol": "KAFKA"}), ("d", {})],
+    "variants": [("a", {}), ("a", {"protocol": "HTTP"}), ("a", {"protocol": "KAFKA"})],
+    "of.proto": [("proto", {"protocol": "KAFKA"}), ("proto", {"protocol": "HTTP"}), ("proto", {})],
     "elsewhere": [("a", {"protocol": "HTTP"}), ("b", {"protocol": "NATS"})],
     "entangled": [("either", {}), ("a", {})],
     "untyped": [("a", {}), ("", {})],
     "alike": [("a", {}), ("closed", {})],
     "of.lists": [("list", {}), ("b", {})],
-    "many": [(name, {}) for name in [*SCHEMAS, "c", "d"]],
+    "many": [(name, {}) for name in [*SCHEMAS, "c"]],
 }
 POLICIES = (
     *((), ("on_schema_violation=tag",), ("on_ambiguous=all",), ("on_ambiguous=best",), ("prefer_specific=true",)),
@@ -63,14 +66,17 @@ def document() -> dict[str, Any]:
             messages[f"{name}.{number}"] = {
                 "envelope": "CloudEvents/1.0",
                 "envelopemetadata": {"type": {"value": name}, "source": source, "subject": {"required": number == 1}},
-                **({"dataschemaformat": "JsonSchema/draft-07"} if schema else {}),
+                **(
+                    {"dataschemaformat": "Protobuf/3" if schema == "proto" else "JsonSchema/draft-07"} if schema else {}
+                ),
                 **({"dataschemauri": f"/schemagroups/g/schemas/{schema}"} if schema else {}),
                 **said,
             }
-    schemas = {
+    schemas: dict[str, Any] = {
         name: {"versions": {"1": {"format": "JsonSchema/draft-07", "schema": schema}}}
         for name, schema in SCHEMAS.items()
     }
+    schemas["proto"] = {"versions": {"1": {"format": "Protobuf/3", "schema": PROTO}}}
     return {"messagegroups": {"g": {"messages": messages}}, "schemagroups": {"g": {"schemas": schemas}}}
 
 
@@ -140,6 +146,9 @@ def test_so_they_do_for_records(contracts: list[Contract], policy: int, sent: li
         ("by.source", '{"a":1,"b":"x"}', 0),
         ("entangled", '{"kind":"c"}', 0),
         ("of.lists", "[1,2]", 0),
+        ("by.protocol", '{"a":1,"b":"x","kind":"d"}', 2),
+        ("by.protocol", '{"a":1}', 0),
+        ("variants", '{"a":1}', 0),
     ],
 )
 def test_those_that_one_definition_takes_are_landed_at_once(
@@ -215,5 +224,16 @@ def test_a_definition_for_another_protocol_takes_nothing_from_the_fast_path(cont
     frames = list(base.record_batches(rows(*((value, headers) for value in values))))
     quick = processed(contracts[0], KAFKA, frames)
     tally = same(quick, processed(contracts[0], KAFKA, map(slow, frames)))
-    assert tally.landed == {f"{GROUP}/messages/by.protocol.1": 5, f"{GROUP}/messages/by.protocol.2": 5}
-    assert tally.reasons == {"schema_violation": 5, "ambiguous": 5}
+    assert tally.landed == {f"{GROUP}/messages/by.protocol.1": 10, f"{GROUP}/messages/by.protocol.2": 5}
+    assert tally.reasons == {"schema_violation": 5}
+
+
+@pytest.mark.parametrize(("type", "place"), [("variants", 2), ("of.proto", 0)])
+def test_records_land_as_the_variant_for_kafka(contracts: list[Contract], type: str, place: int) -> None:
+    head = [(f"ce_{name}", text.encode()) for name, text in attributes(1, type, "/", "s").items()]
+    head.append(("content-type", b"application/json"))
+    frames = list(base.record_batches(rows(*[(b'{"a":1}', head)] * 5)))
+    with patch.object(Processing, "_slowly", None):
+        quick = processed(contracts[0], KAFKA, frames)
+    tally = same(quick, processed(contracts[0], KAFKA, map(slow, frames)))
+    assert tally.landed == {f"{GROUP}/messages/{type}.{place}": 5}

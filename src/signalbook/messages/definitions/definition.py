@@ -157,8 +157,9 @@ class CompiledDefinition:
     reads from a message, ``message_checks`` over the rest. ``event_templates`` and ``protocol_templates`` are those of
     attributes and protocol properties, by name. ``options`` are the names of the protocol properties it
     declares, ``discriminators`` those whose mismatch means another kind of message. ``payload_type`` is the content
-    type of the payload where the message does not say (declared, else implied by the schema's format). ``score`` counts
-    constants, templates and required properties (K-29). ``policy`` is what applies to this definition (K-46).
+    type of the payload where the message does not say (declared, else implied by the schema's format).
+    ``event_score`` and ``protocol_score`` count constants, templates and required properties (K-29) of attributes and
+    of protocol properties. ``policy`` is what applies to this definition (K-46).
     ``broken`` says why it cannot be used, where it serves only to know its messages by: then no payload conforms.
     """
 
@@ -177,7 +178,8 @@ class CompiledDefinition:
     options: frozenset[str]
     discriminators: frozenset[str]
     payload_type: str
-    score: tuple[int, int, int]
+    event_score: tuple[int, int, int]
+    protocol_score: tuple[int, int, int]
     warnings: tuple[Finding, ...]
     removal: datetime | None
     schemas: ContractSchemas
@@ -253,7 +255,8 @@ def compile_definition(
         options=frozenset(option.name for option in options),
         discriminators=frozenset(option.name for option in options if option.role == "discriminator"),
         payload_type=compiler.payload_type,
-        score=_score((*compiler.attributes, *compiler.options)),
+        event_score=_score(compiler.attributes),
+        protocol_score=_score(compiler.options),
         warnings=doubts + _deprecation(definition),
         removal=_removal(definition),
         schemas=schemas,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from signalbook.messages.message import Message, Reason
 from signalbook.values import Finding
 
 MAX_FINDINGS = 100
+E = TypeVar("E")
 
 
 class MatchSubject(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +54,17 @@ def fit_all(candidates: Iterable[CompiledDefinition], subject: MatchSubject) -> 
     return fits
 
 
+def select_by_protocol(
+    entries: Sequence[E], protocol: str, definition_of: Callable[[E], CompiledDefinition]
+) -> Sequence[E]:
+    """Return the entries whose definitions are for the protocol of a message, or all entries if there are none.
+
+    A message means a definition for its own protocol rather than one for any protocol. A message from a file has no
+    protocol (``""``), and means a definition without one: its variants for protocols describe other messages.
+    """
+    return [entry for entry in entries if definition_of(entry).protocol == protocol] or entries
+
+
 def violations(definition: CompiledDefinition, subject: MatchSubject, context: Context) -> list[Finding]:
     """Everything in which a message's metadata differs from a definition; fills ``context`` (K-26)."""
     protocol = subject.message.protocol
@@ -84,7 +96,7 @@ def explain(candidates: Iterable[CompiledDefinition], subject: MatchSubject) -> 
     """Why none of the candidates fits: the near misses if there are any, else all (K-28)."""
     misses = [(definition, violations(definition, subject, {})) for definition in candidates]
     near = [miss for miss in misses if _is_near(*miss, subject)]
-    chosen = near or misses
+    chosen = select_by_protocol(near, subject.message.protocol, lambda miss: miss[0]) or misses
     return MismatchExplanation(
         near=bool(near),
         near_reason=breach_reason(finding for _, findings in chosen for finding in findings),

@@ -19,7 +19,7 @@ from signalbook.messages.cloudevents import SPECVERSION, Attribute, CloudEvent, 
 from signalbook.messages.definitions.definition import CompiledDefinition, declared_attributes
 from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
 from signalbook.messages.matching.index import allows
-from signalbook.messages.matching.matching import MAX_FINDINGS, Fit, MatchSubject, attributed
+from signalbook.messages.matching.matching import MAX_FINDINGS, Fit, MatchSubject, attributed, select_by_protocol
 from signalbook.messages.message import Message, Reason
 from signalbook.messages.payloads.payload import Payload, PayloadResult
 from signalbook.messages.uritemplates import TemplateError
@@ -169,6 +169,7 @@ def decide(
     """The outcome for a message whose metadata ``fits`` one or more definitions."""
     if message.body is None and _is_dropped(subject, fits):
         return (Dropped(message=message),)
+    checked: Sequence[tuple[Fit, PayloadResult]]
     # By far the most messages fit one definition and conform to it: they need none of what follows.
     if len(fits) == 1:
         result = _check_payload(fits[0].definition, payload)
@@ -181,7 +182,8 @@ def decide(
             return (_of_no_schema(message, fits),)
         fits = named
         specific = all(fit.definition.policy.prefer_specific for fit in fits)
-        checked = _checked(_most_specific(fits) if specific else fits, payload)
+        checked = _checked(_most_specific(fits, subject) if specific else fits, payload)
+        checked = select_by_protocol(checked, subject.message.protocol, lambda pair: pair[0].definition)
     passed = [(fit, result) for fit, result in checked if result.reason is None]
     # Violations are tolerated (``tag``) only where no definition accepts the payload as it is.
     passed = passed or [pair for pair in checked if _is_tagged(*pair)][:1]
@@ -192,7 +194,7 @@ def decide(
         choices = {fit.definition.policy.on_ambiguous for fit, _ in passed}
         choice = choices.pop() if len(choices) == 1 else "dead_letter"
         if choice == "best":
-            best = _most_specific([fit for fit, _ in passed])
+            best = _most_specific([fit for fit, _ in passed], subject)
             passed = [pair for pair in passed if pair[0] in best]
         if len(passed) > 1 and choice != "all":
             return (_ambiguous(message, [fit.definition for fit, _ in passed]),)
@@ -231,11 +233,18 @@ def _check_payload(definition: CompiledDefinition, payload: Payload) -> PayloadR
     return result
 
 
-def _most_specific(fits: Sequence[Fit]) -> Sequence[Fit]:
-    """The one fit that scores strictly best, else all of them (K-29)."""
-    best = max(fit.definition.score for fit in fits)
-    leaders = [fit for fit in fits if fit.definition.score == best]
+def _most_specific(fits: Sequence[Fit], subject: MatchSubject) -> Sequence[Fit]:
+    """Return the one fit that scores strictly best, else all of them (K-29)."""
+    scores = [_score(fit.definition, subject) for fit in fits]
+    leaders = [fit for fit, score in zip(fits, scores, strict=True) if score == max(scores)]
     return leaders if len(leaders) == 1 else fits
+
+
+def _score(definition: CompiledDefinition, subject: MatchSubject) -> tuple[int, ...]:
+    """Return the score of what was compared with the message: attributes of an event, options of its own protocol."""
+    event = definition.event_score if subject.event is not None else (0, 0, 0)
+    options = definition.protocol_score if definition.protocol == subject.message.protocol else (0, 0, 0)
+    return tuple(map(sum, zip(event, options, strict=True)))
 
 
 def _is_tagged(fit: Fit, result: PayloadResult) -> bool:
@@ -281,7 +290,11 @@ def _of_no_schema(message: Message, fits: Sequence[Fit]) -> Rejected:
 
 def _ambiguous(message: Message, definitions: Sequence[CompiledDefinition]) -> Rejected:
     xids = tuple(definition.xid for definition in definitions)
-    text = f"the message conforms to {len(xids)} definitions: {', '.join(xids[:10])}"
+    choices = "all" if all(definition.policy.on_ambiguous == "best" for definition in definitions) else "best or all"
+    text = (
+        f"the message conforms to {len(xids)} definitions: {', '.join(xids[:10])}. Choose message groups, set the "
+        f"policy on_ambiguous to {choices}, or make types, constants or schemas of the definitions differ"
+    )
     return Rejected(
         message=message,
         reason=Reason.AMBIGUOUS,

@@ -135,37 +135,51 @@ def _rows(route: Route, payloads: PayloadSpans, arrays: list[pa.Array]) -> tuple
     return route.target.whole(arrays[:_ENVELOPE], decoded, arrays[_ENVELOPE:]), refused
 
 
+def are_decidable(routes: Sequence[EventRoute], protocol: str) -> bool:
+    """Return True if payloads decide between routes: the one for the protocol takes them, or nothing is in doubt."""
+    if any(route.definition.policy.prefer_specific or route.decode is undecoded for route in routes):
+        return False
+    return all(map(is_provable, routes)) or [route.definition.protocol for route in routes].count(protocol) == 1
+
+
 def is_provable(route: EventRoute) -> bool:
-    """Whether it can be proved of payloads that they do not conform, and that is all that decides."""
+    """Return True if it can be proved of payloads that they do not conform."""
     definition = route.definition
-    policy, schema = definition.policy, definition.schema_use.schema
-    proved = isinstance(schema, JsonSchema) and policy.wire_prefix == "none" and not policy.prefer_specific
-    return proved and route.decode is not undecoded
+    return isinstance(definition.schema_use.schema, JsonSchema) and definition.policy.wire_prefix == "none"
 
 
 @dataclass(frozen=True, slots=True)
 class HeldEvents:
     """Events of a type held to each of its definitions, by definition and event.
 
-    ``numbers`` are those of ``EnvelopeChecks``, ``fits`` says where attributes fit, ``own`` whether events are written
-    with the definition's schema, and ``taken`` whether its decoder takes what fits.
+    ``numbers`` are those of ``EnvelopeChecks``, ``fits`` says where attributes fit, ``counts`` where the definition
+    matters: attributes fit, and no definition for the protocol of the events takes the event instead. ``own`` says
+    whether events are written with the definition's schema, and ``taken`` whether its decoder takes what counts.
     """
 
     routes: Sequence[EventRoute]
     events: Offsets
     numbers: Offsets
     fits: npt.NDArray[np.bool_]
+    counts: npt.NDArray[np.bool_]
     own: npt.NDArray[np.bool_]
     taken: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, batch: EventBatch, routes: Sequence[EventRoute], events: Offsets) -> HeldEvents:
-        """These."""
+    def of(cls, batch: EventBatch, routes: Sequence[EventRoute], events: Offsets, protocol: str) -> HeldEvents:
+        """Hold events that came by ``protocol`` to ``routes``, of which those for the protocol come first."""
         numbers = np.stack([route.checks.numbers(batch, events) for route in routes])
         fits = numbers >= 0
         own = np.stack([has_own_schema(batch, route.definition, events) for route in routes])
-        taken = fits & np.stack([_are_taken(batch, route, events) for route in routes])
-        return cls(routes, events, numbers, fits, own, taken)
+        counts, taken, settled = fits.copy(), np.zeros_like(fits), np.zeros(len(events), np.bool_)
+        for place, route in enumerate(routes):
+            if route.definition.protocol != protocol:
+                counts[place] &= ~settled
+            asked = np.flatnonzero(counts[place])
+            taken[place, asked] = _are_taken(batch, route, events[asked])
+            if route.definition.protocol == protocol:
+                settled |= taken[place] & own[place]
+        return cls(routes, events, numbers, fits, counts, own, taken)
 
     def reasons(self, place: int) -> Reasons:
         """What says which rules payloads break of the schema of one of the definitions."""
@@ -179,14 +193,17 @@ class HeldEvents:
         That are those which break the same in all definitions, be it of attributes or of payloads.
         """
         known = np.ones(len(self.events), np.bool_)
-        known[(self.fits & ~self.own).any(axis=0)] = False
+        known[(self.counts & ~self.own).any(axis=0)] = False
         if any(route.definition.policy.on_duplicate_names != "last" for route in self.routes):
             known[self.fits.any(axis=0)] = False
         found, count = np.zeros(len(self.events), np.int64), 1
         for place, numbers in enumerate(self.numbers):
             codes = np.where(self.fits[place], 0, -numbers)
             first = int(codes.max(initial=0)) + 1
-            asked = np.flatnonzero(known & self.fits[place] & ~self.taken[place])
+            asked = np.flatnonzero(known & self.counts[place] & ~self.taken[place])
+            if not is_provable(self.routes[place]):
+                known[asked] = False
+                asked = asked[:0]
             parts = [self.reasons(place).keys(batch.payloads(each)) for each in batch.portions(self.events[asked])]
             keys = pa.concat_arrays([pa.nulls(0, pa.binary()), *parts]).dictionary_encode()
             known[asked[keys.indices.is_null().to_numpy(zero_copy_only=False)]] = False
@@ -201,10 +218,13 @@ def landed_by_one(batch: EventBatch, held: HeldEvents, left: npt.NDArray[np.bool
 
     All are left at first.
     """
-    events, fits, taken = held.events, held.fits, held.taken
-    decided = (~fits | held.own).all(axis=0) & (taken.sum(axis=0) == 1)
-    for place in range(len(held.routes)):
-        asked = np.flatnonzero(decided & fits[place] & ~taken[place])
+    events, counts, taken = held.events, held.counts, held.taken
+    decided = (~counts | held.own).all(axis=0) & (taken.sum(axis=0) == 1)
+    for place, route in enumerate(held.routes):
+        asked = np.flatnonzero(decided & counts[place] & ~taken[place])
+        if not is_provable(route):
+            decided[asked] = False
+            continue
         broken = [held.reasons(place).broken(batch.payloads(part)) for part in batch.portions(events[asked])]
         decided[asked] = np.concatenate([np.zeros(0, np.bool_), *broken])
     for place, route in enumerate(held.routes):

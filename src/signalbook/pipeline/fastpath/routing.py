@@ -39,8 +39,8 @@ from signalbook.pipeline.fastpath.routes import (
     Ignored,
     LeftOver,
     Result,
+    are_decidable,
     has_own_schema,
-    is_provable,
     landed,
     landed_by_one,
     refuse_all,
@@ -135,7 +135,7 @@ class FastPath:
             yield from landed(batch, matched, contexts, left)
             refused += [(route, events[left[events]]) for route, events in matched]
         for routes, events in shared:
-            held = HeldEvents.of(batch, routes, events)
+            held = HeldEvents.of(batch, routes, events, self._protocol)
             yield from landed_by_one(batch, held, left)
             self._judge_alike(batch, held, left, verdicts)
         ignored = 0
@@ -239,12 +239,15 @@ class FastPath:
         return self._routes.get(kind, ())
 
     def _all_planned(self, definitions: Sequence[CompiledDefinition], kind: tuple[Any, ...]) -> Sequence[EventRoute]:
-        """The routes of events of a kind to the definitions that they may be of, if there is one to each."""
+        """Return a route to each definition that events of a kind may be of, or none if columns cannot decide.
+
+        Routes for the protocol come first.
+        """
         found = [self._planned(each, kind) for each in definitions]
         routes = [each for each in found if each is not None]
-        if len(routes) < len(definitions) or (len(routes) > 1 and not all(map(is_provable, routes))):
+        if len(routes) < len(definitions) or (len(routes) > 1 and not are_decidable(routes, self._protocol)):
             return ()
-        return routes
+        return sorted(routes, key=lambda route: route.definition.protocol != self._protocol)
 
     def _planned(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> EventRoute | None:
         """The definition's route for events of a kind, unless it asks for more.
