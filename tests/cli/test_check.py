@@ -423,6 +423,45 @@ def test_files_that_a_schema_refers_to(cli: Cli) -> None:
     assert (ran.code, ran.out.count("refused")) == (1, 3), ran.err
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.avsc", '{"type":"record","name":"X","fields":[{"name":"a","type":"strin"}]}'),
+        ("a.avsc", '"string"'),
+        ("a.proto", 'syntax = "proto3";'),
+        ("a.xsd", "<schema/>"),
+        ("a.json", '{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{}}}'),
+        ("a.json", '{"type":"enum","name":"E","symbols":["A"]}'),
+    ],
+)
+@pytest.mark.parametrize("command", [["check"], ["check", "--offline"], ["import"]])
+def test_a_schema_is_no_document(cli: Cli, command: list[str], name: str, content: str) -> None:
+    Path(name).write_text(content)
+    ran = cli(*command, name)
+    assert ran.code == 1
+    assert f"{name} is a schema, not a registry document: signalbook register {name} --group ID" in ran.err
+
+
+def test_documents_may_name_a_dialect(cli: Cli) -> None:
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    Path("a.json").write_text(json.dumps({**dialect, "schemagroups": {"g": {}}}))
+    assert "is a schema" not in cli("check", "a.json", "--offline").err
+
+
+def test_refusals_say_what_leniency_would_repair(cli: Cli) -> None:
+    document = {"documentation": {"url": "https://d.example/"}, "endpoints": {"e": {"usage": "consumer"}}}
+    Path("a.json").write_text(json.dumps(document))
+    ran = cli("check", "a.json", "--offline")
+    assert (ran.code, ran.out.splitlines()[-3:]) == (1, [
+        "  --lenient would repair it:",
+        "    /#documentation: replaced by the URL in it [R43]",
+        "    /endpoints/e#usage: made an array of it [I-6]",
+    ])  # fmt: skip
+    (row,) = verdict(cli("check", "a.json", "--offline", "--json").out)["checked"]
+    assert row["advice"].startswith("--lenient would repair it:")
+    assert "lenient" not in cli("check", "a.json", "--offline", "--lenient").out
+
+
 def test_a_file_that_cannot_be_checked_hides_no_other(cli: Cli) -> None:
     Path("lost.json").write_text('{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"gone.json"}')
     ran = cli("check", "lost.json", "new.avsc", "gone.avsc", "--against", "old.avsc", "--format", "Avro/1.12")

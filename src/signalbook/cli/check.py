@@ -34,11 +34,12 @@ _STYLES: Final = {"error": "red", "warning": "yellow", "info": "dim"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedSource:
-    """The verdict on one source, and which of its files it is about, if it has several."""
+    """The verdict on one source, which of its files it is about, and what ``--lenient`` would repair in it."""
 
     name: str
     verdict: Verdict
     files: tuple[str, ...] = ()
+    advice: str = ""
 
     def passes(self, strict: bool) -> bool:
         """Whether it is accepted and breaks no rule, with ``strict`` without findings."""
@@ -48,7 +49,8 @@ class CheckedSource:
     def to_json(self) -> JSONObject:
         """The form that ``--json`` prints."""
         files: JSONObject = {"files": list(self.files)} if self.files else {}
-        return {"source": self.name, **self.verdict.to_json(), **files}
+        advice: JSONObject = {"advice": self.advice} if self.advice else {}
+        return {"source": self.name, **self.verdict.to_json(), **files, **advice}
 
 
 Rule = Literal["backward", "backward_transitive", "forward", "forward_transitive", "full", "full_transitive"]
@@ -103,14 +105,18 @@ def run(
     of another, or documents (a folder, or a file named *.xreg.json, *.xreg.yaml or *.cereg), to follow earlier ones.
     The exit code is 0 if all is accepted, else 1.
     """
+    from signalbook.cli.importing import load
 
     forget_files()
     questions = _Questions(format=format, rule=compatibility, lenient=lenient, ignore=tuple(ignore or ()))
     if against is None:
         if compatibility is not None or format:
             raise typer.BadParameter("--compatibility and --format go with --against")
-        with _open_asked(server, db, offline=offline) as registry:
-            checked, failures = _documents(registry, sources, questions)
+        loaded, failures = _check_each(sources, lambda source: load(source, lenient=lenient))
+        checked = []
+        if loaded:
+            with _open_asked(server, db, offline=offline) as registry:
+                checked = _check_documents(registry, loaded, questions.ignore)
     elif _is_xid(against):
         xid = _resource(against)
         with _open_asked(server, db, offline=offline) as registry:
@@ -148,15 +154,6 @@ class _Questions:
     rule: Rule | None = None
     lenient: bool = False
     ignore: tuple[str, ...] = ()
-
-
-def _documents(
-    registry: Registry, sources: Sequence[str], questions: _Questions
-) -> tuple[list[CheckedSource], list[str]]:
-    from signalbook.cli.importing import load
-
-    loaded, failures = _check_each(sources, lambda source: load(source, lenient=questions.lenient))
-    return _check_documents(registry, loaded, questions.ignore), failures
 
 
 def _check_documents(
@@ -199,7 +196,8 @@ def _about(source: SourceDocument, verdict: Verdict) -> CheckedSource:
     for error in verdict.errors:
         places += [str(error.get("subject", "")), *(str(fault.get("path", "")) for fault in error.get("faults", ()))]
     found = source.naming([place.partition("#")[0] for place in places]) if source.parts else []
-    return CheckedSource(name=source.name, verdict=verdict, files=tuple(found))
+    advice = "" if verdict.accepted else source.advice()
+    return CheckedSource(name=source.name, verdict=verdict, files=tuple(found), advice=advice)
 
 
 def _report(checked: list[CheckedSource], *, strict: bool, accepted: bool, as_json: bool) -> None:
@@ -211,6 +209,8 @@ def _report(checked: list[CheckedSource], *, strict: bool, accepted: bool, as_js
         for row in checked:
             for line in verdict_lines(row.name, row.verdict, accepted=row.passes(strict), files=row.files):
                 screen.print(line, soft_wrap=True)
+            for advice in row.advice.splitlines():
+                screen.print(f"  {advice}", soft_wrap=True, markup=False)
 
 
 def _is_xid(against: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from signalbook.errors import SignalbookError
 from signalbook.filenames import FileNameError, OutputPaths
-from signalbook.values import JSONError, parse_json
+from signalbook.values import JSON, JSONError, parse_json
 
 if TYPE_CHECKING:
     from signalbook.documents import FolderFile
@@ -140,6 +140,11 @@ def guess_format(name: str, content: bytes) -> str:
         document = parse_json(content)
     except JSONError:
         return ""
+    return guess_document_format(document)
+
+
+def guess_document_format(document: JSON) -> str:
+    """Return the format of the schema that a JSON document is by its content, ``""`` if it is none."""
     if not isinstance(document, dict):
         return ""
     if document.get("type") in ("record", "enum", "fixed") and "name" in document:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from typer import Argument, Option
 
 from signalbook.cli.console import console, echo, say
-from signalbook.cli.files import STANDARD_INPUT, guess_format, read_file
+from signalbook.cli.files import STANDARD_INPUT, guess_document_format, guess_format, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.values import JSON, Finding, JSONObject, dump_json
@@ -130,8 +130,6 @@ def _import_all(
 
 
 def _failure(source: SourceDocument, error: SignalbookError, done: int, total: int) -> str:
-    if guess_format(source.name, dump_json(source.document)):
-        return _is_schema(source.name)
     lines = [f"{source.name}: {error}"]
     places = [getattr(error, "subject", ""), *(fault.path for fault in getattr(error, "faults", ()))]
     lines += [f"  in {name}" for name in source.naming(places)[:_SHOWN]]
@@ -147,22 +145,23 @@ def load(source: str, *, lenient: bool) -> Iterator[SourceDocument]:
     from signalbook.documents import DocumentError, merge, parse_source, read_folder, read_source
 
     if source == STANDARD_INPUT:
-        yield _adopted(parse_source(read_file(source), name="standard input", lenient=lenient))
+        yield _adopted(_refuse_schema(parse_source(read_file(source), name="standard input", lenient=lenient)))
     elif source.startswith("builtin:"):
         yield _builtin(source)
     elif is_url(source):
-        yield _adopted(_fetch(source, lenient))
+        yield _adopted(_refuse_schema(_fetch(source, lenient)))
     elif Path(source).is_dir():
         found = adopt_catalog_documents(read_folder(Path(source), lenient=lenient))
         # A folder of .proto files is one document, which another entity may be made of (--to).
         yield found[0] if [each.name for each in found] == [source] else merge(found, name=source)
     else:
         try:
-            yield _adopted(read_source(Path(source), lenient=lenient))
+            document = read_source(Path(source), lenient=lenient)
         except DocumentError:
-            if guess_format(source, b""):  # by its name
-                raise DocumentError(_is_schema(source)) from None
+            if guess_format(source, b"") and Path(source).exists():  # by its name
+                raise DocumentError(_schema_text(source)) from None
             raise
+        yield _adopted(_refuse_schema(document))
 
 
 def is_url(source: str) -> bool:
@@ -170,8 +169,22 @@ def is_url(source: str) -> bool:
     return source.lower().startswith(("http://", "https://"))
 
 
-def _is_schema(source: str) -> str:
-    return f"{source} is a schema, not a registry document: signalbook register {source} --group ID"
+def _refuse_schema(source: SourceDocument) -> SourceDocument:
+    """Return a registry document as it is. Raises ``DocumentError`` for a schema, by its name or content."""
+    from signalbook.documents import DocumentError
+
+    document = source.document
+    has_groups = isinstance(document, dict) and any(name.endswith(("groups", "endpoints")) for name in document)
+    if not has_groups and (guess_format(source.name, b"") or guess_document_format(document)):
+        raise DocumentError(_schema_text(source.name))
+    return source
+
+
+def _schema_text(source: str) -> str:
+    return (
+        f"{source} is a schema, not a registry document: signalbook register {source} --group ID stores it, "
+        f"signalbook check {source} --against WHAT compares it"
+    )
 
 
 def _adopted(source: SourceDocument) -> SourceDocument:
