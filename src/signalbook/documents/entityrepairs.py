@@ -90,6 +90,18 @@ class RepairedObject:
             self.report(name, f"moved to {inner}.{new}", rule)
 
 
+def mend_documentation(item: RepairedObject) -> None:
+    """Put the only URL of an object at ``documentation``, which is a URL; leave any other object out."""
+    stated = item.body.get("documentation")
+    if not isinstance(stated, dict):
+        return
+    urls = [value for value in stated.values() if isinstance(value, str) and value.startswith(("http://", "https://"))]
+    if len(urls) == 1:
+        item.change("documentation", urls[0], "replaced by the URL in it", "R43")
+    else:
+        item.drop("documentation", "it is an object, not a URL", "R43")
+
+
 SENTINEL: Final = "01-01-0000T00:00:00Z"
 _OLD_STAMPS: Final = {"createdtimeutc": "createdat", "updatedtimeutc": "modifiedat"}
 _IN_DEPRECATED: Final = ("effective", "removal")

@@ -13,6 +13,7 @@ from signalbook.documents.entityrepairs import (
     GROUP_TYPES,
     RepairedObject,
     legal_id,
+    mend_documentation,
     mend_endpoint,
     mend_message,
     mend_reference,
@@ -38,6 +39,7 @@ def mend_registry(item: RepairedObject) -> None:
     stated = item.body.get("specversion")
     if stated not in (None, _SPECVERSION):
         item.drop("specversion", f"it was written for {stated}", "rc4")
+    mend_documentation(item)
     for old, new in GROUP_TYPES.items():
         item.rename(old, new, "I-6")
     capabilities = item.member("capabilities")
@@ -225,6 +227,7 @@ def _repair_common(item: RepairedObject, plural: str) -> None:
             stated = item.body[f"{singular}id"]
             item.change(f"{singular}id", own, f"was {stated}, which is not its key", "L-27")
         item.rename("docs", "documentation", "rc2")
+    mend_documentation(item)
     item.rename("ancestor", "ancestorid", "F-50")
     if item.body.get("xid") not in (None, item.xid):
         item.drop("xid", f"{item.body['xid']} is not where it stands", "I-5")

@@ -14,6 +14,8 @@ from signalbook.values import JSON
         ({"specversion": "1.0-rc4"}, {"specversion": "1.0-rc4"}, []),
         ({"specversion": "0.5-wip"}, {}, ["rc4"]),
         ({"definitionGroups": {}, "schemaGroups": {}}, {"messagegroups": {}, "schemagroups": {}}, ["I-6", "I-6"]),
+        ({"documentation": {"url": "https://d.example/"}}, {"documentation": "https://d.example/"}, ["R43"]),
+        ({"documentation": {"see": {"a": "https://d.example/"}}}, {}, ["R43"]),
         ({"modifiedat": "2024-04-31T12:00:00Z"}, {}, ["I-5"]),
         (
             {"capabilities": {"apis": ["/model"], "flags": ["doc", "noepoch"]}},
