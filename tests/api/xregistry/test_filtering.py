@@ -55,6 +55,24 @@ def test_the_tree_that_is_left(filled: Client, query: str, expected: list[str]) 
     assert tree(filled.get(f"/?{query}&inline=*").json()) == expected
 
 
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [("1970-01*", 1), ("*:00Z", 1), ("1970-01-01T01:*", 1), ("1971*", 0), ("1970-01-01T02:00:00%2B01:00", 1)],
+)
+def test_wildcards_match_the_text_of_timestamps_in_utc(client: Client, value: str, count: int) -> None:
+    """R187, R188: after normalization timestamps follow the rules of strings."""
+    assert client.put("/dirs/d", {"createdat": "1970-01-01T03:00:00+02:00"}).status_code == 201
+    assert len(client.get(f"/dirs?filter=createdat={value}").json()) == count
+
+
+def test_the_longest_singular_of_a_group_type(client: Client) -> None:
+    """R90: its id is longer than other attributes may be."""
+    singular = "g" * 63
+    assert client.put("/modelsource", {"groups": {"longs": {"singular": singular}}}).status_code == 200
+    assert client.put("/longs/one", {f"{singular}id": "one"}).status_code == 201
+    assert list(client.get(f"/longs?filter={singular}id=one&sort={singular}id").json()) == ["one"]
+
+
 def test_counts_and_urls_follow(filled: Client) -> None:
     """R193, R194, trap 20: not inlined, but counted; the URL shows the same."""
     shown = filled.get("/?filter=dirs.files.name=two,dirs.dirid=g1").json()
