@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from signalbook.confluent.avro import defined_type, parsed
+from signalbook.formats.avro.format import AvroFormat
+from signalbook.formats.base import SchemaError
 
 JARS = Path(sys.prefix) / "brokers" / "iceberg"
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -132,6 +134,15 @@ def test_what_was_written_stays(written: list[tuple[Any, str]]) -> None:
 )  # fmt: skip
 def test_what_is_no_schema_is_left_for_who_judges_it(broken: Any) -> None:
     assert parsed(parsed(broken)) == parsed(broken)
+
+
+@pytest.mark.parametrize("aliases", ["A", "", None, {}, [5]])
+def test_aliases_that_are_no_names_are_left_to_be_refused(aliases: Any) -> None:
+    record = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int", "aliases": aliases}]}
+    for schema in (record, {"type": "enum", "name": "E", "symbols": ["S"], "aliases": aliases}):
+        document = json.dumps(parsed(schema)).encode()
+        with pytest.raises(SchemaError, match="aliases are an array of names"):
+            AvroFormat().parse(document, "Avro/1.12.0")
 
 
 def test_the_type_that_a_document_defines() -> None:

@@ -65,16 +65,16 @@ def _parsed_field(field: Any, space: str) -> Any:
     found |= {part: field[part] for part in ("doc", "default") if part in field}
     if str(field.get("order", "ascending")).lower() != "ascending":
         found["order"] = str(field["order"]).lower()
-    found |= {"aliases": field["aliases"]} if field.get("aliases") else {}
+    found |= {"aliases": field["aliases"]} if field.get("aliases", []) != [] else {}
     return {**found, **{name: value for name, value in field.items() if name not in _OF_FIELDS}}
 
 
 def _aliases(schema: dict[str, Any], space: str) -> dict[str, Any]:
     """Without the namespace that they are in anyway."""
-    given = schema.get("aliases")
-    if not isinstance(given, list) or not given:
-        return {}
-    return {"aliases": [_short(each, space) for each in given]}
+    given = schema.get("aliases", [])
+    if not isinstance(given, list):
+        return {"aliases": given}
+    return {"aliases": [_short(each, space) for each in given]} if given else {}
 
 
 def _short(name: Any, space: str) -> Any:

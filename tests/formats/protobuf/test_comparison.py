@@ -232,6 +232,11 @@ def whole(document: str) -> str:
     return document if document.startswith(("syntax", "edition")) else message(document)
 
 
+def test_a_json_name_is_shown_as_json_has_it() -> None:
+    (found,) = differences(whole("int32 a_b = 1;"), whole('int32 a_b = 1 [json_name = "x"];'))
+    assert (found.old, found.new) == ("aB or a_b", "a_b or x")
+
+
 @pytest.mark.parametrize(("old", "new", "expected"), TABLE.values(), ids=TABLE)
 def test_changes(old: str, new: str, expected: list[tuple[str, str]]) -> None:
     """G-30: same number, same values."""

@@ -180,7 +180,7 @@ class _Comparison(Comparison):
         if not _json_names(writer) <= _json_names(reader):
             names = [" or ".join(sorted(_json_names(side))) for side in (writer, reader)]
             what = f"JSON has {names[0]} where the reader looks for {names[1]}"
-            self.report(path, "json_name_changed", _label(writer), _label(reader), what)
+            self.report(path, "json_name_changed", *names, what)
         known, written = map_value(reader), map_value(writer)
         if known is not None and written is not None:
             self.value(_key(known), _key(written), path + "{key}")

@@ -85,7 +85,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
 def _missing(path: str, by: str, *, asked: bool) -> Finding:
     """What to say of an import that leads nowhere."""
     importer = "it" if by == MAIN else by
-    looked = _LOOKED if asked else "there is no registry here to find it in"
+    looked = _LOOKED if asked else "no reference names it"
     text = f"{importer} imports {shorten(repr(path))}, which is missing: {looked}"
     return Finding(path="", rule=IMPORT, message=text)
 
