@@ -36,13 +36,20 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "list": {"type": "array", "items": {"type": "integer"}},
 }
 PROTO = 'syntax = "proto3"; message A { int32 a = 1; }'
+
+
+def by_topic(topic: str) -> dict[str, Any]:
+    return {"protocol": "KAFKA", "protocoloptions": {"topic": topic}}
+
+
 # Of each type the schemas of its definitions, with what else is said of these.
 TYPES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "by.structure": [("a", {}), ("b", {})],
     "by.constant": [("a", {}), ("c", {}), ("d", {})],
     "by.source": [("a", {"source": "/shops/{shop}"}), ("b", {"source": "/{any}/7"}), ("closed", {})],
     "by.protocol": [("a", {"protocol": "HTTP"}), ("b", {"protocol": "KAFKA"}), ("d", {})],
-    "variants": [("a", {}), ("a", {"protocol": "HTTP"}), ("a", {"protocol": "KAFKA"})],
+    "variants": [("a", {}), ("a", {"protocol": "HTTP"}), ("a", by_topic("{topic}s"))],
+    "by.topic": [("a", {}), ("a", by_topic("others"))],
     "of.proto": [("proto", {"protocol": "KAFKA"}), ("proto", {"protocol": "HTTP"}), ("proto", {})],
     "elsewhere": [("a", {"protocol": "HTTP"}), ("b", {"protocol": "NATS"})],
     "entangled": [("either", {}), ("a", {})],
@@ -228,7 +235,7 @@ def test_a_definition_for_another_protocol_takes_nothing_from_the_fast_path(cont
     assert tally.reasons == {"schema_violation": 5}
 
 
-@pytest.mark.parametrize(("type", "place"), [("variants", 2), ("of.proto", 0)])
+@pytest.mark.parametrize(("type", "place"), [("variants", 2), ("by.topic", 0), ("of.proto", 0)])
 def test_records_land_as_the_variant_for_kafka(contracts: list[Contract], type: str, place: int) -> None:
     head = [(f"ce_{name}", text.encode()) for name, text in attributes(1, type, "/", "s").items()]
     head.append(("content-type", b"application/json"))
