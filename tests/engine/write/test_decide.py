@@ -21,7 +21,8 @@ from signalbook.xid import ROOT, Xid
 if TYPE_CHECKING:
     from tests.engine.conftest import Make, Registry
 
-F1 = "/dirs/d1/files/f1"
+FILES = "/dirs/d1/files"
+F1 = f"{FILES}/f1"
 
 
 def test_a_decision_has_no_store() -> None:
@@ -66,13 +67,34 @@ def test_methods_that_do_not_fit(registry: Registry, method: str, path: str) -> 
         ("PUT", F1, "request", "bad_flag"),
         ("POST", f"{F1}/versions", "request", "bad_flag"),
         ("PUT", F1, "", "bad_defaultversionid"),
-        ("PUT", F1, "nope", "unknown_id"),
     ],
 )
 def test_setdefaultversionid_misused(registry: Registry, method: str, path: str, flag: str, code: str) -> None:
     """R208-R211."""
     registry.put(F1, {})
     assert registry.refused(method, path, {}, setdefaultversionid=flag).code == code
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "subject"),
+    [
+        ("PUT", F1, {}, F1),
+        ("PATCH", F1, {"meta": {}}, F1),
+        ("POST", F1, {}, F1),
+        ("POST", f"{F1}/versions", {"v2": {}}, F1),
+        ("PUT", f"{F1}/versions/v2", {}, F1),
+        ("DELETE", f"{F1}/versions/v1", None, F1),
+        ("DELETE", f"{F1}/versions", {"v1": {}}, F1),
+        ("PATCH", f"{F1}/meta", {}, f"{F1}/meta"),
+        ("POST", f"{FILES}/new", {}, f"{FILES}/new/meta"),
+        ("POST", f"{FILES}/new/versions", {"v2": {}}, f"{FILES}/new/meta"),
+    ],
+)
+def test_an_unknown_default_version(registry: Registry, method: str, path: str, body: JSON, subject: str) -> None:
+    """R209, R278. The subjects are those of the reference server."""
+    registry.put(F1, {"versions": {"v1": {}, "v3": {}}})
+    error = registry.refused(method, path, body, setdefaultversionid="nope")
+    assert (error.code, error.subject) == ("unknown_id", subject)
 
 
 @pytest.mark.parametrize(
@@ -233,9 +255,6 @@ def test_a_version_too_old_to_be_kept_is_refused(make: Make, method: str, path: 
 if TYPE_CHECKING:
     from tests.engine.conftest import Registry
 
-FILES = "/dirs/d1/files"
-DELETION_F1 = f"{FILES}/f1"
-
 
 @pytest.fixture
 def tree(registry: Registry) -> Registry:
@@ -244,7 +263,7 @@ def tree(registry: Registry) -> Registry:
     return registry
 
 
-@pytest.mark.parametrize("path", ["/dirs/x", f"{FILES}/x", f"{DELETION_F1}/versions/x", "/dirs/x/files/f1", "/dirs/D1"])
+@pytest.mark.parametrize("path", ["/dirs/x", f"{FILES}/x", f"{F1}/versions/x", "/dirs/x/files/f1", "/dirs/D1"])
 def test_nothing_there(tree: Registry, path: str) -> None:
     """R171, R26."""
     error = tree.refused("DELETE", path)
@@ -255,7 +274,7 @@ def test_nothing_there(tree: Registry, path: str) -> None:
     ("path", "left"),
     [
         ("/dirs/d1", ["/", "/dirs/d2", "/dirs/d2/files/f1", "/dirs/d2/files/f1/versions/1"]),
-        (DELETION_F1, ["/", "/dirs/d1", "/dirs/d2", "/dirs/d1/files/f2", "/dirs/d2/files/f1"]),
+        (F1, ["/", "/dirs/d1", "/dirs/d2", "/dirs/d1/files/f2", "/dirs/d2/files/f1"]),
     ],
 )
 def test_everything_beneath_goes_too(tree: Registry, path: str, left: list[str]) -> None:
@@ -263,16 +282,16 @@ def test_everything_beneath_goes_too(tree: Registry, path: str, left: list[str])
     tree.delete(path)
     assert [str(row.xid) for row in tree.everything()][: len(left)] == left
     assert tree.find(path) is None
-    assert tree.find(f"{DELETION_F1}/versions/v1") is None
+    assert tree.find(f"{F1}/versions/v1") is None
 
 
 def test_last_version_takes_its_resource_along(tree: Registry) -> None:
     """R173."""
-    tree.delete(f"{DELETION_F1}/versions/v1")
-    assert tree.find(DELETION_F1) is not None
+    tree.delete(f"{F1}/versions/v1")
+    assert tree.find(F1) is not None
     epoch = tree.row("/dirs/d1").epoch
-    tree.delete(f"{DELETION_F1}/versions/v2")
-    assert tree.find(DELETION_F1) is None
+    tree.delete(f"{F1}/versions/v2")
+    assert tree.find(F1) is None
     assert tree.row("/dirs/d1").epoch == epoch + 1
 
 
@@ -284,9 +303,9 @@ def test_last_version_takes_its_resource_along(tree: Registry) -> None:
         (FILES, {"f2": {}, "nope": {}}, {"f2"}),
         (FILES, {"f2": {"fileid": "f2", "name": [], "meta": {"epoch": 1, "x": []}}}, {"f2"}),
         (FILES, {"f2": {"epoch": 99, "meta": {"epoch": 1}}}, {"f2"}),
-        (f"{DELETION_F1}/versions", None, {"f1"}),
-        (f"{DELETION_F1}/versions", {"v1": {}, "v2": {"epoch": 1}}, {"f1"}),
-        (f"{DELETION_F1}/versions", {}, set()),
+        (f"{F1}/versions", None, {"f1"}),
+        (f"{F1}/versions", {"v1": {}, "v2": {"epoch": 1}}, {"f1"}),
+        (f"{F1}/versions", {}, set()),
     ],
 )
 def test_collections(tree: Registry, path: str, body: JSON, gone: set[str]) -> None:
@@ -296,32 +315,43 @@ def test_collections(tree: Registry, path: str, body: JSON, gone: set[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "code"),
+    ("path", "body", "code", "subject"),
     [
-        (FILES, {"f1": {}, "f2": {"fileid": "f1"}}, "mismatched_id"),
-        (FILES, {"f1": {}, "f2": {"epoch": 1}}, "misplaced_epoch"),
-        (FILES, {"f1": {}, "f2": {"meta": {"epoch": 2}}}, "mismatched_epoch"),
-        ("/dirs", {"d2": {"epoch": 2}}, "mismatched_epoch"),
-        (f"{DELETION_F1}/versions", {"v1": {"epoch": 2}}, "mismatched_epoch"),
-        (f"{DELETION_F1}/versions", {"v1": {"versionid": "v2"}}, "mismatched_id"),
-        (FILES, [], "bad_request"),
-        (FILES, {"f1": None}, "bad_request"),
+        (FILES, {"f1": {}, "f2": {"fileid": "f1"}}, "mismatched_id", f"{FILES}/f2"),
+        (FILES, {"f1": {}, "f2": {"meta": {"fileid": "f1"}}}, "mismatched_id", f"{FILES}/f2"),
+        (FILES, {"f1": {}, "f2": {"epoch": 1}}, "misplaced_epoch", f"{FILES}/f2"),
+        (FILES, {"f1": {}, "f2": {"meta": {"epoch": 2}}}, "mismatched_epoch", f"{FILES}/f2/meta"),
+        (FILES, {"f1": {}, "f2": {"meta": {"epoch": "1x"}}}, "invalid_attribute", f"{FILES}/f2/meta"),
+        ("/dirs", {"d2": {"epoch": 2}}, "mismatched_epoch", "/dirs/d2"),
+        (f"{F1}/versions", {"v1": {"epoch": 2}}, "mismatched_epoch", f"{F1}/versions/v1"),
+        (f"{F1}/versions", {"v1": {"versionid": "v2"}}, "mismatched_id", f"{F1}/versions/v1"),
+        (FILES, [], "bad_request", FILES),
+        (FILES, {"f1": None}, "bad_request", FILES),
     ],
 )
-def test_refused(tree: Registry, path: str, body: JSON, code: str) -> None:
-    """R169, R170."""
-    assert tree.refused("DELETE", path, body).code == code
+def test_refused(tree: Registry, path: str, body: JSON, code: str, subject: str) -> None:
+    """R169, R170. The subjects are those of the reference server."""
+    error = tree.refused("DELETE", path, body)
+    assert (error.code, error.subject) == (code, subject)
 
 
-@pytest.mark.parametrize("path", ["/dirs/d2", DELETION_F1, f"{DELETION_F1}/versions/v1"])
-def test_epoch_flag(tree: Registry, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "subject"),
+    [
+        ("/dirs/d2", "/dirs/d2"),
+        (F1, f"{F1}/meta"),
+        (f"{F1}/versions/v1", f"{F1}/versions/v1"),
+    ],
+)
+def test_epoch_flag(tree: Registry, path: str, subject: str) -> None:
     """R171, R179, R205."""
-    assert tree.refused("DELETE", path, epoch=5).code == "mismatched_epoch"
+    error = tree.refused("DELETE", path, epoch=5)
+    assert (error.code, error.subject) == ("mismatched_epoch", subject)
     tree.delete(path, epoch=5, ignore=frozenset({"epoch"}))
     assert tree.find(path) is None
 
 
-@pytest.mark.parametrize("path", ["/dirs/d1", DELETION_F1])
+@pytest.mark.parametrize("path", ["/dirs/d1", F1])
 def test_promised_to_stay(tree: Registry, path: str) -> None:
     """R46, GAP 28."""
     deprecated = {"deprecated": {"removal": "9999-01-01T00:00:00Z"}}
@@ -333,13 +363,13 @@ def test_promised_to_stay(tree: Registry, path: str) -> None:
     tree.delete(path)
 
 
-@pytest.mark.parametrize("path", ["/dirs", "/dirs/d1", f"{DELETION_F1}/versions"])
+@pytest.mark.parametrize("path", ["/dirs", "/dirs/d1", f"{F1}/versions"])
 def test_promised_to_stay_however_it_would_go(tree: Registry, path: str) -> None:
     """R46, R172, R173: with what is above it, and with its last Version."""
-    tree.patch(f"{DELETION_F1}/meta", {"deprecated": {"removal": "9999-01-01T00:00:00Z"}})
+    tree.patch(f"{F1}/meta", {"deprecated": {"removal": "9999-01-01T00:00:00Z"}})
     error = tree.refused("DELETE", path)
-    assert (error.code, error.subject) == ("bad_request", DELETION_F1)
-    assert tree.find(DELETION_F1) is not None
+    assert (error.code, error.subject) == ("bad_request", F1)
+    assert tree.find(F1) is not None
 
 
 def test_owners_change_once(tree: Registry) -> None:
@@ -352,8 +382,8 @@ def test_owners_change_once(tree: Registry) -> None:
 
 
 def test_id_can_be_taken_again(tree: Registry) -> None:
-    tree.delete(DELETION_F1)
-    tree.put(DELETION_F1, {})
+    tree.delete(F1)
+    tree.put(F1, {})
     assert list(tree.versions()) == ["1"]
 
 

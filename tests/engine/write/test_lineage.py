@@ -70,7 +70,8 @@ def test_request_is_a_root(registry: Registry) -> None:
 def test_unknown_ancestor(registry: Registry) -> None:
     """R239."""
     error = registry.refused("PUT", F1, {"versions": {"a": {"ancestorid": "x"}}})
-    assert (error.code, error.arguments["id"]) == ("unknown_id", "x")
+    assert (error.code, error.subject, error.arguments["id"]) == ("unknown_id", F1, "x")
+    assert error.detail == f'it is the "ancestorid" of "{F1}/versions/a"'
 
 
 def test_circle_of_ancestors(registry: Registry) -> None:

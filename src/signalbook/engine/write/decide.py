@@ -255,7 +255,7 @@ def check_deletion(deletion: Deletion, singular: str, context: Context) -> tuple
             check_id(entry, singular, row.xid.id, row.xid)
             meta = entry.get("meta")
             if row.xid.kind is Kind.RESOURCE and isinstance(meta, dict):
-                check_id(meta, singular, row.xid.id, row.xid / "meta")
+                check_id(meta, singular, row.xid.id, row.xid)
             _check_entry_epoch(entry, row, context)
             rows.append(row)
     context.problems.raise_any()
@@ -314,14 +314,14 @@ def _copy_of(row: Row) -> WorkingCopy:
 def _check_entry_epoch(entry: JSONObject, row: Row, context: Context) -> None:
     if context.ignores("epoch"):
         return
-    given = entry.get("epoch")
+    given, subject = entry.get("epoch"), row.xid
     if row.xid.kind is Kind.RESOURCE:
         meta = entry.get("meta")
         inner = meta.get("epoch") if isinstance(meta, dict) else None
         if given is not None and inner is None:
             raise RegistryError("misplaced_epoch", subject=str(row.xid))
-        given = inner
-    check_epoch(given, row.epoch, row.xid)
+        given, subject = inner, row.xid / "meta"
+    check_epoch(given, row.epoch, subject)
 
 
 def _check_removal(copy: WorkingCopy, context: Context) -> None:

@@ -96,7 +96,7 @@ def flagged(
 ) -> DefaultVersionChoice:
     """``choice`` as the ``setdefaultversionid`` flag overrides it (R209); ``request`` is the new Version (R210).
 
-    Raises ``defaultversionid_request``.
+    Raises ``defaultversionid_request``, and ``unknown_id`` for what is no Version.
     """
     flag = context.flags.setdefaultversionid
     if flag is None:
@@ -107,6 +107,10 @@ def flagged(
             raise RegistryError("defaultversionid_request", subject=str(resource.xid))
     chosen = DefaultVersionChoice(sticky=False) if flag == "null" else DefaultVersionChoice(sticky=True, wanted=flag)
     checked({_STICKY: chosen.sticky}, intent.type.metaattributes, resource.xid / "meta")
+    to_meta = resource.before is None or (intent.attributes is None and intent.meta is not None)
+    if chosen.wanted is not None and chosen.wanted not in resource.versions and not to_meta:
+        # The reference server names the Resource, unless the request is one to its meta or creates it.
+        raise RegistryError("unknown_id", subject=str(resource.xid), singular="version", id=chosen.wanted)
     return chosen
 
 

@@ -222,7 +222,10 @@ def _settle_lineage(resource: ResourceCopy, type: ResourceType) -> None:
     if type.versionmode not in ORDERED:
         lost = unknown_ancestor(processing, resource.removed, resource.open)
         if lost is not None:
-            raise RegistryError("unknown_id", subject=str(lost.xid), singular="version", id=lost.ancestorid)
+            detail = f'it is the "ancestorid" of "{lost.xid}"'
+            raise RegistryError(
+                "unknown_id", subject=str(resource.xid), detail=detail, singular="version", id=lost.ancestorid
+            )
     assign(processing, type.versionmode, open=resource.open, inner=resource.inner)
     circle = cycle(processing)
     if circle:
