@@ -35,7 +35,7 @@ def test_different_subjects_and_kinds_stay() -> None:
 
 
 if TYPE_CHECKING:
-    from tests.engine.conftest import Registry
+    from tests.engine.conftest import Make, Registry
 
 D1 = "/dirs/d1"
 F1 = f"{D1}/files/f1"
@@ -112,6 +112,22 @@ def test_created(registry: Registry) -> None:
 def test_changes(tree: Registry, method: str, path: str, body: JSON, expected: JSONObject) -> None:
     """R300-R308."""
     assert told(tree.send(method, path, body)) == expected
+
+
+def test_created_and_pruned(make: Make) -> None:
+    """R297, R306: of both events the one of the deletion."""
+    registry = make(maxversions=2, versionmode="createdat")
+    registry.put(F1, {"versionid": "v2"})
+    old = {"createdat": "2020-01-01T00:00:00Z"}
+    found = told(registry.post(f"{F1}/versions", {"v0": old, "v1": old, "v3": {}}))
+    assert {"versions", "versionscount"} <= found.pop(f"resource.updated {F1}")
+    assert found == {
+        f"version.created {F1}/versions/v3": set(),
+        f"version.deleted {F1}/versions/v0": set(),
+        f"version.deleted {V1}": set(),
+    }
+    found = told(registry.put(f"{D1}/files/f2", {"versions": {"v0": old, "v1": old, "v3": {}}}))
+    assert f"version.deleted {D1}/files/f2/versions/v0" in found
 
 
 def test_moved_default(tree: Registry) -> None:

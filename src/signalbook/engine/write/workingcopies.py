@@ -116,8 +116,9 @@ class VersionCopy(WorkingCopy):
 class ResourceCopy(WorkingCopy):
     """A Resource with its meta (``attributes``, timestamps and epoch are meta's) and its Versions by id.
 
-    ``removed`` are stored Versions that will be gone; ``floor`` is the epoch the new one must exceed after an xref is
-    taken away (R269); ``settled`` is the ``versionmode`` by which the Versions are in order.
+    ``removed`` are Versions that will be gone, also new ones that are pruned at once; ``floor`` is the epoch the new
+    one must exceed after an xref is taken away (R269); ``settled`` is the ``versionmode`` by which the Versions are in
+    order.
 
     ``target_epoch`` is the epoch of the Resource that its stored xref points to, 0 if there is none.
 
@@ -180,10 +181,8 @@ class ResourceCopy(WorkingCopy):
         self.versions = {version.id: version for version in ordered}
 
     def remove(self, versionid: str) -> None:
-        """Take a Version out; one that was never stored simply vanishes."""
-        version = self.versions.pop(versionid)
-        if version.before is not None:
-            self.removed[versionid] = version
+        """Take a Version out."""
+        self.removed[versionid] = self.versions.pop(versionid)
 
 
 _Names: TypeAlias = tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]
