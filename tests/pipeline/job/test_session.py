@@ -123,17 +123,22 @@ def interrupt():
         time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGINT)
 
-def interrupted(work):
+def start():
     threading.Thread(target=interrupt).start()
+    open_session("local[1]").__enter__()
+
+def work():
+    with open_session("local[1]") as session:
+        threading.Thread(target=interrupt).start()
+        session._jvm.java.lang.Thread.sleep(600000)
+
+for step in (start, work):
     try:
-        work()
+        step()
     except KeyboardInterrupt:
         print("interrupted")
-
-interrupted(lambda: open_session("local[1]").__enter__())
-print("left:", java())
-with open_session("local[1]") as session:
-    interrupted(lambda: session._jvm.java.lang.Thread.sleep(600000))
+    if step is start:
+        print("left:", java())
 """
 
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import reduce
 from pathlib import Path
@@ -89,7 +90,7 @@ def open_session(
         try:
             yield started
         finally:
-            started.stop()
+            _call_java(started.stop)
 
 
 @contextmanager
@@ -220,8 +221,18 @@ def _abandon() -> None:
     context = SparkContext._active_spark_context
     if context is not None:
         with suppress(Py4JError, OSError):
-            context.stop()
+            _call_java(context.stop)
     _end_java()
+
+
+def _call_java(call: Callable[[], None]) -> None:
+    """Run ``call`` in a new thread, which has its own connection to Java.
+
+    The connection of this thread may still wait for the answer to a call that was interrupted. Another call by it
+    fails, and PySpark warns that Java cannot be stopped.
+    """
+    with ThreadPoolExecutor(max_workers=1) as threads:
+        threads.submit(call).result()
 
 
 def _end_launched(error: BaseException) -> None:
