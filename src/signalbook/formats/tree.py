@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
 
 from signalbook.formats.compatibility import SchemaText
+from signalbook.formats.patternexamples import MAX_CHARS, make_example
 from signalbook.values import JSON, dump_json
 
 Kind = Literal[
@@ -108,31 +109,38 @@ def few(values: Any) -> tuple[Any, ...]:
     return tuple(values[:_MOST_VALUES]) if isinstance(values, list) else ()
 
 
-def sample(node: SchemaNode, depth: int = 0) -> Any:
+def sample(node: SchemaNode) -> Any:
     """A value of the kind that a node describes: named by the schema where it names one, else a plain one.
 
     It is a proposal: a schema may ask for more than its tree tells, so whoever shows it validates it.
     """
+    return _sample(node, 0, Room(nodes=_MAX_PATTERNS))
+
+
+def _sample(node: SchemaNode, depth: int, patterns: Room) -> Any:
+    """Return a value for ``sample``; ``patterns`` is room for texts that are made from patterns."""
     if node.values:
         return node.values[0]
     if node.nullable and node.cut:
         return None
     match node.kind:
         case "object":
-            return {each.name: sample(each, depth + 1) for each in _wanted(node, depth)}
+            return {each.name: _sample(each, depth + 1, patterns) for each in _wanted(node, depth)}
         case "array":
-            return [sample(node.members[0], depth + 1)] if node.members and depth < DEEPEST else []
+            return [_sample(node.members[0], depth + 1, patterns)] if node.members and depth < DEEPEST else []
         case "map":
-            return {"key": sample(node.members[0], depth + 1)} if node.members and depth < DEEPEST else {}
+            return {"key": _sample(node.members[0], depth + 1, patterns)} if node.members and depth < DEEPEST else {}
         case "choice":
-            return sample(_branch(node), depth + 1) if node.members else None
+            return _sample(_branch(node), depth + 1, patterns) if node.members else None
         case "string":
-            return _string(node)
+            return _string(node, patterns)
         case "integer" | "number":
             return _number(node)
     return _PLAIN.get(node.kind)
 
 
+_MAX_PATTERNS: Final = 50
+"""Patterns of which a sample has texts: each may take 0.1 s."""
 _OPTIONAL_DEPTH: Final = 4
 _PLAIN: Final[dict[str, Any]] = {
     "boolean": True,
@@ -176,12 +184,17 @@ def _branch(node: SchemaNode) -> SchemaNode:
     return next((each for each in node.members if each.kind != "null"), node.members[0])
 
 
-def _string(node: SchemaNode) -> str:
+def _string(node: SchemaNode, patterns: Room) -> str:
     bounds = dict(node.constraints)
-    made = _FORMATS.get(bounds.get("format", ""), node.name or "text")
     least, most = bounds.get("minLength", "0"), bounds.get("maxLength", "")
-    made = made.ljust(min(int(least), _LONGEST) if least.isdigit() else 0, "x")
-    return made[: int(most)] if most.isdigit() else made
+    min_chars = min(int(least), _LONGEST) if least.isdigit() else 0
+    if "pattern" in bounds and patterns.take(0):
+        max_chars = min(int(most), MAX_CHARS) if most.isdigit() else MAX_CHARS
+        example = make_example(bounds["pattern"], min_chars, max_chars)
+        if example is not None:
+            return example
+    plain = _FORMATS.get(bounds.get("format", ""), node.name or "text").ljust(min_chars, "x")
+    return plain[: int(most)] if most.isdigit() else plain
 
 
 def _number(node: SchemaNode) -> int | float:

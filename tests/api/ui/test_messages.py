@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -136,6 +137,35 @@ def test_where_no_sample_conforms_it_says_why(explorer: Client) -> None:
     schema = {**SCHEMA, "not": {"required": ["amount"]}}
     put(explorer, MESSAGE, definition(schema=schema))
     assert "No sample could be made that conforms" in show(explorer, MESSAGE).words("main")
+
+
+_CAPITALS = {"type": "string", "pattern": r"^\p{Lu}{3}$"}
+
+
+@pytest.mark.parametrize(
+    ("required", "expected"),
+    [
+        ([], "it conforms"),
+        (["odd/~"], "It lacks required members"),
+    ],
+)
+def test_a_member_without_a_value_is_left_out_of_a_sample(explorer: Client, required: list[str], expected: str) -> None:
+    properties = {
+        "parcel": {"type": "string", "pattern": "^P[0-9]{10}$"},
+        "odd/~": _CAPITALS,
+        "list": {"type": "array", "items": _CAPITALS},
+        "weight": {"type": "number"},
+    }
+    put(explorer, MESSAGE, definition(schema={"type": "object", "required": required, "properties": properties}))
+    page = show(explorer, MESSAGE)
+    data = json.loads(element(page, "sample-event"))["data"]
+    assert re.fullmatch("P[0-9]{10}", data.pop("parcel"))
+    assert data == {"list": [], "weight": 1}
+    words = page.words("main")
+    assert expected in words
+    assert 'data/odd~1~0 "odd/~" does not match' in words
+    (box,) = show(explorer, f"/-/try{MESSAGE}").all("textarea")
+    assert '"parcel": "P' in "".join(box.itertext()), "the form begins with what there is"
 
 
 def test_a_schema_that_is_not_there_is_told(explorer: Client) -> None:

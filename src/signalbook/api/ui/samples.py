@@ -1,21 +1,24 @@
 """A sample message of a definition, in forms to copy: as a CloudEvent, for curl, for Kafka.
 
 It is made as ``signalbook message build`` makes messages, with plain values where the definition leaves them open, and
-held to the schema before it is shown.
+held to the schema before it is shown. Members of which no value conforms are left out.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from shlex import quote
 from typing import Any, Final
 
 import msgspec
 from markupsafe import escape
 
+from signalbook.formats.base import pointer
 from signalbook.formats.tree import Described, SchemaNode, sample
 from signalbook.messages import CompiledDefinition, Message, Outbound, OutboundError, Surroundings, to_record
 from signalbook.messages import build as build_message
@@ -36,6 +39,8 @@ _LONGEST: Final = 12_000
 _TOPIC: Final = 300
 _SERVERS: Final = 10
 _MOST_FINDINGS: Final = 20
+_DATA: Final = "data"
+"""How paths in a payload begin in findings."""
 _HERE: Final = Surroundings(clock=lambda: _WHEN, new_id=lambda: "A234-1234-1234")
 _OPEN: Final[dict[str, Any]] = {
     "integer": 1,
@@ -86,10 +91,14 @@ class KafkaEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """All forms of one sample; or, without any, what keeps one from being made."""
+    """All forms of one sample, and the ``faults`` of members that are left out; or what keeps a sample from being made.
+
+    A sample that ``is_incomplete`` does not conform, as required members are left out.
+    """
 
     forms: tuple[SampleForm, ...] = ()
     faults: tuple[Finding, ...] = ()
+    is_incomplete: bool = False
 
 
 def sampled(definition: CompiledDefinition) -> Samples:
@@ -106,11 +115,35 @@ def samples_of(
     params = required_inputs(definition)
     context = {each.name: each.name for each in params if each.source == "template"}
     overrides = {each.paths[0]: _value(each) for each in params if each.source == "property" and each.required}
+    build = partial(build_message, definition, context, overrides=overrides, surroundings=_HERE)
     try:
-        outbound = build_message(definition, context, data, overrides, surroundings=_HERE)
+        return Samples(forms=_short_forms(build(data), endpoint))
     except OutboundError as error:
-        return Samples(faults=error.findings[:_MOST_FINDINGS])
-    return Samples(forms=tuple(form for form in _forms(outbound, endpoint) if len(escape(form.text)) <= _LONGEST))
+        faults = error.findings[:_MOST_FINDINGS]
+        paths = {fault.path for fault in error.findings}
+    if all(path.startswith(f"{_DATA}/") for path in paths):
+        # One member without a value does not take away the others.
+        data = _without(data, paths, _DATA)
+        for is_draft in (False, True):
+            with suppress(OutboundError):
+                forms = _short_forms(build(data, is_draft=is_draft), endpoint)
+                return Samples(forms=forms, faults=faults, is_incomplete=is_draft)
+    return Samples(faults=faults)
+
+
+def _without(value: Any, paths: Collection[str], path: str) -> Any:
+    """Return the value at ``path`` without members at ``paths``."""
+    if isinstance(value, dict):
+        places = {path + pointer((name,)): name for name in value}
+        return {name: _without(value[name], paths, at) for at, name in places.items() if at not in paths}
+    if isinstance(value, list):
+        items = {f"{path}/{index}": item for index, item in enumerate(value)}
+        return [_without(item, paths, at) for at, item in items.items() if at not in paths]
+    return value
+
+
+def _short_forms(outbound: Outbound, endpoint: KafkaEndpoint | None) -> tuple[SampleForm, ...]:
+    return tuple(form for form in _forms(outbound, endpoint) if len(escape(form.text)) <= _LONGEST)
 
 
 def _value(param: Param) -> Any:

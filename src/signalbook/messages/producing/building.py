@@ -17,6 +17,7 @@ from signalbook.formats.base import media_type
 from signalbook.messages.cloudevents import MEDIA_TYPE, SPECVERSION, Attribute, CloudEvent, invalid_attributes
 from signalbook.messages.definitions.definition import CompiledDefinition, declared_attributes, declared_options
 from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
+from signalbook.messages.definitions.schemas import NONE, SchemaUse
 from signalbook.messages.payloads.payload import UNSET, encode_payload
 from signalbook.messages.producing.values import (
     ENVELOPE,
@@ -138,6 +139,7 @@ def build(
     overrides: Mapping[str, Any] | None = None,
     *,
     surroundings: Surroundings = HERE,
+    is_draft: bool = False,
 ) -> Outbound:
     """A message of ``definition`` with ``context`` for its placeholders and ``data`` as its payload.
 
@@ -145,6 +147,8 @@ def build(
     the property (``protocoloptions.headers.X-Kind``), and such as it does not declare; ``None`` leaves out what may be.
     A constant may not be given another value. Where nothing else is said, the id of an event is a new one, its type the
     message's id, its time now, if the definition has a time. ``data`` is what ``encode_payload`` takes.
+
+    The payload of a draft is not held to the schema, and so can only be JSON or text.
 
     Raises ``OutboundError`` with everything that is wrong.
     """
@@ -157,7 +161,7 @@ def build(
     findings += [*valuation.findings, *_unused(valuation, properties)]
     attributes = _attributes(properties, found, definition, surroundings) if definition.is_event else {}
     content_type = str(attributes.get("datacontenttype") or _content_type(properties, found, definition, data))
-    body, faults = _payload(definition, data, content_type)
+    body, faults = _payload(NONE if is_draft else definition.schema_use, data, content_type)
     findings += faults
     content_type = "" if body is None else content_type
     if definition.is_event:
@@ -236,10 +240,10 @@ def _content_type(
     return definition.payload_type or ("" if opaque else "application/json")
 
 
-def _payload(definition: CompiledDefinition, data: JSON, content_type: str) -> tuple[bytes | None, list[Finding]]:
+def _payload(use: SchemaUse, data: JSON, content_type: str) -> tuple[bytes | None, list[Finding]]:
     """The payload, and what is wrong with it; paths begin with ``data``."""
     try:
-        return encode_payload(definition.schema_use, data, content_type), []
+        return encode_payload(use, data, content_type), []
     except PayloadError as error:
         faults = error.findings
     return None, [Finding(path=f"data{fault.path}", rule=fault.rule, message=fault.message) for fault in faults]
