@@ -145,6 +145,7 @@ def test_what_is_required_and_bounded_is_told() -> None:
     assert dict(member(root, "id").constraints) == {"minLength": "5", "maxLength": "9"}
     assert ("no other members", "true") in root.constraints
     assert member(root, "note").nullable
+    assert member(root, "note").type == "string", "that it may be null is said once"
     assert member(root, "by").type == "one of"
     assert member(member(root, "lines").members[0], "sku").required, "through $ref and allOf"
     proto = member(tree("Protobuf/3"), "name")

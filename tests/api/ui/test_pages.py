@@ -24,6 +24,7 @@ HOSTILE = (
     "{{ 7 * 7 }}{% raw %}",
     f"https://example.com/{BIDI}",
 )
+ROOT = "xregistry-root"
 ALLOWED = {
     *("html", "head", "meta", "title", "link", "script", "body", "a", "header", "nav", "main", "footer", "aside"),
     *("section", "div", "p", "h1", "h2", "h3", "ul", "ol", "li", "dl", "dt", "dd", "table", "thead", "tbody", "tr"),
@@ -217,8 +218,19 @@ def test_pages_are_kept_until_something_changes(explorer: Client) -> None:
     assert "new" in show(explorer, "/messagegroups").links()
 
 
+def test_clients_find_the_registry_from_a_page(store: Store, serve: Serve) -> None:
+    """R137, in the header and in the page."""
+    for url, path in ((None, "/"), ("https://example.com/registry", "/registry")):
+        client = serve(store, model="default", **({} if url is None else {"base_url": url}))
+        for shown in ("", "/nothing"):
+            page = show(client, shown)
+            assert [each.get("href") for each in page.all("link") if each.get("rel") == ROOT] == [path]
+            assert page.headers["link"].endswith(f";rel={ROOT}")
+
+
 def test_assets_are_kept_for_good(explorer: Client) -> None:
-    for element in (*show(explorer, "").all("link"), *show(explorer, "").all("script")):
+    page = show(explorer, "")
+    for element in (*(each for each in page.all("link") if each.get("rel") != ROOT), *page.all("script")):
         url = element.get("href") or element.get("src") or ""
         answer = explorer.get(url)
         assert answer.status_code == 200

@@ -155,7 +155,8 @@ def _named(schema: JSONObject, kinds: list[str], kind: Kind) -> str:
         return "enum"
     if "const" in schema and not kinds:
         return "constant"
-    return " or ".join(kinds) or "any"
+    # That it may be null is told by the node.
+    return " or ".join(each for each in kinds if each != "null" or kind == "null") or "any"
 
 
 def _items(schema: JSONObject) -> list[JSON]:
