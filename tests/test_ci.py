@@ -95,6 +95,31 @@ def test_the_hook(repository: Repository) -> None:
     assert repository.git("rev-list", "--count", "HEAD") == "2"
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (("mv order.avsc purchase.avsc",), ""),
+        (("mv order.avsc sub/purchase.avsc", "break"), "default_missing  sub/purchase.avsc#Order.customer"),
+        (("rm order.avsc",), "warning  order.avsc"),
+    ],
+)
+def test_renamed_and_deleted_schemas_count(repository: Repository, changes: tuple[str, ...], told: str) -> None:
+    (script,) = blocks("A git hook", "sh")
+    repository.run("sh", "-ec", script)
+    (repository.folder / "shop.xreg.json").unlink()
+    (repository.folder / "sub").mkdir()
+    assert repository.commit().returncode == 0
+    for change in changes:
+        if change == "break":
+            file = repository.folder / "sub" / "purchase.avsc"
+            field = '{"name": "customer", "type": "string"}'
+            file.write_text(file.read_text().replace('"fields": [', f'"fields": [{field},'))
+        else:
+            repository.git(*change.split())
+    done = repository.commit()
+    assert (done.returncode, told in done.stdout + done.stderr) == (int(bool(told)), True), done.stdout + done.stderr
+
+
 def test_the_workflow(repository: Repository, tmp_path: Path) -> None:
     """Its steps, on a branch that is to be merged; what would install Signalbook is replaced."""
     (workflow,) = (yaml.safe_load(block) for block in blocks("GitHub Actions", "yaml"))
@@ -120,19 +145,26 @@ def test_the_workflow(repository: Repository, tmp_path: Path) -> None:
         assert refused(repository.run("bash", "-ec", compare, **environment)) is expected
 
 
-def test_the_hooks_that_are_offered(repository: Repository) -> None:
-    """The page names each of them; each entry does what it says."""
+def test_the_hook_that_is_offered(repository: Repository) -> None:
+    """The page names it; its entry does what it says."""
     (config,) = (yaml.safe_load(block) for block in blocks("pre-commit", "yaml"))
-    assert config["repos"][0]["hooks"] == [{"id": hook["id"]} for hook in HOOKS]
+    (hook,) = HOOKS
+    assert config["repos"][0]["hooks"] == [{"id": hook["id"]}]
+    assert (hook["pass_filenames"], hook["always_run"]) == (False, True), "deleted files trigger nothing by their names"
     repository.commit()
+    command = (*hook["entry"].split(), *hook["args"])
+    assert repository.run(*command).returncode == 0
     repository.write("order-with-customer.avsc")
-    for hook, file in zip(HOOKS, ("order.avsc", "shop.xreg.json"), strict=True):
-        assert hook.keys() == {"id", "name", "description", "entry", "args", "language", "files"}
-        assert re.search(hook["files"], file)
-        done = repository.run(*hook["entry"].split(), *hook["args"], file)
-        assert (done.returncode, "Order.customer" in done.stdout) == (1, True), done.stderr
+    done = repository.run(*command)
+    assert done.returncode == 1
+    assert [line for line in done.stdout.splitlines() if line.startswith("refused")] == [
+        "refused  order.avsc",
+        "refused  . (1 document)",
+    ]
     repository.git("checkout", "-q", "order.avsc")
-    assert repository.run(*HOOKS[1]["entry"].split(), *HOOKS[1]["args"], "shop.xreg.json").returncode == 0
+    (repository.folder / "shop.xreg.json").unlink()
+    done = repository.run(*command)
+    assert (done.returncode, "shop.xreg.json" in done.stdout) == (1, True), done.stderr
 
 
 @pytest.mark.skipif(PRE_COMMIT is None, reason="needs pre-commit")

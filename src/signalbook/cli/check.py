@@ -29,6 +29,8 @@ Checked = TypeVar("Checked")
 _SHOWN: Final = 40
 _MAX_VALUE: Final = 100
 _GIT: Final = "git:"
+_SCHEMAS: Final = (".avsc", ".proto", ".xsd")
+"""The endings of files that are schemas by their names."""
 _STYLES: Final = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
@@ -124,7 +126,7 @@ def run(
     elif server is not None or db is not None or offline:
         raise typer.BadParameter(f"--server, --db and --offline go with an xid, and {against} is none")
     else:
-        checked, failures = _check_each(sources, lambda source: [_follow(source, against, questions)])
+        checked, failures = _check_each(sources, lambda source: _follow(source, against, questions))
     accepted = all(row.passes(strict) for row in checked) and not failures
     if checked:
         _report(checked, strict=strict, accepted=accepted, as_json=as_json)
@@ -225,24 +227,29 @@ def _resource(text: str) -> Xid:
     return xid
 
 
-def _follow(source: str, against: str, questions: _Questions) -> CheckedSource:
-    """The verdict on ``source`` as what follows ``against``; no registry is asked. Raises ``SignalbookError``."""
+def _follow(source: str, against: str, questions: _Questions) -> list[CheckedSource]:
+    """The verdict on ``source`` as what follows ``against``; no registry is asked. Raises ``SignalbookError``.
+
+    Of a folder that follows a git revision there is one for each schema that changed, and one for its documents.
+    """
     from signalbook.cli.importing import is_url
     from signalbook.documents import DocumentError
 
     documents = _has_documents(source)
     if against.startswith(_GIT):
-        since = _documents_since if documents else _schema_since
-        return since(source, against.removeprefix(_GIT), questions)
+        revision = against.removeprefix(_GIT)
+        if Path(source).is_dir():
+            return _folder_since(source, revision, questions)
+        return [(_documents_since if documents else _schema_since)(source, revision, questions)]
     if not is_url(against):
         if not Path(against).exists():
             raise DocumentError(f"{against}: cannot be read: there is no such file or folder (--against)")
         if documents is not _has_documents(against):
             raise SignalbookError(f"{source} and {against} (--against) are not both schemas, or both documents")
     if documents:
-        return _documents_after(source, against, questions)
+        return [_documents_after(source, against, questions)]
     same_kind = Path(source).suffix == Path(against).suffix
-    return _schema_after(source, _read_schema(against, questions.format), questions, same_kind=same_kind)
+    return [_schema_after(source, _read_schema(against, questions.format), questions, same_kind=same_kind)]
 
 
 def _has_documents(source: str) -> bool:
@@ -268,6 +275,40 @@ def _schema_since(source: str, revision: str, questions: _Questions) -> CheckedS
     stated = questions.format or guess_format(source, content)
     earlier = SchemaFile(name=source, content=content, stated=stated, revision=revision)
     return _schema_after(source, earlier, questions, same_kind=True)
+
+
+def _folder_since(source: str, revision: str, questions: _Questions) -> list[CheckedSource]:
+    """Compare the schemas of a folder with those of a revision, and its documents if it has any.
+
+    A schema that has another name is compared with what it was; one that is gone is a finding.
+    """
+    from signalbook.cli.revisions import changed_files, files_at
+    from signalbook.documents import NAMED, files_in
+
+    changes = changed_files(Path(source), revision)
+    files = files_at(Path(source), revision)
+    checked = []
+    for old, new in changes:
+        if not files.is_file(old):  # a link or a submodule
+            continue
+        content, is_document = files.read(old), old.name.endswith(NAMED)
+        stated = "" if is_document else guess_format(old.name, content)
+        if new is None and (stated or is_document):
+            checked.append(_gone(old, revision))
+        elif new is not None and stated:
+            earlier = SchemaFile(name=str(old), content=content, stated=questions.format or stated, revision=revision)
+            checked.append(_schema_after(str(new), earlier, questions, same_kind=old.suffix == new.suffix))
+    if files_in(Path(source), NAMED) or not (changes or files_in(Path(source), _SCHEMAS)):
+        checked.append(_documents_since(source, revision, replace(questions, format="", rule=None)))
+    return checked
+
+
+def _gone(path: Path, revision: str) -> CheckedSource:
+    message = (
+        f"git has it at {revision}: whoever reads or writes by it still needs it; restore it, or leave out --strict"
+    )
+    finding = Finding(path=str(path), rule="deleted", message=message, severity="warning")
+    return CheckedSource(name=str(path), verdict=Verdict(findings=(finding,)))
 
 
 def _documents_since(source: str, revision: str, questions: _Questions) -> CheckedSource:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from signalbook.documents import DocumentError
 from signalbook.errors import SignalbookError
@@ -96,6 +96,34 @@ def files_at(top: Path, revision: str) -> RevisionFiles:
         if mode in _REGULAR:
             ids[top / os.fsdecode(path)] = blob
     return RevisionFiles(top, ids)
+
+
+class FileChange(NamedTuple):
+    """A file of a folder that is not as at a revision: ``new`` is None if it is gone, ``old`` is its name before."""
+
+    old: Path
+    new: Path | None
+
+
+def changed_files(folder: Path, revision: str) -> list[FileChange]:
+    """Return the files that a folder had at a revision and that changed, have another name or are gone.
+
+    Raises ``SignalbookError``.
+    """
+    commit = _commit(folder, revision)
+    if commit is None:
+        return []
+    # Relative to the folder; each status is followed by one name, of a renamed file by two.
+    options = ("--name-status", "--find-renames", "--no-ext-diff", "--relative", "-z")
+    parts = _git(folder, "diff", *options, commit, "--", ".")
+    names = iter(parts.decode("utf-8", "surrogateescape").split("\0"))
+    changes = []
+    for status in filter(None, names):
+        old = folder / next(names)
+        new = folder / next(names) if status.startswith(("R", "C")) else None if status == "D" else old
+        if not status.startswith(("A", "C")):
+            changes.append(FileChange(old, new))
+    return changes
 
 
 def _place(path: Path) -> tuple[Path, str]:

@@ -58,7 +58,7 @@ class SchemaFile:
         gives itself this name. Files outside of the repository, or else of the working directory, are never read.
         """
         path = Path(self.name)
-        if self.name == STANDARD_INPUT or "://" in self.name or not path.exists():
+        if self.name == STANDARD_INPUT or "://" in self.name or not (self.revision or path.exists()):
             return None
         folder = path.resolve().parent
         files = _files_of(_find_top(folder), self.revision)
