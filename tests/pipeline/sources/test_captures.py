@@ -101,6 +101,18 @@ def test_times_as_programs_write_them(rows: Rows, times: pa.Array) -> None:
     assert (first["received_at"].astimezone(UTC), second["received_at"]) == (AT, None)
 
 
+def test_keys_and_headers_may_be_of_any_type(rows: Rows) -> None:
+    """Formats such as JSON infer types: a key is the text of a number then, JSON of an object, and null stays null."""
+    found = rows(
+        value=pa.array([b"a"] * 2), key=pa.array([17, None]),
+        headers=pa.array([[{"key": "h", "value": 1.5}, {"key": "h", "value": None}], None]),
+    )  # fmt: skip
+    assert [row["key"] for row in found] == [b"17", None]
+    assert found[0]["headers"] == [{"name": "h", "value": b"1.5"}, {"name": "h", "value": None}]
+    (row,) = rows(value=pa.array([b"a"]), key=pa.array([{"id": 17}]))
+    assert row["key"] == b'{"id":17}'
+
+
 def test_a_row_that_does_not_fit_its_columns_ends_nothing(rows: Rows) -> None:
     found = rows(
         value=pa.array([b"a"] * 4), topic=pa.array([b"t", b"\xff", b"t", b"t"]),

@@ -13,10 +13,12 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     DataType,
     DateType,
     MapType,
+    NullType,
     StringType,
     StructType,
     TimestampNTZType,
@@ -30,6 +32,7 @@ from signalbook.pipeline.tables.spark_sql import identifier, string_literal
 
 _PAIRS: Final = "array<struct<name: string, value: binary>>"
 _NONE: Final = f"CAST(array() AS {_PAIRS})"
+_NULL: Final = ("NULL", NullType())
 _CONTENT_TYPE: Final = "content-type"
 _DATA_TYPE: Final = f"{ATTRIBUTE_PREFIX}datacontenttype"
 ASSUME: Final = "assume"
@@ -92,7 +95,7 @@ class MessageParts:
             "address": self.cast("address", "string"),
             "partition": partition,
             # Of other protocols sources keep something else there, which no column of a user is.
-            "key": f"IF({protocol} = 'KAFKA', {self.cast('key', 'binary')}, NULL)",
+            "key": f"IF({protocol} = 'KAFKA', {_as_bytes(*self.parts.get('key', _NULL))}, NULL)",
             "value": self.cast("body", "binary"),
             "headers": self._stated_headers(),
             "received_at": self._time(),
@@ -141,11 +144,12 @@ class MessageParts:
             return f"CAST(NULL AS {_PAIRS})"
         column, kind = self.parts["headers"]
         if isinstance(kind, MapType):
-            return self._pairs(f"map_entries({column})", "key", "value")
+            return self._pairs(f"map_entries({column})", "key", "value", kind.valueType)
         element: Any = getattr(kind, "elementType", None)
         if not isinstance(element, StructType) or len(element) != 2:
             raise PipelineError(f"the column {column} holds no headers: they are an array of key and value, or a map")
-        return self._pairs(column, *element.names)
+        key, value = element
+        return self._pairs(column, key.name, value.name, value.dataType)
 
     def _stated_headers(self) -> str:
         """Headers, and before them what columns of their own say of content type and context attributes."""
@@ -188,10 +192,17 @@ class MessageParts:
         stated = f"exists({pairs}, h -> h.name = '{ATTRIBUTE_PREFIX}specversion')"
         return f"coalesce(IF({stated}, {pairs}, concat({version}, {pairs})), {_NONE})"
 
-    def _pairs(self, array: str, key: str, value: str) -> str:
-        parts = ((key, "string"), (value, "binary"))
-        name, content = (self._cast(f"h[{string_literal(part)}]", kind) for part, kind in parts)
-        return f"transform({array}, h -> struct({name} AS name, {content} AS value))"
+    def _pairs(self, array: str, key: str, value: str, kind: DataType) -> str:
+        name, content = self._cast(f"h[{string_literal(key)}]", "string"), f"h[{string_literal(value)}]"
+        return f"transform({array}, h -> struct({name} AS name, {_as_bytes(content, kind)} AS value))"
+
+
+def _as_bytes(column: str, kind: DataType) -> str:
+    """A column of ``kind`` as bytes; a number that a format inferred is its text, an object is JSON."""
+    if isinstance(kind, (BinaryType, StringType, NullType)):
+        return f"CAST({column} AS binary)"
+    has_parts = isinstance(kind, (ArrayType, MapType, StructType))
+    return f"CAST({f'to_json({column})' if has_parts else f'CAST({column} AS string)'} AS binary)"
 
 
 def _header(name: str, value: str) -> str:
