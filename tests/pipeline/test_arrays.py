@@ -179,16 +179,28 @@ TYPE = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 
 
 @pytest.mark.parametrize(
-    ("protocol", "pairs", "found"),
+    ("protocol", "pairs", "texts", "exact"),
     [
-        ("HTTP", [], None),
-        ("HTTP", [("A", "1"), ("a", "2")], [("a", "1, 2")]),
-        ("KAFKA", [("A", b"1"), ("a", b"2")], [("A", b"1".decode()), ("a", "2")]),
-        ("KAFKA", [("a", b"\xff"), ("b", "ü".encode())], [("a", "\\xff"), ("b", "ü")]),
+        ("HTTP", [], None, None),
+        ("HTTP", [("A", "1"), ("b", "2")], [("a", "1"), ("b", "2")], None),
+        ("HTTP", [("A", "1"), ("a", "2")], [("a", "1, 2")], [("A", b"1"), ("a", b"2")]),
+        ("KAFKA", [("A", b"1"), ("a", b"2")], [("A", "1"), ("a", "2")], None),
+        ("KAFKA", [("a", b"1"), ("a", b"1")], [("a", "1, 1")], [("a", b"1"), ("a", b"1")]),
+        (
+            "KAFKA",
+            [("a", b"\xff"), ("b", "ü".encode())],
+            [("a", "\\xff"), ("b", "ü")],
+            [("a", b"\xff"), ("b", b"\xc3\xbc")],
+        ),
+        ("KAFKA", [("a", b""), ("b", b"\\xff")], [("a", ""), ("b", "\\xff")], None),
+        ("KAFKA", [("a", None)], [("a", "")], [("a", None)]),
     ],
 )
-def test_headers_as_text(protocol: str, pairs: list[tuple[str, str | bytes]], found: object) -> None:
-    assert arrays.header_texts(protocol, pairs) == found
+def test_headers_as_columns(protocol: str, pairs: list[arrays.Header], texts: object, exact: Any) -> None:
+    """The text of headers by name is no whole truth where a name recurs, or a value is null or no text."""
+    maps, lists = arrays.header_columns([("KAFKA", ()), (protocol, pairs)])
+    assert maps.to_pylist() == [None, texts]
+    assert lists.to_pylist() == [None, exact and [{"name": name, "value": value} for name, value in exact]]
 
 
 NAMES, VALUES = st.sampled_from("abB"), st.sampled_from([b"", b"1", b"\xff", None, "ü".encode()])
@@ -205,9 +217,8 @@ def test_many_at_once_are_as_one_by_one(
     array = pa.array(found, TYPE)
     array, found = (array.slice(1), found[1:]) if sliced else (array, found)
     names = arrays.HeaderNames.of(array, folded=protocol in arrays.LOWERED)
-    maps = arrays.header_maps(protocol, array, names)
-    assert maps.type == columns.TEXT_MAP
-    assert maps.to_pylist() == [arrays.header_texts(protocol, arrays.header_pairs(each)) for each in found]
+    pairs: Any = arrays.header_pairs if protocol == "KAFKA" else arrays.text_pairs
+    assert arrays.header_arrays(protocol, array, names) == arrays.header_columns((protocol, pairs(e)) for e in found)
 
 
 # Mostly the same names in all messages, as producers send them; "ab", "" and "a", "b" have the same bytes.

@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.table import Table
 from tests.pipeline.lake import KINDS, NOON, ORDER, XID, Lake
 
+from signalbook.pipeline import columns
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import IcebergTables
@@ -45,6 +46,17 @@ def test_a_table_takes_new_columns_and_does_without_old_ones(lake: Lake) -> None
     assert lake.put([{"a": 2, "c": "y"}], {"a": INT, "c": TEXT}) == ORDER
     assert lake.rows() == [{"a": 1, "b": "x", "c": None}, {"a": 2, "b": None, "c": "y"}]
     assert [name for name in lake.tables.columns(ORDER).names if name != "_landed_at"] == ["a", "b", "c"]
+
+
+def test_tables_of_earlier_versions_gain_keys_and_headers(lake: Lake) -> None:
+    new = {name: columns.TRANSPORT.field(name).type for name in ("_key", "_raw_headers")}
+    headers = [{"name": "h", "value": None}]
+    assert lake.put([{"a": 1}], {"a": INT}) == ORDER
+    assert lake.put([{"a": 2, "_key": b"k", "_raw_headers": headers}], {"a": INT, **new}) == ORDER
+    assert lake.rows() == [
+        {"a": 1, "_key": None, "_raw_headers": None},
+        {"a": 2, "_key": b"k", "_raw_headers": headers},
+    ]
 
 
 def test_what_a_table_cannot_take_goes_to_the_next(lake: Lake) -> None:

@@ -422,20 +422,38 @@ _ARRIVING: Final[Mapping[str, tuple[type, ...]]] = {
 LOWERED: Final = frozenset({"HTTP"})
 _CONTENT_TYPE: Final = "content-type"
 _AMQP: Final = "AMQP/1.0"
+KAFKA: Final = "KAFKA"
 
 
-def header_texts(protocol: str, pairs: Iterable[tuple[str, str | bytes]]) -> list[tuple[str, str]] | None:
-    """Headers by name; those sent several times joined as RFC 9110 5.2 says.
+# The name and value of a header; Kafka and AMQP have bytes, and only Kafka null.
+Header = tuple[str, str | bytes | None]
 
-    Names are in lower case where the protocol does not tell cases apart. Bytes that are no UTF-8 are escaped as
-    ``\\xff``.
+
+def header_columns(messages: Iterable[tuple[str, Sequence[Header]]]) -> list[pa.Array]:
+    """Return the columns ``_headers`` and ``_raw_headers`` of messages with these protocols and headers.
+
+    In the first, names are in lower case where the protocol does not tell cases apart. Several values of a name are
+    joined as RFC 9110 5.2 says, bytes that are no UTF-8 are escaped as ``\\xff``, and null is empty. The second has the
+    headers of messages in which values were joined, escaped or null.
     """
-    joined: dict[str, str] = {}
-    for name, value in pairs:
-        key = name.lower() if protocol in LOWERED else name
-        text = value if isinstance(value, str) else escaped(value)
-        joined[key] = f"{joined[key]}, {text}" if key in joined else text
-    return list(joined.items()) or None
+    maps, lists = [], []
+    for protocol, headers in messages:
+        texts, is_exact = _header_texts(headers, folded=protocol in LOWERED)
+        maps.append(texts.items() or None)
+        lists.append(None if is_exact else encoded_headers(headers))
+    return [text_map(maps), pa.array(lists, columns.HEADER_LIST)]
+
+
+def _header_texts(headers: Iterable[Header], *, folded: bool) -> tuple[dict[str, str], bool]:
+    """Return the texts of headers by name, and whether the texts hold the headers exactly."""
+    texts: dict[str, str] = {}
+    is_exact = True
+    for name, value in headers:
+        key = name.lower() if folded else name
+        text = value if isinstance(value, str) else escaped(value or b"")
+        is_exact &= key not in texts and value is not None and (isinstance(value, str) or text.encode() == value)
+        texts[key] = f"{texts[key]}, {text}" if key in texts else text
+    return texts, is_exact
 
 
 def escaped(value: bytes) -> str:
@@ -443,7 +461,7 @@ def escaped(value: bytes) -> str:
     return value.decode(errors="backslashreplace")
 
 
-def message_headers(message: Message) -> Iterable[tuple[str, str | bytes]]:
+def message_headers(message: Message) -> Sequence[Header]:
     """What a message has besides its payload, in the form of headers.
 
     Of MQTT and AMQP those are what the payload is said to be, and the properties that applications choose.
@@ -454,21 +472,21 @@ def message_headers(message: Message) -> Iterable[tuple[str, str | bytes]]:
     if message.protocol == _AMQP:
         stated = sections.get("properties", {})
         return _named({name: stated.get(name) for name in MEDIA}, sections.get("application-properties", {}).items())
-    found: Iterable[tuple[str, str | bytes]] = sections.get("headers", ())
+    found: Sequence[Header] = sections.get("headers", ())
     return found
 
 
-def encoded_headers(headers: Iterable[tuple[str, str | bytes]]) -> tuple[tuple[str, bytes], ...]:
+def encoded_headers(headers: Iterable[Header]) -> tuple[tuple[str, bytes | None], ...]:
     """Headers as bytes."""
-    return tuple((name, value if isinstance(value, bytes) else value.encode()) for name, value in headers)
+    return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in headers)
 
 
-def _named(stated: Mapping[str, Any], chosen: Iterable[tuple[Any, Any]]) -> list[tuple[str, str | bytes]]:
+def _named(stated: Mapping[str, Any], chosen: Iterable[tuple[Any, Any]]) -> list[Header]:
     """Both kinds together. Where a chosen name is one of the stated ones, that is there too: one is not the other."""
-    others = [(str(name), _header_value(value)) for name, value in chosen]
+    others: list[Header] = [(str(name), _header_value(value)) for name, value in chosen]
     names = {name for name, _ in others}
-    found = [(name, _header_value(value)) for name, value in stated.items() if value is not None or name in names]
-    return found + others
+    stated = {name: value for name, value in stated.items() if value is not None or name in names}
+    return [*((name, _header_value(value)) for name, value in stated.items()), *others]
 
 
 def _header_value(value: Any) -> str | bytes:
@@ -479,19 +497,24 @@ def _header_value(value: Any) -> str | bytes:
     return format_timestamp(value) if isinstance(value, datetime) else str(value)
 
 
-def header_maps(protocol: str, headers: pa.ListArray, names: HeaderNames) -> pa.Array:
-    """``header_texts`` of many messages, with structs of ``name`` and ``value``, as a ``columns.TEXT_MAP``."""
-    if not names.numbers:
-        return pa.nulls(len(headers), columns.TEXT_MAP)
+def header_arrays(protocol: str, headers: pa.ListArray, names: HeaderNames) -> list[pa.Array]:
+    """Return ``header_columns`` of the headers of many messages, which are structs of ``name`` and ``value``."""
     found = _headers_at_once(headers, names, folded=protocol in LOWERED)
     if found is not None:
-        return found
-    return text_map([header_texts(protocol, header_pairs(each)) for each in headers.to_pylist()])
+        return [found, pa.nulls(len(headers), columns.HEADER_LIST)]
+    # Messages of other protocols have texts as headers.
+    pairs = header_pairs if protocol in (KAFKA, _AMQP) else text_pairs
+    return header_columns((protocol, pairs(each)) for each in headers.to_pylist())
 
 
-def header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, bytes]]:
-    """The headers of one message out of Arrow; one without a value has an empty one."""
-    return [(header["name"] or "", header["value"] or b"") for header in headers or ()]
+def header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, bytes | None]]:
+    """The headers of one message out of Arrow."""
+    return [(header["name"] or "", header["value"]) for header in headers or ()]
+
+
+def text_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, str]]:
+    """Return the headers of one message out of Arrow as texts; null is empty."""
+    return [(name, escaped(value or b"")) for name, value in header_pairs(headers)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,10 +593,12 @@ def taken(array: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def _headers_at_once(headers: pa.ListArray, found: HeaderNames, *, folded: bool) -> pa.Array | None:
-    """The maps without looking at each message, unless one has a name twice, or bytes that are no text."""
+    """The maps without looking at each message, unless one has a name twice, or a value that is no text."""
+    if not found.numbers:
+        return pa.nulls(len(headers), columns.TEXT_MAP)
     flat = headers.flatten()
-    keys = flat.field("name")
-    if keys.null_count:
+    keys, values = flat.field("name"), flat.field("value")
+    if keys.null_count or values.null_count:
         return None
     lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
     if not found.alike:
@@ -585,7 +610,7 @@ def _headers_at_once(headers: pa.ListArray, found: HeaderNames, *, folded: bool)
     if folded:
         keys = pa.array(list(found.numbers), pa.string()).take(pa.array(found.codes))
     try:
-        values = pc.fill_null(flat.field("value"), b"").cast(pa.string())
+        values = values.cast(pa.string())
     except pa.ArrowInvalid:
         return None
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())

@@ -17,6 +17,7 @@ from signalbook.pipeline import exact
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
+HEADER_LIST: Final = pa.list_(pa.field("element", pa.struct([("name", pa.string()), ("value", pa.binary())])))
 MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """The first and the last of the years 1 to 9999: Python and most readers of tables have no other times."""
 DAYS: Final = (-719_162, 2_932_896)
@@ -48,7 +49,9 @@ TRANSPORT: Final = pa.schema(
     [
         _column("_protocol", pa.string(), "Protocol the message came by"),
         _column("_address", pa.string(), "HTTP path, topic or subject it was sent to"),
-        _column("_headers", TEXT_MAP, "Headers of the message, names in lower case"),
+        _column("_key", pa.binary(), "Key of the Kafka record, as it was sent"),
+        _column("_headers", TEXT_MAP, "Headers of the message as text, those of one name joined by commas"),
+        _column("_raw_headers", HEADER_LIST, "Headers as they were sent, where _headers does not hold them exactly"),
         _column("_received_at", TIMESTAMP, "When the transport took it in, where that is known"),
         _column("_source", pa.string(), "File the message was read from"),
         _column("_position", pa.int64(), "Where it begins in its source: byte offset of a line, index in a batch"),

@@ -71,7 +71,7 @@ def test_it_is_what_a_run_lands(
     ]
     (one,), (other,) = (read(spark_session, tmp_path / name, xid).collect() for name in "ab")
     assert {name for name, value in one.asDict().items() if value != other[name]} == {
-        *("_protocol", "_address", "_headers", "_received_at", "_source", "_position", "_batch", "_landed_at"),
+        *("_protocol", "_address", "_key", "_headers", "_received_at", "_source", "_position", "_batch", "_landed_at"),
     }
     with pytest.raises(PipelineError, match=r"the tables in .* are parquet"):
         land(frame, tmp_path / "a", contract, batch_id="c", table_format="iceberg")

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.commands.following import follow
 from tests.pipeline.s3 import place
 
+from signalbook.messages import of_record
 from signalbook.pipeline import Job, PipelineError, Place, run
 from signalbook.pipeline.places import Storage
 from signalbook.pipeline.sources.captures import CLOUDEVENTS, KAFKA
@@ -172,14 +173,16 @@ def test_events_of_a_column_land(
 def test_captured_records_land(
     spark_session: SparkSession, capture: Callable[..., str], definitions: Path, parcels: Any, tmp_path: Path
 ) -> None:
-    """K-21: structured and binary events, as they were on the topic."""
+    """K-21: structured and binary events, as they were on the topic, with key and headers."""
     head = [
         {"key": f"ce_{name}", "value": str(parcels.event()[name]).encode()}
         for name in ("id", "source", "type", "specversion")
     ]
+    odd: list[Any] = [{"key": "h", "value": b"\xff"}, {"key": "h", "value": None}]
+    sent = TYPE + odd
     path = capture(
         value=pa.array([json.dumps(parcels.event(0)).encode(), json.dumps({"id": "P1", "weight": 1}).encode(), None]),
-        headers=pa.array([TYPE, head, None]), topic=pa.array(["t"] * 3),
+        headers=pa.array([sent, head, odd]), topic=pa.array(["t"] * 3), key=pa.array([b"k", None, b"\xff"]),
         partition=pa.array([0] * 3), offset=pa.array([5, 6, 7]),
     )  # fmt: skip
     job = Job(
@@ -189,10 +192,16 @@ def test_captured_records_land(
     report = run(job).to_json()
     assert (report["landed"], report["reasons"]) == (2, {"not_cloudevent": 1})
     landed = pq.read_table(tmp_path / "out" / "tables").to_pylist()
-    assert {(row["id"], row["_source"], row["_position"]) for row in landed} == {
-        ("P0", "kafka:t/0", 5),
-        ("P1", "kafka:t/0", 6),
+    assert {(row["id"], row["_source"], row["_position"], row["_key"]) for row in landed} == {
+        ("P0", "kafka:t/0", 5, b"k"),
+        ("P1", "kafka:t/0", 6, None),
     }
+    exact = [{"name": header["key"], "value": header["value"]} for header in sent]
+    assert {row["id"]: row["_raw_headers"] for row in landed} == {"P0": exact, "P1": None}
+    (letter,) = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
+    again = of_record(letter["message"], letter["original"])
+    assert again.sections["key"] == b"\xff"
+    assert again.sections["headers"] == (("h", b"\xff"), ("h", None))
 
 
 def spoil(path: Path, part: bytes) -> None:

@@ -1,8 +1,8 @@
 """Kafka records (domain.md F.7, K-5, K-7; CloudEvents Kafka protocol binding).
 
 Sections of a message: ``topic``, ``partition``, ``offset``, ``key`` (bytes or ``None``), ``headers`` (pairs of name and
-bytes). Its values by property name: ``topic``, ``partition``, ``key`` (text, where it is some), ``key_base64`` (bytes),
-``headers.<name>``; names have their case (K-20).
+bytes or ``None``). Its values by property name: ``topic``, ``partition``, ``key`` (text, where it is some),
+``key_base64`` (bytes), ``headers.<name>``; names have their case (K-20).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RULES: Final = {
 def record(
     topic: str,
     value: bytes | None,
-    headers: Iterable[tuple[str, bytes]] = (),
+    headers: Iterable[tuple[str, bytes | None]] = (),
     *,
     key: bytes | None = None,
     partition: int | None = None,
@@ -51,7 +51,7 @@ def record(
 ) -> Message:
     """A record as a message; one without a value is a tombstone, or an event without data."""
     pairs = tuple(headers)
-    known = {name: readable(raw) for name, raw in pairs if name in ("content-type", "content-encoding")}
+    known = {name: readable(raw or b"") for name, raw in pairs if name in ("content-type", "content-encoding")}
     sections = {"topic": topic, "partition": partition, "offset": offset, "key": key, "headers": pairs}
     return Message(
         protocol="KAFKA", content_type=str(known.get("content-type", "")),
@@ -91,9 +91,9 @@ class KafkaBinding(Binding):
         ]
 
     def values(self, message: Message) -> Mapping[str, Any]:
-        """Topic, partition, key and headers, bytes that are text as text."""
+        """Topic, partition, key and headers, bytes that are text as text. A header that is null counts as empty."""
         sections = message.sections
-        pairs = [(name, readable(raw)) for name, raw in sections.get("headers", ())]
+        pairs = [(name, readable(raw or b"")) for name, raw in sections.get("headers", ())]
         values: dict[str, Any] = grouped(pairs, "headers.", fold=False)
         for name in ("topic", "partition"):
             if sections.get(name) is not None:

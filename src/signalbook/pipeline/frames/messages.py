@@ -35,9 +35,7 @@ class DataFrameRows:
             known = ", ".join(sorted(name for name in (*_MESSAGES, "KAFKA") if name))
             raise UnreadableMessage(f"no messages of protocol {batch.protocol!r} can be read; there are: {known}")
         row = batch.record(index)
-        named = arrays.header_pairs(row["headers"])
-        pairs = [(name, arrays.escaped(value)) for name, value in named]
-        return make(row, pairs, f"{batch.path}/{row['position']}")
+        return make(row, arrays.text_pairs(row["headers"]), f"{batch.path}/{row['position']}")
 
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
         """What dead letters keep of many records of Kafka."""

@@ -271,11 +271,18 @@ def _transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
     return [
         pa.array([message.protocol or None for message in messages], pa.string()),
         pa.array([address(message) for message in messages], pa.string()),
-        text_map([arrays.header_texts(message.protocol, arrays.message_headers(message)) for message in messages]),
+        pa.array([key(message) for message in messages], pa.binary()),
+        *arrays.header_columns([(message.protocol, arrays.message_headers(message)) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
         pa.array([location.path or None for location in locations], pa.string()),
         pa.array([location.position for location in locations], pa.int64()),
     ]
+
+
+def key(message: Message) -> bytes | None:
+    """Return the key of a Kafka record."""
+    found: bytes | None = message.sections.get("key") if message.protocol == arrays.KAFKA else None
+    return found
 
 
 def address(message: Message) -> str | None:

@@ -514,9 +514,12 @@ def transport_arrays(records: pa.RecordBatch, names: HeaderNames) -> list[pa.Arr
     ``names`` are those of the headers, in lower case where they land so (``arrays.LOWERED``).
     """
     protocol = _protocol(records)
-    found = arrays.header_maps(protocol, records.column("headers"), names)
+    found = arrays.header_arrays(protocol, records.column("headers"), names)
     protocols = records.column("protocol") if protocol else pa.nulls(len(records), pa.string())
-    return [protocols, record_addresses(records), found, records.column("received_at").cast(columns.TIMESTAMP)]
+    # Sources of other protocols keep something else in this column.
+    keys = records.column("key") if protocol == arrays.KAFKA else pa.nulls(len(records), pa.binary())
+    moments = records.column("received_at").cast(columns.TIMESTAMP)
+    return [protocols, record_addresses(records), keys, *found, moments]
 
 
 def record_addresses(records: pa.RecordBatch) -> pa.Array:

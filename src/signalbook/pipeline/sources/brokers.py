@@ -245,6 +245,6 @@ def rows_batch(schema: StructType, **columns: Sequence[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=fields)
 
 
-def header_rows(headers: Sequence[tuple[str, bytes]]) -> list[dict[str, Any]] | None:
+def header_rows(headers: Sequence[tuple[str, bytes | None]]) -> list[dict[str, Any]] | None:
     """Headers as their column has them."""
     return [{"name": name, "value": value} for name, value in headers] or None

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from signalbook.messages.message import sections_text
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import HeaderNames
+from signalbook.pipeline.arrays import HeaderNames, header_pairs
 from signalbook.pipeline.fastpath.native import PayloadSpans, columns_of, module
 from signalbook.pipeline.sources.base import MessageBatch
 
@@ -127,7 +128,17 @@ def header_texts(listed: pa.ListArray, names: HeaderNames, *, readable: bool) ->
     found = module().header_texts(
         [json.dumps(name) for name in names.numbers], names.codes, ends, PayloadSpans.of(values).places, readable
     )
-    return columns_of(found, _TEXT)[0]
+    texts = columns_of(found, _TEXT)[0]
+    return _with_nulls(texts, listed) if listed.flatten().field("value").null_count and not readable else texts
+
+
+def _with_nulls(texts: pa.StringArray, listed: pa.ListArray) -> pa.StringArray:
+    """Replace those of ``texts`` in which the value of a header is empty instead of null."""
+    rows = pc.unique(pc.list_parent_indices(listed).filter(listed.flatten().field("value").is_null()))
+    exact = [sections_text({"": tuple(header_pairs(each))}) for each in listed.take(rows).to_pylist()]
+    mask = np.zeros(len(texts), np.bool_)
+    mask[rows] = True
+    return pc.replace_with_mask(texts, mask, pc.utf8_slice_codeunits(pa.array(exact, pa.string()), len('{"":'), -1))
 
 
 def stated_texts(listed: pa.ListArray, names: HeaderNames, name: str, read: Callable[[bytes], str]) -> pa.StringArray:

@@ -227,7 +227,7 @@ class Nats:
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the stream says of it."""
         row = batch.record(index)
-        named = [(name, arrays.escaped(value)) for name, value in arrays.header_pairs(row["headers"])]
+        named = arrays.text_pairs(row["headers"])
         return message(
             row["address"],
             row["value"],

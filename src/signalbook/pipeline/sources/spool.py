@@ -45,7 +45,7 @@ class SpooledMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
 
     address: str | None
     value: bytes
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
     key: bytes | None = None
     received_at: int
 
