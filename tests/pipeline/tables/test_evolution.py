@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import accumulate
+
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from signalbook.pipeline.columns import assign_names
 from signalbook.pipeline.tables.evolution import (
@@ -17,7 +22,7 @@ from signalbook.pipeline.tables.evolution import (
     unite,
     wider,
 )
-from signalbook.pipeline.tables.reading import selection
+from signalbook.pipeline.tables.reading import selection, together
 
 INT, LONG, TEXT, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.string(), pa.float32(), pa.float64()
 
@@ -158,3 +163,36 @@ def test_a_member_with_an_underscore_is_matched_in_another_table() -> None:
     for member, name in (("userId", "userId"), ("userId_", "userId_"), ("userID", "userID__")):
         matches = match_columns([pa.field(member, pa.string())], columns)
         assert {key: field.name for key, field in matches.items()} == {member: name}
+
+
+def read_columns(versions: list[set[str]]) -> list[dict[str, str]]:
+    """Return for each version of a definition the columns that ``read`` has its members in, once all have landed."""
+    tables: list[pa.Schema] = []
+    places: list[tuple[int, dict[str, str]]] = []
+    for version in versions:
+        members = sorted(version)
+        names = assign_names(members)
+        coming = pa.schema([(name, TEXT) for name in names])
+        for place in reversed(range(len(tables))):
+            with suppress(Incompatible):
+                tables[place] = merge(tables[place], coming, refuse)
+                break
+        else:
+            place = len(tables)
+            tables.append(coming)
+        places.append((place, dict(zip(members, names, strict=True))))
+    wanted = together(tables)
+    found = [{field.name: name for name, field in match_columns(wanted, table).items()} for table in tables]
+    return [{member: found[place][name] for member, name in names.items()} for place, names in places]
+
+
+@given(
+    st.lists(st.sets(st.sampled_from(["id", "userId", "userID", "UserId", "total", "Total"]), min_size=1), min_size=2)
+)
+def test_a_member_keeps_its_column_for_life(added: list[set[str]]) -> None:
+    """In whatever order members are added that differ in case: no column has two of them, or another name later."""
+    versions: list[set[str]] = list(accumulate(added, lambda known, more: known | more))
+    before, after = read_columns(versions[:-1]), read_columns(versions)
+    assert after[:-1] == before
+    columns = {(member, column) for version in after for member, column in version.items()}
+    assert len(columns) == len(versions[-1]) == len({column.lower() for _, column in columns})
