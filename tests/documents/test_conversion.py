@@ -48,9 +48,9 @@ def test_it_is_converted_or_refused_with_a_reason(document: Any, data: st.DataOb
         within = within[key]
     within[path[-1]] = data.draw(ANYTHING)
     try:
-        found = convert(damaged, source="api.json", files=True)
+        found = convert(damaged, source="api.json", files=None)
     except DocumentError:
         return
     if found is not None:
         aim(found[0])
-        assert convert(damaged, source="api.json", files=True) == found
+        assert convert(damaged, source="api.json", files=None) == found

@@ -224,6 +224,21 @@ def test_what_is_elsewhere_is_not_fetched(tmp_path: Path) -> None:
     assert [each.rule for each in source.repairs].count("OA-1") == 2
 
 
+def test_files_of_a_document(tmp_path: Path) -> None:
+    hook = {"post": body({"$ref": "../types.yaml#/Order"})}
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "hooks" / "placed.json").write_text(json.dumps(hook))
+    (tmp_path / "types.yaml").write_text('Order: {items: {$ref: "#/Address"}}\nAddress: {type: object}')
+    (tmp_path / "api.json").write_text(json.dumps(hooks() | {"webhooks": {"placed": {"$ref": "hooks/placed.json"}}}))
+    (source,) = read_folder(tmp_path)
+    assert (
+        source.document["messagegroups"]["T"]["messages"]["placed"]["dataschemauri"] == "/schemagroups/T/schemas/Order"
+    )
+    assert source.document["schemagroups"]["T"]["schemas"]["Order"]["schema"] == {
+        "items": {"$ref": "#/$defs/Address"}, "$defs": {"Address": {"type": "object"}},
+    }  # fmt: skip
+
+
 def test_what_would_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(references, "_MAX_COPIED", 10_000)
     schemas: dict[str, Any] = {f"s{n}": {"items": {"$ref": f"#/components/schemas/s{n + 1}"}} for n in range(150)}

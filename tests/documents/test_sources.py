@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from signalbook.documents import DocumentError, SourceDocument, merge, parse_source, read_folder, read_source
+from signalbook.documents.localfiles import LocalFiles
 from signalbook.documents.sources import attach
 from signalbook.values import JSON
 
@@ -87,13 +89,14 @@ def folder(tmp_path: Path) -> Path:
     (root / "deep").mkdir(parents=True)
     (root / "deep" / "s.json").write_bytes(b"{}")
     (tmp_path / "secret.json").write_text("secret")
+    os.mkfifo(root / "pipe")
     (root / "link.json").symlink_to(tmp_path / "secret.json")
     return root
 
 
 def attached(folder: Path, body: JSON, **limits: Any) -> JSON:
     document = {"gs": {"g": {"ss": {"s": body}}}}
-    attach(document, beside=folder / "book.json", root=folder, **{"max_bytes": 100, **limits})
+    attach(document, LocalFiles(document=folder / "book.json", root=folder, **{"bytes_left": 100, **limits}))
     return document["gs"]["g"]["ss"]["s"]
 
 
@@ -133,6 +136,7 @@ def test_what_names_no_file(folder: Path, body: JSON) -> None:
         ("%2e%2e/secret.json", "lies outside"),
         ("gone.json", "/gs/g/ss/s#schemaurl: .*gone.json cannot be read: No such file"),
         ("deep", "cannot be read: Is a directory"),
+        ("pipe", "is no regular file"),
     ],
 )
 def test_what_is_not_read(folder: Path, url: str, message: str) -> None:
@@ -143,7 +147,7 @@ def test_what_is_not_read(folder: Path, url: str, message: str) -> None:
 def test_no_more_than_a_document_may_have(folder: Path) -> None:
     both = {"versions": {"1": {"schemaurl": "deep/s.json"}, "2": {"schemaurl": "deep/s.json"}}}
     with pytest.raises(DocumentError, match="too large"):
-        attached(folder, both, max_bytes=3)
+        attached(folder, both, bytes_left=3)
 
 
 def merged(*documents: JSON) -> SourceDocument:

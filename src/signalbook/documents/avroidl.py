@@ -114,8 +114,8 @@ class _Types:
 
 def convert_avro_idl(
     data: bytes, *, path: Path, source: str, open: Open | None
-) -> tuple[JSONObject, tuple[Repair, ...], tuple[Path, ...]]:
-    """The schemas in a file, what was lost, and the files that it imports; ``source`` is its name.
+) -> tuple[JSONObject, tuple[Repair, ...]]:
+    """Return the schemas in a file, and what was lost; ``source`` is its name.
 
     Without ``open`` it may import none. Raises ``DocumentError`` with the line of what is wrong.
     """
@@ -143,7 +143,7 @@ def convert_avro_idl(
     if not groups:
         raise DocumentError("it has no types, and so nothing to make schemas of")
     repairs = tuple(dict.fromkeys(types.repairs))
-    return labelled({"schemagroups": groups}, repairs, source), repairs, tuple(sorted(types.files - {path.resolve()}))
+    return labelled({"schemagroups": groups}, repairs, source), repairs
 
 
 def _read(types: _Types, data: bytes, path: Path) -> None:

@@ -12,7 +12,17 @@ from typing import Final
 
 from signalbook.documents import headers
 from signalbook.documents.errors import DocumentError, Repair
-from signalbook.documents.references import DocumentReader, FreeIds, below, id_of, labelled, last_name
+from signalbook.documents.localfiles import LocalFiles
+from signalbook.documents.references import (
+    DocumentReader,
+    FreeIds,
+    below,
+    id_of,
+    labelled,
+    last_name,
+    name_of,
+    split_place,
+)
 from signalbook.documents.standalone import StandaloneSchema
 from signalbook.values import JSON, JSONObject
 
@@ -38,15 +48,17 @@ _ANNOTATIONS: Final = frozenset({"title", "summary", "description"})
 _GITHUB_EVENT: Final = "x-github-event"
 
 
-def convert_openapi(document: JSONObject, *, source: str) -> tuple[JSONObject, tuple[Repair, ...]]:
+def convert_openapi(
+    document: JSONObject, *, source: str, files: LocalFiles | None
+) -> tuple[JSONObject, tuple[Repair, ...]]:
     """The messages and schemas of the webhooks, and what was lost or chosen; ``source`` is the file's name.
 
-    Raises ``DocumentError`` with the place (a JSON Pointer) of what is wrong.
+    ``files`` are those that it may refer to. Raises ``DocumentError`` with the place (a JSON Pointer) of what is wrong.
     """
     version = _VERSION.fullmatch(str(document.get("openapi")))
     if version is None:
         raise DocumentError(f"/openapi: OpenAPI 3.0 to 3.2 is read, not {document.get('openapi', 'Swagger')!r}")
-    reader = DocumentReader(document=document, family="OA")
+    reader = DocumentReader(document=document, family="OA", files=files)
     made = _Webhooks(reader, _Schemas.of(reader, is_old=version[1] == "0")).made()
     repairs = tuple(dict.fromkeys(reader.repairs))
     return labelled(made, repairs, source), repairs
@@ -243,6 +255,7 @@ class _Schemas:
     def of_payload(self, value: JSON, path: str, group: str) -> JSONObject:
         """What a message says of its schema: a shared one by reference, else the schema itself."""
         # From 3.1 on what stands beside a reference holds, too.
+        place = path
         if self.is_old or (isinstance(value, dict) and value.keys() - _ANNOTATIONS == {"$ref"}):
             found = self.reader.follow(value, path)
             if found is None:
@@ -251,7 +264,8 @@ class _Schemas:
         if not isinstance(value, dict | bool):
             raise DocumentError(f"{path}: a schema is an object, true or false")
         stated = {"dataschemaformat": f"JsonSchema/{self.dialect}"}
-        if path.startswith(_SCHEMAS) and "/" not in path[len(_SCHEMAS) :]:
+        is_elsewhere = path != place and split_place(path)[0] != ""
+        if is_elsewhere or (path.startswith(_SCHEMAS) and "/" not in path[len(_SCHEMAS) :]):
             if path not in self.known:
                 self.known[path] = self._shared(value, path)
             name = self.known[path]
@@ -264,7 +278,7 @@ class _Schemas:
         document = self._standing(value, path)
         if document is None:
             return ""
-        wanted = last_name(path)
+        wanted = name_of(path)
         name = self.ids.free(wanted, "schema")
         if name != wanted:
             self.reader.report(path, f"its id is {name}, for {wanted}", 5)

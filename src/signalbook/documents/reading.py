@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from signalbook.documents.conversion import is_of_another_standard
 from signalbook.documents.errors import DocumentError, Repair, line_of
 from signalbook.documents.jsonrepair import repair_json
 from signalbook.documents.messagecatalog import shape_of
 from signalbook.documents.modernise import modernise
 from signalbook.documents.parts import Parts
+from signalbook.documents.standards import standard_of
 from signalbook.documents.yaml import parse_yaml
 from signalbook.values import JSON, MAX_DEPTH, JSONError, parse_json
 
@@ -49,7 +49,7 @@ def parse_document(
         if parts is not None and not yaml:
             value = _parsed(text, parts, max_depth)
             # Whoever converts one of another standard may change it, and it is to share nothing with the one before.
-            if not is_of_another_standard(value):
+            if standard_of(value) is None:
                 return value, ()
         value, repairs = _parse(text, yaml, lenient, max_depth, unique)
     except UnicodeDecodeError as error:
@@ -58,9 +58,8 @@ def parse_document(
         raise DocumentError(f"{name}: {error}") from None
     if not lenient:
         return value, ()
-    if shape_of(value) is not None or is_of_another_standard(
-        value
-    ):  # its names are no old ones of a registry's document
+    # Names of another standard are no old ones of a registry's document.
+    if shape_of(value) is not None or standard_of(value) is not None:
         return value, repairs
     value, renewed = modernise(value, source=label or _file_name(name), text=repairs)
     return value, (*repairs, *renewed)

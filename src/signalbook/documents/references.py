@@ -1,33 +1,51 @@
-"""A document of another standard as it is read: references followed, types of its parts held to, losses noted."""
+"""A document of another standard as it is read: references followed, types of its parts held to, losses noted.
+
+Places are JSON Pointers in the document (``/channels/placed``). In a file that the document refers to, the path of the
+file precedes it, relative to the document: ``messages.yaml#/placed``, or ``placed.yaml#`` for the whole file.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import Any, Final
 from urllib.parse import unquote
 
 from signalbook.documents.errors import DocumentError, Repair
+from signalbook.documents.localfiles import LocalFiles, names_file
+from signalbook.documents.reading import parse_document
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ID
 
 _MAX_HOPS: Final = 64
 _MAX_COPIED: Final = 1_000_000
 """Values that are copied, for shared schemas and the like: a small document could ask for very many."""
+# Objects in a JSON Schema whose members are named by those who write schemas.
+SCHEMA_MAPS: Final = frozenset(
+    {
+        *("properties", "patternProperties", "definitions", "$defs"),
+        *("dependencies", "dependentRequired", "dependentSchemas"),
+    }
+)
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
 
 
 @dataclass(slots=True)
 class DocumentReader:
-    """Follows references in ``document``, and keeps what is lost on the way in ``repairs``.
+    """Follows references in ``document`` and ``files``, and keeps what is lost on the way in ``repairs``.
 
-    ``family`` begins the rules in docs/documents.md that its losses are listed by.
+    ``family`` begins the rules in docs/documents.md that its losses are listed by. Without ``files`` a reference to
+    another document is a loss.
     """
 
     document: JSONObject
     family: str
+    files: LocalFiles | None = None
     repairs: list[Repair] = field(default_factory=list)
+    _parsed: dict[str, JSON] = field(default_factory=dict)
     _copied: int = 0
     _noted: dict[tuple[int, str], list[str]] = field(default_factory=dict)
 
@@ -71,35 +89,70 @@ class DocumentReader:
             raise DocumentError(f"its shared parts, put where they are used, make {most}: split it")
 
     def follow(self, value: JSON, path: str) -> tuple[JSON, str] | None:
-        """What a value is once references are followed, and where that stands; None if it is in another document.
+        """Return what a value is once references are followed, and its place; None if it is in no file to read.
 
         Raises ``DocumentError`` for references in a circle, or to nothing.
         """
         seen = {path}
         while isinstance(value, dict) and isinstance(value.get("$ref"), str):
-            reference = value["$ref"]
-            if not reference.startswith("#"):
-                self.report(path, f"{reference} is in another document, and was not fetched", 1)
+            place = self.locate(value["$ref"], path)
+            if place is None:
+                self.report(path, self.explain_loss(value["$ref"]), 1)
                 return None
-            path, value = self.at(reference, path)
+            path, value = place, self.value_at(place, path)
             if path in seen or len(seen) > _MAX_HOPS:
                 raise DocumentError(f"{path}: its references lead in a circle")
             seen.add(path)
         return value, path
 
-    def at(self, reference: str, path: str) -> tuple[str, JSON]:
-        """The place that a reference within the document names, and what is there. Raises ``DocumentError``."""
-        pointer = unquote(reference[1:])
-        value: JSON = self.document
-        for part in pointer.split("/")[1:] if pointer.startswith("/") else [pointer] if pointer else ():
+    def locate(self, reference: str, path: str) -> str | None:
+        """Return the place that a reference at ``path`` names, None if it is in no file to read.
+
+        Raises ``DocumentError`` for a fragment that is no JSON Pointer.
+        """
+        name, _, fragment = reference.partition("#")
+        if name and not self.is_file(name):
+            return None
+        pointer = unquote(fragment)
+        if pointer and not pointer.startswith("/"):
+            raise DocumentError(f"{path}: there is no {reference} in the document")
+        file = normpath(name) if name else ""
+        is_own = self.files is not None and unquote(file) == self.files.document.name
+        return place_in("" if is_own else file, pointer)
+
+    def is_file(self, name: str) -> bool:
+        """Return True if there is a file to read of this name."""
+        return self.files is not None and names_file(name) and self.files.exists(unquote(name))
+
+    def explain_loss(self, reference: str) -> str:
+        """Return why a reference was not followed."""
+        name = reference.partition("#")[0]
+        if self.files is None or not names_file(name):
+            return f"{reference} is in another document, and was not fetched"
+        return f"{reference} is in a file that is not there, or not in {self.files.root}"
+
+    def value_at(self, place: str, path: str) -> JSON:
+        """Return what is at a place that ``path`` refers to. Raises ``DocumentError`` if nothing is there."""
+        file, pointer = split_place(place)
+        value = self._parse(file, path) if file else self.document
+        for part in pointer.split("/")[1:]:
             name = last_name(part)
-            if isinstance(value, dict) and name in value and pointer.startswith("/"):
+            if isinstance(value, dict) and name in value:
                 value = value[name]
             elif isinstance(value, list) and name.isdecimal() and len(name) < 9 and int(name) < len(value):
                 value = value[int(name)]
             else:
-                raise DocumentError(f"{path}: there is no {reference} in the document")
-        return pointer, value
+                raise DocumentError(f"{path}: there is no {place if file else f'#{place} in the document'}")
+        return value
+
+    def _parse(self, file: str, path: str) -> JSON:
+        """Return what is in a file, with references relative to the document. Raises ``DocumentError``."""
+        if file not in self._parsed:
+            assert self.files is not None
+            _, data = self.files.read(unquote(file), path)
+            value, _ = parse_document(data, name=file)
+            self._parsed[file] = _rebase(value, file)
+        return self._parsed[file]
 
     def object(self, value: JSON, path: str) -> JSONObject:
         """The object that has to be here; nothing at all is an empty one. Raises ``DocumentError``."""
@@ -109,11 +162,18 @@ class DocumentReader:
             raise DocumentError(f"{path}: must be an object")
         return value
 
+    def entries(self, parent: JSONObject, name: str, path: str) -> Iterator[tuple[str, JSON, str]]:
+        """Yield the members of a map, which may be in another file: key, value as written, and place."""
+        found = self.follow(parent.get(name), below(path, name))
+        if found is not None:
+            for key, value in self.object(*found).items():
+                yield key, value, below(found[1], key)
+
     def members(self, parent: JSONObject, name: str, path: str) -> Iterator[tuple[str, JSONObject, str]]:
-        """The objects in a map, by name, references followed; with where each stands."""
-        for key, value in self.object(parent.get(name), below(path, name)).items():
+        """Yield the objects in a map, with references followed: key, object, and place."""
+        for key, value, place in self.entries(parent, name, path):
             if not key.startswith("x-"):
-                found = self.follow(value, below(path, name, key))
+                found = self.follow(value, place)
                 if found is not None:
                     yield key, self.object(*found), found[1]
 
@@ -183,6 +243,60 @@ def labelled(document: JSONObject, repairs: tuple[Repair, ...], source: str) -> 
 def below(path: str, *names: str) -> str:
     """The JSON Pointer of what is below ``path``."""
     return "".join([path, *("/" + name.replace("~", "~0").replace("/", "~1") for name in names)])
+
+
+def place_in(file: str, pointer: str) -> str:
+    """Return the place of a JSON Pointer in a file; ``file`` is empty for the document itself."""
+    return f"{file}#{pointer}" if file else pointer
+
+
+def split_place(place: str) -> tuple[str, str]:
+    """Return the file of a place, empty for the document itself, and the JSON Pointer in it."""
+    if place[:1] in ("", "/"):
+        return "", place
+    file, _, pointer = place.partition("#")
+    return file, pointer
+
+
+def name_of(place: str) -> str:
+    """Return the last name of a place; for a whole file, its name without the suffix."""
+    file, pointer = split_place(place)
+    return last_name(pointer) if pointer else PurePosixPath(unquote(file)).stem
+
+
+def _rebase(value: JSON, file: str, *, is_map: bool = False) -> JSON:
+    """Return a value of ``file`` with its references made relative to the document that refers to the file."""
+    if isinstance(value, list):
+        return [_rebase(item, file) for item in value]
+    if not isinstance(value, dict):
+        return value
+    rebased: JSONObject = {}
+    for name, member in value.items():
+        if name == "$ref" and isinstance(member, str):
+            target, mark, fragment = member.partition("#")
+            if not target:
+                target = file
+            elif names_file(target):
+                target = normpath(PurePosixPath(file).parent / target)
+            rebased[name] = f"{target}{mark}{fragment}"
+        elif name in ("const", "enum") and not is_map:
+            rebased[name] = member
+        else:
+            rebased[name] = _rebase(member, file, is_map=name in SCHEMA_MAPS and not is_map)
+    return rebased
+
+
+def other_files(value: JSON, file: str) -> set[str]:
+    """Return the files, or URLs, other than ``file`` that a value of ``file`` refers to."""
+    targets: set[str] = set()
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            reference = part.get("$ref")
+            targets |= {reference.partition("#")[0]} if isinstance(reference, str) else set()
+        pending += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    return targets - {file, ""}
 
 
 def last_name(pointer: str) -> str:

@@ -9,18 +9,20 @@ import base64
 import mimetypes
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from signalbook.documents import avroidl
 from signalbook.documents.conversion import convert
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import aim, collections, entities
+from signalbook.documents.localfiles import LocalFiles, names_file
 from signalbook.documents.modernise import REPAIRED, modernise
 from signalbook.documents.parts import Parts
 from signalbook.documents.protofiles import group_of_files, is_proto_folder
 from signalbook.documents.reading import AVRO_IDL, MAX_BYTES, files_in, files_of, parse_document, read_bytes
+from signalbook.documents.standards import is_whole
 from signalbook.values import JSON, MAX_DEPTH, JSONObject
 from signalbook.xid import Kind
 
@@ -33,55 +35,25 @@ _CONTENT_TYPES: Final = {
 }
 
 
-def attach(document: JSON, *, beside: Path, root: Path, max_bytes: int, plain: Container[int] = ()) -> tuple[Path, ...]:
-    """Take the files that ``document``, read from the file ``beside``, names into it; returns them.
+def attach(document: JSON, files: LocalFiles, *, plain: Container[int] = ()) -> None:
+    """Take the files that ``document`` names into it.
 
     Entities with their ids among the ``plain`` ones are known to name none.
 
     The bytes become ``<RESOURCE>base64``, with a ``contenttype`` by the file's suffix where none is given. Raises
-    ``DocumentError`` for a file that is not there, not below ``root``, or with the others larger than ``max_bytes``.
+    ``DocumentError`` for a file that cannot be read.
     """
-    files: list[Path] = []
-    left = max_bytes
     for xid, body in entities(document, without=plain):
         if xid.kind is Kind.GROUP:
             continue
         for name in [name for name in body if name.endswith("url") and _names_file(name, body[name])]:
-            file = _within(root, beside.parent / unquote(body[name]), f"{xid}#{name}")
-            content = _file_content(file, left, f"{xid}#{name}")
-            left -= len(content)
-            _put(body, name, file, content)
-            files.append(file)
-    return tuple(files)
+            _put(body, name, *files.read(unquote(body[name]), f"{xid}#{name}"))
 
 
 def _names_file(name: str, value: JSON) -> bool:
     if name in _DERIVED or not isinstance(value, str):
         return False
-    return bool(value) and value[0] not in "/#?" and not urlsplit(value).scheme
-
-
-def _within(root: Path, file: Path, where: str) -> Path:
-    # Links are followed first: one inside of the folder may lead out of it.
-    try:
-        resolved = file.resolve()
-    except (RuntimeError, ValueError) as error:  # links in a circle, NUL or half a character in the name
-        raise DocumentError(f"{where!r} cannot be read: {error}") from None
-    if not resolved.is_relative_to(root.resolve()):
-        raise DocumentError(f"{where}: {file} lies outside {root}, from where nothing is read")
-    return resolved
-
-
-def _file_content(file: Path, limit: int, where: str) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(limit + 1)
-    except OSError as error:
-        raise DocumentError(f"{where}: {file} cannot be read: {error.strerror}") from None
-    # One byte more than the limit was asked for, so that a file which grows while it is read is noticed as well.
-    if len(content) > limit:
-        raise DocumentError(f"{where}: with {file} the document and its files are too large: split it")
-    return content
+    return names_file(value)
 
 
 def _put(body: JSONObject, name: str, file: Path, content: bytes) -> None:
@@ -98,7 +70,8 @@ _SHOWN: Final = 5
 class SourceDocument:
     """One document; ``files`` are those that were taken into it, ``lenient`` says how it was read.
 
-    ``parts`` are the documents it was made of, if it was (``merge``).
+    ``parts`` are the documents it was made of, if it was (``merge``). One that ``is_whole`` counts where another
+    document refers to it, too.
     """
 
     name: str
@@ -107,6 +80,7 @@ class SourceDocument:
     files: tuple[Path, ...] = ()
     lenient: bool = False
     parts: tuple[SourceDocument, ...] = ()
+    is_whole: bool = False
 
     def repaired(self) -> Iterator[tuple[str, Repair]]:
         """Each repair with the name of the file it is in."""
@@ -138,16 +112,16 @@ def parse_source(
     lenient: bool = False,
     max_depth: int = MAX_DEPTH,
     label: str = "",
-    files: bool = False,
+    files: LocalFiles | None = None,
     parts: Parts | None = None,
 ) -> SourceDocument:
     """As ``parse_document``; the error of a strict reading tells what a lenient one would repair.
 
-    A document of another standard becomes one of a registry; with ``files`` it may name files beside it.
+    A document of another standard becomes one of a registry, with what it refers to in ``files``.
     """
-    if PurePath(name.partition("?")[0]).suffix.lower() == AVRO_IDL:
-        path = PurePath(name.partition("?")[0])
-        return _avro_idl(Path(path.name), data, label or path.name, root=None, max_bytes=0)
+    path = Path(name.partition("?")[0]) if files is None else files.document
+    if path.suffix.lower() == AVRO_IDL:
+        return _avro_idl(path, data, label or path.name, files)
     try:
         document, repairs = parse_document(
             data, name=name, media_type=media_type, lenient=lenient, max_depth=max_depth, label=label, parts=parts
@@ -156,13 +130,14 @@ def parse_source(
         if lenient:
             raise
         raise DocumentError(f"{error}{_instead(data, name, media_type, max_depth)}") from None
+    whole = is_whole(document)
     try:
-        converted = convert(document, source=label or PurePath(name.partition("?")[0]).name, files=files)
+        converted = convert(document, source=label or path.name, files=files)
     except DocumentError as error:
         raise DocumentError(f"{name}: {error}") from None
     if converted is not None:
         document, repairs = converted[0], (*repairs, *converted[1])
-    return SourceDocument(name=name, document=document, repairs=repairs, lenient=lenient)
+    return SourceDocument(name=name, document=document, repairs=repairs, lenient=lenient, is_whole=whole)
 
 
 def read_source(
@@ -189,37 +164,31 @@ def source_of(
     """
     # In a folder there may be several of a name.
     label = "" if root is None else path.relative_to(root).as_posix()
-    if path.suffix.lower() == AVRO_IDL:
-        return _avro_idl(path, data, label or path.name, root=root or path.parent, max_bytes=max_bytes - len(data))
-    source = parse_source(data, name=str(path), lenient=lenient, label=label, files=True, parts=parts)
-    plain = parts.plain if parts is not None else ()
+    files = LocalFiles(document=path, root=root or path.parent, bytes_left=max_bytes)
+    source = parse_source(data, name=str(path), lenient=lenient, label=label, files=files, parts=parts)
     try:
-        files = attach(source.document, beside=path, root=root or path.parent, max_bytes=max_bytes, plain=plain)
+        attach(source.document, files, plain=parts.plain if parts is not None else ())
     except DocumentError as error:
         raise DocumentError(f"{path}: {error}") from None
-    return replace(source, files=files)
+    return replace(source, files=tuple(sorted(files.paths - {path.resolve()})))
 
 
-def _avro_idl(path: Path, data: bytes, source: str, *, root: Path | None, max_bytes: int) -> SourceDocument:
-    """A file of Avro IDL, with what it imports below ``root``; without one it may import nothing."""
-    left = max_bytes
+def _avro_idl(path: Path, data: bytes, source: str, files: LocalFiles | None) -> SourceDocument:
+    """Return the document of a file of Avro IDL; without ``files`` it may import nothing."""
 
     def open_import(beside: Path, name: str) -> tuple[Path, bytes]:
-        nonlocal left
-        if root is None or PurePath(name).is_absolute() or urlsplit(name).scheme:
+        assert files is not None
+        if not names_file(name):
             raise DocumentError(f"{name} is no file beside it, and was not fetched")
-        file = _within(root, beside.parent / name, name)
-        content = _file_content(file, left, name)
-        left -= len(content)
-        return file, content
+        return files.read(name, name, beside=beside)
 
     try:
-        document, repairs, files = avroidl.convert_avro_idl(
-            data, path=path, source=source, open=None if root is None else open_import
+        document, repairs = avroidl.convert_avro_idl(
+            data, path=path, source=source, open=None if files is None else open_import
         )
     except DocumentError as error:
         raise DocumentError(f"{path}: {error}") from None
-    return SourceDocument(name=str(path), document=document, repairs=repairs, files=files)
+    return SourceDocument(name=str(path), document=document, repairs=repairs, is_whole=True)
 
 
 def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYTES) -> list[SourceDocument]:
@@ -245,9 +214,7 @@ def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYT
     for file, failed in errors.items():
         if file.resolve() not in attached:
             raise failed
-    # What Avro IDL imports is a document, too: of its own types.
-    read = (source for file, source in sources.items() if file.resolve() not in attached or file.suffix == AVRO_IDL)
-    return [*protos, *read]
+    return [*protos, *(source for file, source in sources.items() if source.is_whole or file.resolve() not in attached)]
 
 
 def _upwards(xid: str) -> Iterator[str]:

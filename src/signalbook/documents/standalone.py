@@ -7,16 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from signalbook.documents.references import DocumentReader, below
+from signalbook.documents.references import SCHEMA_MAPS, DocumentReader, below, name_of
 from signalbook.values import JSON, JSONObject
 
-# Objects whose members are named by those who write schemas.
-_NAMES: Final = frozenset(
-    {
-        *("properties", "patternProperties", "definitions", "$defs"),
-        *("dependencies", "dependentRequired", "dependentSchemas"),
-    }
-)
 _VALUES: Final = frozenset({"const", "enum", "default", "examples", "example"})
 
 
@@ -48,7 +41,7 @@ class StandaloneSchema:
         shared: JSONObject = {}
         while self._pending:
             place = self._pending.pop()
-            _, value = self.reader.at(f"#{place}", self.path)
+            value = self.reader.value_at(place, self.path)
             self.reader.spend(value)
             self.use(place)
             shared[self._names[place]] = self._copy(value, place)
@@ -76,16 +69,17 @@ class StandaloneSchema:
             elif name in _VALUES:
                 made[name] = each
             else:
-                made[name] = self._copy(each, below(path, name), named=name in _NAMES)
+                made[name] = self._copy(each, below(path, name), named=name in SCHEMA_MAPS)
         return made if named else self.rewrite(made, path)
 
     def _moved(self, reference: str, path: str) -> str:
         """A reference to the same schema, from where it is now."""
-        if not reference.startswith("#"):
-            self.reader.report(path, f"left out the schema: {reference} is in another document", 1)
+        place = self.reader.locate(reference, path)
+        if place is None:
+            self.reader.report(path, f"left out the schema: {self.reader.explain_loss(reference)}", 1)
             self._failed = True
             return reference
-        place, _ = self.reader.at(reference, path)
+        self.reader.value_at(place, path)
         own = self.path
         if place == own or place.startswith(f"{own}/"):
             return f"#{place[len(own) :]}"
@@ -93,7 +87,7 @@ class StandaloneSchema:
         if root == own:
             return f"#{place[len(own) :]}"
         if root not in self._names:
-            self._names[root] = self._free(root.removesuffix("/schema").rpartition("/")[2])
+            self._names[root] = self._free(name_of(root.removesuffix("/schema")))
             self._pending.append(root)
         return f"#/{self.keyword}/{self._names[root]}{place[len(root) :]}"
 

@@ -10,6 +10,7 @@ from signalbook.documents.asyncapi.endpoints import BINDINGS, Channels, Servers,
 from signalbook.documents.asyncapi.reading import AsyncApiReader, ReadChannel, ReadMessage, ReadOperation
 from signalbook.documents.asyncapi.schemas import Payloads, ReadPayload, schema_place, text_type
 from signalbook.documents.errors import DocumentError, Repair
+from signalbook.documents.localfiles import LocalFiles
 from signalbook.documents.references import FreeIds, below, id_of, labelled
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ID
@@ -33,17 +34,18 @@ _TOPICS: Final = {
 }  # fmt: skip
 
 
-def convert_asyncapi(document: JSONObject, *, source: str, files: bool) -> tuple[JSONObject, tuple[Repair, ...]]:
+def convert_asyncapi(
+    document: JSONObject, *, source: str, files: LocalFiles | None
+) -> tuple[JSONObject, tuple[Repair, ...]]:
     """The definitions in an AsyncAPI document, and what was lost or chosen; ``source`` is the file's name.
 
-    With ``files`` a payload may be a file beside the document. Raises ``DocumentError`` with the place (a JSON
-    Pointer) of what is wrong.
+    ``files`` are those that it may refer to. Raises ``DocumentError`` with the place (a JSON Pointer) of what is wrong.
     """
-    reader = AsyncApiReader(document)
+    reader = AsyncApiReader(document, files=files)
     reader.check_version()
     if "info" not in document:
         raise DocumentError("/info: it is not there: AsyncAPI asks for it, and its title names the groups")
-    made = _Conversion(reader, files).made()
+    made = _Conversion(reader).made()
     if not made:
         elsewhere = any(repair.rule == "AS-1" for repair in reader.repairs)
         reason = "what it has is in other documents" if elsewhere else "it has no messages, no channels with servers"
@@ -53,9 +55,9 @@ def convert_asyncapi(document: JSONObject, *, source: str, files: bool) -> tuple
 
 
 class _Conversion:
-    def __init__(self, reader: AsyncApiReader, files: bool) -> None:
+    def __init__(self, reader: AsyncApiReader) -> None:
         self._reader = reader
-        self._payloads = Payloads(reader, files)
+        self._payloads = Payloads(reader)
         self._read = reader.channels()
         has_headers = any("headers" in each.body for each in reader.messages.values())
         self._servers = Servers(reader, has_headers)

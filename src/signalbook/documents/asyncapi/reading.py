@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from signalbook.documents.errors import DocumentError
-from signalbook.documents.references import DocumentReader, below, last_name
+from signalbook.documents.references import DocumentReader, below, name_of
 from signalbook.values import JSON, JSONObject
 
 _VERSION: Final = re.compile(r"(2\.[0-6]|3\.[01])\.[0-9]+(-[\w.-]+)?", re.ASCII)
@@ -50,10 +50,11 @@ class ReadChannel:
 
 @dataclass(slots=True)
 class AsyncApiReader(DocumentReader):
-    """Reads the messages, channels and operations of ``document``."""
+    """Reads the messages, channels and operations of ``document``. ``server_names`` are those of servers by place."""
 
     family: str = "AS"
     messages: dict[str, ReadMessage] = field(default_factory=dict)
+    server_names: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_old(self) -> bool:
@@ -103,32 +104,40 @@ class AsyncApiReader(DocumentReader):
         if "oneOf" in body and self.is_old:
             return
         if place not in self.messages:
-            named = last_name(place) if place != path else key
+            named = name_of(place) if place != path else key
             whole = self.with_traits(body, place)
             self.messages[place] = ReadMessage(path=place, key=named, body=whole)
         yield place
 
     def channels(self) -> list[ReadChannel]:
         """All channels, and the messages of ``components`` beside theirs."""
+        self.server_names = {place: key for key, _, place in self.members(self.document, "servers", "")}
         read = self._old_channel if self.is_old else self._channel
         operations = {} if self.is_old else self._operations()
         found = [read(*each, operations) for each in self.members(self.document, "channels", "")]
         components = self.object(self.document.get("components"), "/components")
-        for key, value in self.object(components.get("messages"), "/components/messages").items():
-            list(self.message(value, below("/components/messages", key), key))
+        for key, value, path in self.entries(components, "messages", "/components"):
+            list(self.message(value, path, key))
         return found
 
     def _channel(self, key: str, body: JSONObject, path: str, operations: Any) -> ReadChannel:
         named: list[str] = []
-        for name, value in self.object(body.get("messages"), below(path, "messages")).items():
-            named += self.message(value, below(path, "messages", name), name)
-        servers = [_last(value, place) for value, place in self.items(body, "servers", path)]
+        for name, value, place in self.entries(body, "messages", path):
+            named += self.message(value, place, name)
+        servers = [self._server_name(value, place) for value, place in self.items(body, "servers", path)]
         address = body.get("address")
         return ReadChannel(
             path=path, key=key, body=body, servers=tuple(servers), messages=tuple(named),
             address=None if address is None else self.text(body, "address", path),
             operations=tuple(operations.get(path, ())),
         )  # fmt: skip
+
+    def _server_name(self, value: JSON, path: str) -> str:
+        reference = value.get("$ref") if isinstance(value, dict) else None
+        place = self.locate(reference, path) if isinstance(reference, str) else None
+        if not place:
+            raise DocumentError(f"{path}: must be a reference to a server of the document")
+        return self.server_names.get(place) or name_of(place)
 
     def _operations(self) -> dict[str, list[ReadOperation]]:
         """The operations of 3.0 by the place of their channel."""
@@ -161,13 +170,6 @@ class AsyncApiReader(DocumentReader):
             path=path, key=key, address=key, body=body, servers=tuple(servers), messages=tuple(named),
             operations=tuple(operations),
         )  # fmt: skip
-
-
-def _last(value: JSON, path: str) -> str:
-    reference = value.get("$ref") if isinstance(value, dict) else None
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        raise DocumentError(f"{path}: must be a reference to a server of the document")
-    return last_name(reference)
 
 
 def merge_patch(target: JSON, patch: JSON) -> JSON:

@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from signalbook.documents.asyncapi.reading import AsyncApiReader
 from signalbook.documents.errors import DocumentError
-from signalbook.documents.references import below, last_name
+from signalbook.documents.localfiles import names_file
+from signalbook.documents.references import below, name_of, other_files, place_in, split_place
 from signalbook.documents.standalone import StandaloneSchema
 from signalbook.values import JSON, JSONError, parse_json
 
@@ -67,34 +68,35 @@ class Payloads:
     """Finds the schemas of messages."""
 
     reader: AsyncApiReader
-    files: bool
     used: set[str] = field(default_factory=set)
 
     def of(self, value: JSON, path: str, stated: str) -> ReadPayload | None:
         """The schema of a payload, None if there is none that can be kept; the loss is noted."""
-        if self._names_file(value):
-            return self._file(value["$ref"], path, stated)
+        if file := self._kept_file(value, path, stated):
+            return self._file(file, path, stated)
         found = self.reader.follow(value, path)
         if found is None or found[0] is None:
             return None
+        is_shared = found[1] != path
         value, path = found
         holder = path
         xid = str(value.get("x-xid") or "") if isinstance(value, dict) else ""
         link = str(value.get("x-type") or "") if isinstance(value, dict) else ""
-        if not self.reader.is_old and isinstance(value, dict) and {"schemaFormat", "schema"} <= value.keys():
+        if isinstance(value, dict) and self._is_wrapper(value):
             stated = self.reader.text(value, "schemaFormat", path)
-            inner = value["schema"]
-            if self._names_file(inner):
-                return self._file(inner["$ref"], below(path, "schema"), stated)
-            found = self.reader.follow(inner, below(path, "schema"))
+            inner, place = value["schema"], below(path, "schema")
+            if file := self._kept_file(inner, place, stated):
+                return self._file(file, place, stated)
+            found = self.reader.follow(inner, place)
             if found is None:
                 return None
+            is_shared = is_shared or found[1] != place
             value, path = found
         kind = self._format(stated, path)
         if not kind:
             return None
         made = ReadPayload(format=kind, value=value, path=path, link=link, xid=xid)
-        return self._named(self._checked(made), holder)
+        return self._named(self._checked(made), holder, is_shared=is_shared)
 
     def _format(self, stated: str, path: str) -> str:
         """The format of a schema, empty for one that is not read, which is noted."""
@@ -117,45 +119,69 @@ class Payloads:
             raise DocumentError(f"{made.path}: a JSON Schema is an object, true or false")
         return replace(made, value=value)
 
-    def _named(self, made: ReadPayload, holder: str) -> ReadPayload:
-        """With the name of the shared schema that it is, or is in."""
-        if not made.path.startswith(_SHARED):
-            return made
+    def _named(self, made: ReadPayload, holder: str, *, is_shared: bool) -> ReadPayload:
+        """Return it with the name of the shared schema that it is, or is in."""
         root = self.root(made.path)
-        _, top = self.reader.at(f"#{root}", made.path)
-        name = root[len(_SHARED) :].partition("/")[0]
-        self.used.add(name)
-        _, entry = self.reader.at(f"#{_SHARED}{name}", made.path)
+        file, pointer = split_place(root)
+        if not pointer.startswith(_SHARED) and not (file and is_shared):
+            return made
+        self._use(root)
+        top = self.reader.value_at(root, made.path)
+        entry_place = holder if root == f"{holder}/schema" else self._entry(root)
+        entry = self.reader.value_at(entry_place, made.path)
         xid = str(entry.get("x-xid") or "") if isinstance(entry, dict) else made.xid
         link = f"#{made.path[len(root) :]}" if made.path != root else made.link
-        if holder.startswith(_SHARED) and made.link:
+        if split_place(holder)[1].startswith(_SHARED) and made.link:
             link = made.link
         value = made.value if made.path == root else top
         return ReadPayload(
             format=made.format, value=value, path=root, xid=xid, link=link,
-            name=last_name(name),
+            name=name_of(entry_place),
         )  # fmt: skip
 
-    def root(self, path: str) -> str:
-        """The shared schema that a place is in."""
-        name = path[len(_SHARED) :].partition("/")[0]
-        root = _SHARED + name
-        _, value = self.reader.at(f"#{root}", path)
-        wrapped = isinstance(value, dict) and {"schemaFormat", "schema"} <= value.keys() and not self.reader.is_old
-        return f"{root}/schema" if wrapped and path.startswith(f"{root}/schema") else root
+    def root(self, place: str) -> str:
+        """Return the place of the shared schema that a place is in; of any other, the place itself."""
+        entry = self._entry(place)
+        wrapped = self._is_wrapper(self.reader.value_at(entry, place))
+        return f"{entry}/schema" if wrapped and place.startswith(f"{entry}/schema") else entry
 
-    def _names_file(self, value: JSON) -> bool:
+    @staticmethod
+    def _entry(place: str) -> str:
+        """Return the place of the member of ``components/schemas`` that a place is in; of any other, the place."""
+        file, pointer = split_place(place)
+        if not pointer.startswith(_SHARED):
+            return place
+        return place_in(file, _SHARED + pointer[len(_SHARED) :].partition("/")[0])
+
+    def _kept_file(self, value: JSON, path: str, stated: str) -> str:
+        """Return the file that a schema is, if its bytes are to be kept; else "".
+
+        YAML, and a JSON Schema that refers to other files, are made to schemas that stand alone.
+        """
         reference = value.get("$ref") if isinstance(value, dict) else None
-        if not self.files or not isinstance(reference, str) or reference[:1] in ("", "#", "/", "?"):
-            return False
-        parts = urlsplit(reference)
-        return not parts.scheme and not parts.netloc and not parts.fragment and bool(parts.path)
+        file = reference.removesuffix("#") if isinstance(reference, str) else ""
+        if self.reader.files is None or not names_file(file):
+            return ""
+        place = self.reader.locate(file, path)
+        if place is None:
+            return file
+        if PurePosixPath(file).suffix.lower() in (".yaml", ".yml"):
+            return ""
+        kind = (registry_format(stated) if stated else _DEFAULT).partition("/")[0]
+        if kind not in ("JsonSchema", "JsonStructure"):
+            return file
+        document = self.reader.value_at(place, path)
+        refers = any(self.reader.is_file(target) for target in other_files(document, split_place(place)[0]))
+        return "" if refers or self._is_wrapper(document) else file
 
-    def _file(self, reference: str, path: str, stated: str) -> ReadPayload | None:
+    def _is_wrapper(self, value: JSON) -> bool:
+        """Return True for a schema of 3.0 with its format (Multi Format Schema Object)."""
+        return not self.reader.is_old and isinstance(value, dict) and {"schemaFormat", "schema"} <= value.keys()
+
+    def _file(self, file: str, path: str, stated: str) -> ReadPayload | None:
         kind = self._format(stated, path)
         if not kind:
             return None
-        file = reference.rstrip("#")
         return ReadPayload(format=kind, value=None, path=path, name=PurePosixPath(unquote(file)).stem, file=file)
 
     def document(self, payload: ReadPayload) -> JSON:
@@ -165,7 +191,7 @@ class Payloads:
         old = payload.format.startswith("JsonSchema/draft-0")
         return StandaloneSchema(
             reader=self.reader, value=payload.value, path=payload.path, keyword="definitions" if old else "$defs",
-            root=lambda place: self.root(place) if place.startswith(_SHARED) else place, use=self._use,
+            root=self.root, use=self._use,
         ).made()  # fmt: skip
 
     def _use(self, place: str) -> None:

@@ -1,0 +1,42 @@
+"""Which standard a document is of, among those whose documents are converted."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from signalbook.values import JSON
+
+Standard = Literal["AsyncAPI", "OpenAPI", "ODCS", "CloudEvents discovery"]
+
+
+def standard_of(document: JSON) -> Standard | None:
+    """Return the standard that a document states, None for a document of a registry."""
+    services = document.get("services") if isinstance(document, dict) else document
+    if isinstance(services, list) and services and all(_is_service(each) for each in services):
+        return "CloudEvents discovery"
+    if not isinstance(document, dict) or "registryid" in document:
+        return None
+    if "asyncapi" in document:
+        return "AsyncAPI"
+    if document.keys() & {"openapi", "swagger"} and "info" in document:
+        return "OpenAPI"
+    if document.get("kind") == "DataContract" and "apiVersion" in document:
+        return "ODCS"
+    return "CloudEvents discovery" if _is_service(document) else None
+
+
+def is_whole(document: JSON) -> bool:
+    """Return True if a document of another standard counts even where others refer to it.
+
+    One of AsyncAPI without channels is only a part of those that do.
+    """
+    standard = standard_of(document)
+    if standard == "AsyncAPI" and isinstance(document, dict):
+        return bool(document.get("channels"))
+    return standard is not None
+
+
+def _is_service(document: JSON) -> bool:
+    if not isinstance(document, dict) or not document.keys() & {"events", "types"}:
+        return False
+    return isinstance(document.get("specversions"), list) and "subscriptionurl" in document
