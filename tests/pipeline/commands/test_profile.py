@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.sql.types import LongType
 from tests.pipeline.conftest import Parcels
 
 from signalbook.pipeline import Job, PipelineError, profile, run, status
-from signalbook.pipeline.commands.profile import ColumnProfile, Profile, _Leaf
+from signalbook.pipeline.commands import profile as profiling
+from signalbook.pipeline.commands.profile import ColumnProfile, Profile
 from signalbook.pipeline.journal import TableFormat
 
 pytestmark = pytest.mark.usefixtures("spark_session")
@@ -47,6 +47,16 @@ def test_a_table_is_reported_over_all_batches(lake: Path) -> None:
     assert (stops.distinct, stops.least, stops.most) == (None, "0", "9")
     assert (columns["at"].nulls, columns["at"].least, columns["ce_type"].payload) == (20, None, False)
     assert set(found.unseen) == {"at", "extra", "size.l", "size.w"}
+
+
+def test_spark_counts_the_same(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large tables are counted by its tasks."""
+    steps: list[str] = []
+    small = profile(lake, progress=steps.append)
+    assert "starting Spark" not in steps
+    monkeypatch.setattr(profiling, "_SMALL_BYTES", 0)
+    assert profile(lake, progress=steps.append) == small
+    assert "starting Spark" in steps
 
 
 def test_a_table_is_held_to_what_is_declared_now(lake: Path, definitions: Path) -> None:
@@ -104,10 +114,3 @@ def test_a_profile_as_json() -> None:
         "unseen": [],
         "columns": [],
     }
-
-
-def test_no_more_values_are_distinct_than_there_are() -> None:
-    """Spark's estimate may be above."""
-    leaf = _Leaf(path=("a",), type=LongType(), payload=True)
-    row = {"rows": 10, "0.present": 8, "0.distinct": 9, "0.least": "1", "0.most": "8"}
-    assert leaf.profile(row, "0").distinct == 8

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_type
 
 from signalbook.formats.base import Schema
 from signalbook.messages import Policy
 from signalbook.pipeline import columns
 from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, RESCUE, TAGS, TRANSPORT
+from signalbook.pipeline.commands.column_counts import RowCounts, count_rows, is_collection, leaves
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.session import open_session
@@ -85,8 +89,9 @@ class Profile:
 
 
 _OWN: Final = frozenset(name for own in (ENVELOPE, CONTEXT, TRANSPORT, BOOKKEEPING, RESCUE, TAGS) for name in own.names)
-# Distinct values within 5 %: exact counts would need all values in one place.
-_ERROR: Final = 0.05
+# A Spark session takes longer to start than this process takes to count the rows of so many bytes of Parquet.
+_SMALL_BYTES: Final = 8 * 1024 * 1024
+_SMALL_FILES: Final = 200
 _LONGEST: Final = 200
 
 
@@ -99,17 +104,50 @@ def profile(
 ) -> list[Profile]:
     """Profiles of the tables of ``output``, those of ``definitions`` (xids) only if there are any.
 
-    With a ``registry`` they are held to what it declares now. Raises ``PipelineError`` for a folder that is no output
-    of the pipeline, and a definition without a table in it.
+    With a ``registry`` they are held to what it declares now. Small tables are counted without Spark. Raises
+    ``PipelineError`` for a folder that is no output of the pipeline, and a definition without a table in it.
     """
     landed = LandedTables.of(output)
     chosen = landed.chosen(definitions)
     declared = dict.fromkeys(chosen) if registry is None else _declared(registry, chosen, progress)
-    progress("starting Spark")
-    with open_session(master) as session:
-        frames = {xid: landed.frame(session, table).drop(columns.DAY) for xid, table in chosen.items()}
-        found = [_table(xid, chosen[xid], frame, progress) for xid, frame in frames.items()]
-    return [replace(each, declared=declared[each.definition]) for each in found]
+    columns_of = {xid: landed.columns(table) for xid, table in chosen.items()}
+    counts: dict[str, RowCounts] = {}
+    for xid, table in chosen.items():
+        rows = landed.small(table, max_bytes=_SMALL_BYTES, max_files=_SMALL_FILES)
+        if rows is not None:
+            progress(f"looking at {table}")
+            counts[xid] = count_rows(columns_of[xid], rows)
+    if large := [xid for xid in chosen if xid not in counts]:
+        progress("starting Spark")
+        with open_session(master, brief=True) as session:
+            for xid in large:
+                progress(f"looking at {chosen[xid]}")
+                frame = landed.frame(session, chosen[xid], columns_of[xid].names)
+                counts[xid] = _count_by_spark(frame, columns_of[xid], chosen[xid])
+    return [
+        Profile(
+            definition=xid,
+            rows=counts[xid].rows,
+            columns=tuple(_profiles(columns_of[xid], counts[xid])),
+            declared=declared[xid],
+        )
+        for xid in chosen
+    ]
+
+
+def _count_by_spark(frame: DataFrame, columns: pa.Schema, table: TableName) -> RowCounts:
+    total = RowCounts.of(columns)
+    try:
+        for row in frame.mapInArrow(partial(_count_task, columns), "counts BINARY").collect():
+            total.merge(pickle.loads(row["counts"]))  # noqa: S301 - made by tasks of ours
+    except PySparkException as error:
+        raise PipelineError(f"the files of {table} cannot be read: {error}") from error
+    return total
+
+
+def _count_task(columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow``: rows in, their counts out."""
+    yield pa.record_batch({"counts": pa.array([pickle.dumps(count_rows(columns, batches))], pa.binary())})
 
 
 def _declared(registry: str, chosen: Iterable[str], show: Callable[[str], None]) -> dict[str, tuple[str, ...] | None]:
@@ -132,70 +170,28 @@ def _names(fields: Iterable[pa.Field], before: str) -> Iterator[str]:
             yield f"{before}{field.name}"
 
 
-def _table(xid: str, table: TableName, frame: DataFrame, show: Callable[[str], None]) -> Profile:
-    show(f"looking at {table}")
-    leaves = list(_leaves(frame.schema))
-    measures = [f.count(f.lit(1)).alias("rows")]
-    for number, leaf in enumerate(leaves):
-        measures += leaf.measures(str(number))
-    try:
-        row: dict[str, Any] = frame.agg(*measures).collect()[0].asDict()
-    except PySparkException as error:
-        raise PipelineError(f"the files of {table} cannot be read: {error}") from error
-    return Profile(
-        definition=xid,
-        rows=row["rows"],
-        columns=tuple(leaf.profile(row, str(number)) for number, leaf in enumerate(leaves)),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Leaf:
-    """A column, or a member of one, that holds values and not members."""
-
-    path: tuple[str, ...]
-    type: DataType
-    payload: bool
-
-    @property
-    def _column(self) -> Column:
-        return f.col(".".join(f"`{name.replace('`', '``')}`" for name in self.path))
-
-    def measures(self, prefix: str) -> list[Column]:
-        """What is asked of Spark, with names beginning with ``prefix``."""
-        column = self._column
-        found = [f.count(column).alias(f"{prefix}.present")]
-        if isinstance(self.type, (ArrayType, MapType)):
-            column = f.size(column)
-        else:
-            found.append(f.approx_count_distinct(column, _ERROR).alias(f"{prefix}.distinct"))
-        least, most = f.min(column), f.max(column)
-        if isinstance(self.type, StringType):
-            least, most = f.substring(least, 1, _LONGEST), f.substring(most, 1, _LONGEST)
-        return [*found, least.cast("string").alias(f"{prefix}.least"), most.cast("string").alias(f"{prefix}.most")]
-
-    def profile(self, row: dict[str, Any], prefix: str) -> ColumnProfile:
-        """What Spark answered."""
-        present, distinct = row[f"{prefix}.present"], row.get(f"{prefix}.distinct")
-        return ColumnProfile(
-            name=".".join(self.path),
-            type=self.type.simpleString(),
-            payload=self.payload,
-            nulls=row["rows"] - present,
-            distinct=None if distinct is None else min(distinct, present),  # Spark estimates
-            least=row[f"{prefix}.least"],
-            most=row[f"{prefix}.most"],
+def _profiles(columns: pa.Schema, counts: RowCounts) -> Iterator[ColumnProfile]:
+    for (path, kind), column in zip(leaves(columns), counts.columns, strict=True):
+        yield ColumnProfile(
+            name=".".join(path),
+            type=from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString(),
+            payload=path[0] not in _OWN,
+            nulls=counts.rows - column.present,
+            distinct=None if is_collection(kind) else column.distinct,
+            least=_text(column.least, kind),
+            most=_text(column.most, kind),
         )
 
 
-def _leaves(schema: StructType) -> Iterator[_Leaf]:
-    for field in schema.fields:
-        yield from _within(field, (field.name,), payload=field.name not in _OWN)
-
-
-def _within(field: StructField, path: tuple[str, ...], *, payload: bool) -> Iterator[_Leaf]:
-    if isinstance(field.dataType, StructType):
-        for member in field.dataType.fields:
-            yield from _within(member, (*path, member.name), payload=payload)
-    else:
-        yield _Leaf(path=path, type=field.dataType, payload=payload)
+def _text(value: Any, kind: pa.DataType) -> str | None:
+    """Return a value as SQL writes it, at most as long as is shown."""
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        return value[:_LONGEST].decode(errors="replace")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        text = str(value.replace(tzinfo=None))
+        return text.rstrip("0") if "." in text else text
+    return str(np.float32(value) if pa.types.is_float32(kind) else value)[:_LONGEST]

@@ -223,6 +223,25 @@ class LandedTables:
             raise PipelineError(f"table {table} is gone: someone else dropped it; the next batch makes a new one")
         return found
 
+    def columns(self, table: TableName) -> pa.Schema:
+        """The columns that the tables of a definition have together."""
+        return together(self.parts(table).values())
+
+    def small(self, table: TableName, *, max_bytes: int, max_files: int) -> Iterator[pa.RecordBatch] | None:
+        """Return all rows of a definition for a reader without Spark.
+
+        None if the definition has several tables, which Spark makes one, or larger ones than these limits.
+        """
+        parts = self.parts(table)
+        if len(parts) > 1:
+            return None
+        ((version, columns),) = parts.items()
+        places = [place_of(path, self.output.storage) for path in sorted(self.tables.live(version))]
+        if len(places) > max_files or sum(in_parallel(self.output, lambda place: place.size(), places)) > max_bytes:
+            return None
+        numbers = pa.record_batch({"number": pa.array(range(len(places)), pa.int64())})
+        return read_files(places, columns, iter([numbers]))
+
     def frame(self, session: SparkSession, table: TableName, names: Sequence[str] | None = None) -> DataFrame:
         """All rows of the definition that ``table`` is the first table of, with all columns or those of ``names``.
 
