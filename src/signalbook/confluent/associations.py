@@ -38,6 +38,10 @@ class Resource:
         named: JSONObject = {"resourceName": self.name, "resourceNamespace": self.namespace}
         return {**named, **({"resourceId": self.id} if self.id else {}), "resourceType": self.type}
 
+    def own_subject(self, kind: str) -> str:
+        """Return the name of the subject that belongs to this resource alone, for its keys or its values."""
+        return f":.{self.namespace}:{self.name}-{kind}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Association:
@@ -58,17 +62,18 @@ class Association:
 
     def info(self) -> JSONObject:
         """It, beside its resource."""
-        stated: JSONObject = {"subject": self.subject, "associationType": self.type}
-        return {**stated, "lifecycle": self.lifecycle, "frozen": self.frozen}
+        # Its lifecycle says whether it is frozen.
+        return {"subject": self.subject, "associationType": self.type, "lifecycle": self.lifecycle}
 
     def to_json(self) -> JSONObject:
         """As clients have it, and as it is stored."""
-        times: JSONObject = {"createTimestamp": self.created, "updateTimestamp": self.updated}
+        times: JSONObject = {"createTs": self.created, "updateTs": self.updated}
         return {**self.info(), "guid": self.guid, **self.resource.to_json(), **times}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """What ``to_json`` made."""
+        """Return the association that ``to_json`` wrote. Earlier versions named its times in full."""
+        created, updated = (stored.get(f"{kind}Ts") or stored[f"{kind}Timestamp"] for kind in ("create", "update"))
         return cls(
             resource=Resource(
                 name=stored["resourceName"],
@@ -80,8 +85,8 @@ class Association:
             subject=stored["subject"],
             lifecycle=stored["lifecycle"],
             guid=stored["guid"],
-            created=stored["createTimestamp"],
-            updated=stored["updateTimestamp"],
+            created=created,
+            updated=updated,
         )
 
     def scopes(self) -> tuple[str, str, str]:
@@ -124,20 +129,18 @@ def read_resource(body: Mapping[str, JSON], *, trial: bool = False) -> Resource:
     return Resource(name=_text(body, "resourceName"), namespace=_text(body, "resourceNamespace"), id=own)
 
 
-def read_wanted(body: Mapping[str, JSON], resource: Resource, operation: str | None = None) -> list[Wanted]:
+def read_wanted(body: Mapping[str, JSON], operation: str | None = None) -> list[Wanted]:
     """What is wanted for a resource, by ``operation`` unless each says its own. Raises 42212."""
     stated = body.get("associations")
-    if not isinstance(stated, list) or not stated or len(stated) > len(TYPES):
+    if not isinstance(stated, list) or not stated:
         raise invalid_association("associations", "it is a list of an association for the key, the value or both")
-    found = [_wanted(each, resource, operation) for each in stated]
+    found = [_wanted(each, operation) for each in stated]
     if len({each.type for each in found}) < len(found):
         raise invalid_association("associationType", "each may come once")
-    if len({each.frozen for each in found if each.frozen is not None}) > 1:
-        raise invalid_association("frozen", "all associations of a resource have to be frozen, or none")
     return found
 
 
-def _wanted(body: JSON, resource: Resource, operation: str | None) -> Wanted:
+def _wanted(body: JSON, operation: str | None) -> Wanted:
     stated: Mapping[str, JSON] = body if isinstance(body, dict) else {}
     chosen = operation or _text(stated, "opType")
     if chosen not in OPERATIONS:
@@ -150,7 +153,7 @@ def _wanted(body: JSON, resource: Resource, operation: str | None) -> Wanted:
     schema = stated.get("schema")
     if not isinstance(schema, dict | None):
         raise invalid_association("schema", "has to be an object")
-    found = Wanted(
+    return Wanted(
         operation=chosen,
         type=kind,
         subject=_text(stated, "subject"),
@@ -159,40 +162,52 @@ def _wanted(body: JSON, resource: Resource, operation: str | None) -> Wanted:
         schema=schema,
         normalize=_flag(stated, "normalize") or False,
     )
-    if chosen == "CREATE":
-        found = completed(found)
-    own = f":.{resource.namespace}:{resource.name}-{kind}"
-    if not found.subject and found.operation == "CREATE" and found.lifecycle == WEAK:
-        raise invalid_association("subject", "must be provided for WEAK associations")
-    if found.frozen and found.subject not in ("", own):
-        raise invalid_association("subject", f"frozen associations must use subject '{own}'")
-    return replace(found, subject=found.subject or own)
 
 
-def completed(wanted: Wanted) -> Wanted:
-    """One that is to be made, with what it leaves open: strong with a schema, weak without. Raises 42212."""
-    if wanted.schema is not None and wanted.lifecycle == WEAK:
+def complete(wanted: Wanted, own: str, existing: Association | None) -> Wanted:
+    """Return what is wanted with all that it leaves open. Raises 42212 for what cannot be, whatever else exists.
+
+    A new association is STRONG with a schema and else WEAK, and one that exists stays what it is. ``own`` is the
+    subject that belongs to the resource alone.
+    """
+    if existing is None:
+        if wanted.operation == "UPSERT" and wanted.schema is not None:
+            raise invalid_association("schema", "an association with a schema is created with its topic")
+        lifecycle = wanted.lifecycle or (WEAK if wanted.schema is None else STRONG)
+    else:
+        lifecycle = wanted.lifecycle or existing.lifecycle
+    if lifecycle == WEAK and wanted.schema is not None:
         raise invalid_association("lifecycle", "cannot be WEAK when schema is provided")
-    lifecycle = STRONG if wanted.schema is not None else wanted.lifecycle or WEAK
-    if wanted.frozen is not None and wanted.frozen != (lifecycle == STRONG):
-        raise invalid_association("frozen", f"association with lifecycle of {lifecycle} cannot be otherwise")
-    return replace(wanted, lifecycle=lifecycle, frozen=lifecycle == STRONG)
+    subject = wanted.subject or (own if existing is None else existing.subject)
+    if lifecycle == WEAK and subject == own:
+        raise invalid_association("subject", f"WEAK associations need a subject other than '{own}'")
+    is_frozen = lifecycle == STRONG if existing is None else existing.frozen
+    if is_frozen and subject != own:
+        raise invalid_association("subject", f"frozen associations must use subject '{own}'")
+    frozen = is_frozen if wanted.frozen is None else wanted.frozen
+    if frozen != (lifecycle == STRONG):
+        raise invalid_association("frozen", f"a {lifecycle} association cannot be frozen={str(frozen).lower()}")
+    return replace(wanted, subject=subject, lifecycle=lifecycle, frozen=frozen)
 
 
 def check_change(existing: Association, wanted: Wanted) -> None:
     """Raise 42212 if an association cannot become what is wanted: subject and lifecycle stay."""
     if existing.subject != wanted.subject:
         raise invalid_association("subject", "subject of association cannot be changed")
-    if wanted.frozen not in (None, existing.frozen):
+    if wanted.frozen != existing.frozen:
         raise invalid_association("frozen", "frozen attribute of association cannot be changed")
-    if wanted.lifecycle not in (None, existing.lifecycle):
-        raise invalid_association("lifecycle", "an association that is not frozen cannot be STRONG, a frozen one WEAK")
+
+
+def check_uniform(lifecycles: Mapping[str, str | None]) -> None:
+    """Raise 42212 unless all associations of a resource have one lifecycle, given by their types."""
+    if len(set(lifecycles.values())) > 1:
+        stated = ", ".join(f"{kind}={lifecycle}" for kind, lifecycle in lifecycles.items())
+        raise invalid_association("lifecycle", f"all associations of a resource have the same lifecycle, not {stated}")
 
 
 def is_same(existing: Association, wanted: Wanted) -> bool:
-    """Whether an association is as wanted."""
-    same = existing.subject == wanted.subject and wanted.frozen in (None, existing.frozen)
-    return same and wanted.lifecycle in (None, existing.lifecycle)
+    """Return True if an association is as wanted."""
+    return (existing.subject, existing.lifecycle) == (wanted.subject, wanted.lifecycle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

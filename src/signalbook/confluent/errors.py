@@ -70,6 +70,7 @@ invalid_compatibility: Final = _error(
 invalid_mode: Final = _error(
     42204, "Invalid mode '{}'. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, IMPORT and FORWARD"
 )
+forward_mode_not_global: Final = _error(42204, "Forward mode only supported on global level")
 not_permitted: Final = _error(42205, "{}")
 reference_exists: Final = _error(42206, "One or more references exist to the schema {}.")
 id_does_not_match: Final = _error(42207, "{}")

@@ -15,6 +15,8 @@ from signalbook.values import JSON, digest
 from signalbook.xid import ID, Xid
 
 DEFAULT_CONTEXT: Final = "."
+GLOBAL_CONTEXT: Final = ".__GLOBAL"
+"""Holds what is set for all contexts, and no subjects."""
 ALL_CONTEXTS: Final = ":*:"
 URL_PREFIX: Final = "confluent+"
 """What the URL of a registry begins with that is to be spoken to by Confluent's API."""
@@ -24,7 +26,8 @@ GROUPS: Final = "schemagroups"
 SCHEMAS: Final = "schemas"
 MAX_SUBJECT: Final = 4096
 """Characters of a name."""
-_QUALIFIED: Final = re.compile(r":(\.[^:]*):(.*)", re.DOTALL)
+_QUALIFIED: Final = re.compile(r":(\.[^:]*)(?::(.*))?", re.DOTALL)
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _COLON: Final = "="
 """Stands for a colon of a group id in the name of its context: no id has it, and URLs carry it as it is."""
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -51,7 +54,7 @@ def parse_subject(text: str, context: str = DEFAULT_CONTEXT, default_group: str 
     match = _QUALIFIED.fullmatch(text)
     if match is None:
         return Subject(context, text)
-    return Subject(_without_default(match[1], default_group), match[2])
+    return Subject(_without_default(match[1], default_group), match[2] or "")
 
 
 def parse_context(text: str, default_group: str = "") -> str:
@@ -68,9 +71,14 @@ def _without_default(context: str, default_group: str) -> str:
     return DEFAULT_CONTEXT if default_group and group_id(context, "") == default_group else context
 
 
+def is_global(context: str) -> bool:
+    """Return True for the context that stands for all contexts. Like the ids of groups, its name has no case."""
+    return context.lower() == GLOBAL_CONTEXT.lower()
+
+
 def is_subject(name: str) -> bool:
-    """Whether a subject can have this name."""
-    return 0 < len(name) <= MAX_SUBJECT and "\0" not in name and name not in ("__GLOBAL", "__EMPTY")
+    """Return True if a subject can have this name."""
+    return 0 < len(name) <= MAX_SUBJECT and not _CONTROL.search(name) and name not in ("__GLOBAL", "__EMPTY")
 
 
 def group_id(context: str, default_group: str) -> str | None:
@@ -101,7 +109,7 @@ def schema_ids(name: str) -> tuple[str, ...]:
 def schema_places(subject: Subject, default_group: str) -> tuple[Xid, ...]:
     """Where the schema of a subject may be, in the order in which it is looked for; nowhere if there can be none."""
     group = group_id(subject.context, default_group)
-    if group is None or not is_subject(subject.name):
+    if group is None or is_global(subject.context) or not is_subject(subject.name):
         return ()
     return tuple(Xid((GROUPS, group, SCHEMAS, each)) for each in schema_ids(subject.name))
 
@@ -112,7 +120,7 @@ def name_xid(subject: Subject, default_group: str) -> Xid | None:
     None if there can be no such subject.
     """
     group = group_id(subject.context, default_group)
-    return None if group is None or not is_subject(subject.name) else Xid((GROUPS, group, SCHEMAS, subject.name))
+    return Xid((GROUPS, group, SCHEMAS, subject.name)) if group and schema_places(subject, default_group) else None
 
 
 def is_made(id: str) -> bool:

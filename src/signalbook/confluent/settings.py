@@ -1,4 +1,4 @@
-"""Compatibility levels, modes and the layers they are looked for in: subject, context, registry, server."""
+"""Compatibility levels, modes and the layers they are looked for in: subject, context, all contexts, server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from signalbook.confluent.associations import scope as association_scope
 from signalbook.confluent.errors import invalid_compatibility, invalid_mode, invalid_ruleset, unprocessable
 from signalbook.confluent.metadata import checked_metadata, checked_ruleset
-from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject
+from signalbook.confluent.naming import DEFAULT_CONTEXT, GLOBAL_CONTEXT, Subject, is_global
 from signalbook.values import JSON, JSONObject
 
 LEVELS: Final = (
@@ -35,7 +35,7 @@ Stored = Callable[[str], JSONObject | None]
 
 
 def scope_of(subject: Subject) -> str:
-    """Return the scope of what is set for a subject, of a context if it has no name; "" is the registry.
+    """Return the scope of what is set for a subject, of a context if it has no name; "" is the default context.
 
     Ids of groups are unique whatever their case, so contexts of one group in several cases share their settings.
     """
@@ -73,10 +73,10 @@ def _behind(beginning: str) -> str:
 def scopes(subject: Subject) -> Iterator[str]:
     """Where to look for what holds for a subject, the nearest first."""
     yield scope_of(subject)
-    if subject.name and subject.context != DEFAULT_CONTEXT:
+    if subject.name:
         yield scope_of(Subject(subject.context, ""))
-    if subject.name or subject.context != DEFAULT_CONTEXT:
-        yield ""
+    if not is_global(subject.context):
+        yield scope_of(Subject(GLOBAL_CONTEXT, ""))
 
 
 def effective(stored: Stored, subject: Subject) -> JSONObject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.api.confluent.conftest import BREAKING, ONE, TWO, Api
+from tests.api.confluent.conftest import BREAKING, ONE, TWO, Api, record
 from tests.api.conftest import PROXIED, Serve, put_policy
 
 from signalbook.storage.store import Store
@@ -35,13 +35,14 @@ def topics(api: Api) -> Api:
 
 def test_a_weak_association(topics: Api) -> None:
     made = topics.ask("POST", "/associations", wanted(weak()))
-    info = {"subject": "s", "associationType": "value", "lifecycle": "WEAK", "frozen": False}
+    info = {"subject": "s", "associationType": "value", "lifecycle": "WEAK"}
     assert made == {**LKC, "resourceType": "topic", "associations": [info]}
     assert topics.ask("POST", "/associations", wanted(weak())) == made, "the same again"
     (found,) = topics.get(BY_NAME)
     assert found.items() >= {**LKC, **info}.items()
-    assert found["createTimestamp"] <= found["updateTimestamp"]
-    for path in (BY_ID, "/associations/resources/-/orders", "/associations/subjects/s"):
+    assert found["createTs"] <= found["updateTs"]
+    by_wildcard = [f"/associations/resources/{each}" for each in ("-/orders", "lkc-1/-", "-/-")]
+    for path in (BY_ID, *by_wildcard, "/associations/subjects/s"):
         assert [each["guid"] for each in topics.get(path)] == [found["guid"]]
     assert topics.get("/associations/resources/lkc-2/orders") == topics.get("/associations/resources/lkc-1/order") == []
     topics.ask("POST", "/associations", wanted(weak(), resourceName="returns", resourceId="topic-2"))
@@ -63,7 +64,7 @@ def test_what_is_listed(topics: Api) -> None:
 
 def test_a_strong_association_brings_its_schema(topics: Api) -> None:
     made = topics.ask("POST", "/associations", wanted(STRONG))["associations"][0]
-    assert (made["subject"], made["lifecycle"], made["frozen"]) == (OWN, "STRONG", True)
+    assert (made["subject"], made["lifecycle"]) == (OWN, "STRONG")
     assert made["schema"]["version"] == 1
     assert topics.get(f"/subjects/{OWN}/versions") == [1]
     there = topics.client.send("GET", "/schemagroups/lkc-1/schemas/orders-value/versions/1$details").json()
@@ -71,9 +72,11 @@ def test_a_strong_association_brings_its_schema(topics: Api) -> None:
     assert topics.ask("POST", "/associations", wanted(STRONG))["associations"][0] == made
     other = {**STRONG, "schema": {"schema": TWO}}
     assert topics.code("POST", "/associations", wanted(other)) == 40903
-    assert topics.code("PUT", BY_ID, wanted({**other, "frozen": True})) == 40908
+    topics.ask("PUT", BY_ID, wanted({**other, "frozen": True}))
+    assert topics.get(f"/subjects/{OWN}/versions") == [1, 2]
+    assert topics.code("PUT", BY_ID, wanted({**STRONG, "schema": {"schema": BREAKING}})) == 40901
     assert topics.code("PUT", BY_ID, wanted(weak(OWN, lifecycle="WEAK"))) == 42212
-    assert topics.code("POST", "/associations", wanted(weak(OWN), resourceId="topic-2")) == 40905
+    assert topics.code("POST", "/associations", wanted(weak(OWN), resourceName="b", resourceId="b")) == 40905
 
 
 def test_deleting(topics: Api) -> None:
@@ -109,9 +112,8 @@ def test_changing(topics: Api) -> None:
     assert topics.code("PUT", BY_ID, wanted(weak(lifecycle="STRONG"))) == 42212
     assert topics.code("PUT", "/associations/resources/other", wanted(weak())) == 42212
     assert topics.code("PUT", "/associations/resources/new", {**wanted(STRONG), "resourceId": "new"}) == 42212
-    with_schema = {**weak(), "schema": {"schema": TWO}}
-    topics.ask("PUT", BY_ID, wanted(with_schema))
-    assert topics.get("/subjects/s/versions") == [1, 2]
+    assert topics.code("PUT", BY_ID, wanted({**weak(), "schema": {"schema": TWO}})) == 42212
+    assert topics.ask("PUT", BY_ID, wanted({"associationType": "value"}))["associations"][0]["subject"] == "s"
 
 
 @pytest.mark.parametrize(
@@ -136,6 +138,8 @@ def test_changing(topics: Api) -> None:
         wanted(weak(lifecycle="STRONG")),
         wanted(weak(frozen="yes")),
         wanted(weak(lifecycle="FIRM")),
+        wanted(weak(OWN)),
+        wanted(STRONG, weak(kind="key")),
         wanted({**STRONG, "subject": "s"}),
         wanted({**STRONG, "schema": "x"}),
     ],
@@ -153,33 +157,66 @@ def test_a_subject_without_versions_has_none(topics: Api) -> None:
     assert topics.code("POST", "/associations", wanted(weak())) == 40907
 
 
-def test_a_subject_of_others_belongs_to_no_topic(topics: Api) -> None:
-    """What is weakly associated may not become another topic's own."""
-    name = OWN.replace(":", "%3A")
-    topics.register(name)
+def test_a_subject_of_a_topic_has_no_schema_of_others(topics: Api) -> None:
+    topics.register(OWN)
     topics.ask("POST", "/associations", wanted(weak(OWN), resourceName="other", resourceId="topic-2"))
-    assert topics.code("POST", "/associations", wanted(STRONG)) == 42212, "it has versions"
+    assert topics.code("POST", "/associations", wanted(STRONG)) == 40904
+    topics.send("DELETE", "/associations/resources/topic-2")
+    topics.ask("POST", "/associations", wanted(STRONG))
+    second = {"resourceName": "second", "resourceId": "topic-2"}
+    topics.register(OWN.replace("orders", "second"), TWO)
+    assert topics.code("POST", "/associations", wanted(STRONG, **second)) == 42212, "another schema is there"
+    assert topics.code("PUT", BY_ID, wanted(weak(kind="key"))) == 42212, "of one topic all are of one kind"
 
 
-def test_a_schema_that_is_refused_makes_no_association(topics: Api) -> None:
-    for schema, code in (({"schema": "{"}, 42201), ({}, 42201), ({"schema": ONE, "x": 1}, 422)):
-        assert topics.code("POST", "/associations", wanted({**STRONG, "schema": schema})) == code
-    topics.ask("PUT", BY_ID, wanted(weak()))
-    assert topics.code("PUT", BY_ID, wanted({**weak(), "schema": {"schema": BREAKING}})) == 40901
-    assert topics.get("/subjects/s/versions") == [1]
-    assert topics.get("/subjects") == ["s"]
+def test_a_subject_of_a_topic_and_references_exclude_each_other(topics: Api) -> None:
+    reference = {"name": "R", "subject": OWN, "version": 1}
+    referring: dict[str, Any] = {"schema": record("S", r={"type": "R"}), "references": [reference]}
+    topics.register(OWN)
+    topics.register("referrer", **referring)
+    for query in ("", "?permanent=true"):
+        assert topics.code("POST", "/associations", wanted(STRONG)) == 42206
+        topics.ask("DELETE", f"/subjects/referrer{query}")
+    key = {"associationType": "key", "schema": referring}
+    assert topics.code("POST", "/associations", wanted(STRONG, key)) == 42206, "in one request, too"
+    topics.ask("POST", "/associations", wanted(STRONG))
+    assert topics.code("POST", "/subjects/referrer/versions", referring) == 42205
+
+
+@pytest.mark.parametrize(
+    ("mode", "method", "body", "code"),
+    [
+        ("IMPORT", "POST", STRONG, 42212),
+        ("IMPORT", "PUT", {"associationType": "value", "lifecycle": "STRONG"}, 200),
+        ("READONLY", "POST", STRONG, 42205),
+    ],
+)
+def test_modes(topics: Api, mode: str, method: str, body: Any, code: int) -> None:
+    """What is imported is associated without a schema."""
+    topics.register(OWN)
+    topics.ask("PUT", f"/mode/{OWN}?force=true", {"mode": mode})
+    sent = topics.send(method, BY_ID if method == "PUT" else "/associations", wanted(body))
+    assert sent.json().get("error_code", 200) == code
+
+
+def test_the_default_group_as_a_namespace(topics: Api) -> None:
+    """Its context has two names."""
+    body = wanted({**STRONG, "subject": ":.default:orders-value"}, resourceNamespace="default")
+    assert topics.ask("POST", "/associations", body)["associations"][0]["subject"] == "orders-value"
 
 
 def test_a_trial_leaves_nothing(topics: Api) -> None:
     body = {**wanted(STRONG), "resourceId": ""}
-    made = topics.ask("POST", "/associations?dryRun=true", body)
-    assert made["associations"][0]["schema"]["version"] == 1
+    trial = {"resourceName": "orders", "resourceNamespace": "lkc-1", "resourceType": "topic"}
+    assert topics.ask("POST", "/associations?dryRun=true", body) == trial
     assert topics.get(BY_NAME) == []
     assert topics.get("/subjects") == ["s"]
     assert topics.client.send("GET", "/schemagroups/lkc-1").status_code == 404
     batch = {"requests": [wanted({"opType": "CREATE", **weak()})]}
     assert "result" in topics.ask("POST", "/associations:batchMutate?dryRun=true", batch)["results"][0]
     assert topics.get(BY_NAME) == []
+    topics.ask("POST", "/associations", wanted(STRONG))
+    assert topics.ask("POST", "/associations?dryRun=true", body) == trial, "tried again, when it is there"
 
 
 def test_contexts(topics: Api) -> None:
@@ -191,6 +228,7 @@ def test_contexts(topics: Api) -> None:
 
 
 def test_batches(topics: Api) -> None:
+    half = {"resourceName": "half", "resourceId": "half"}
     body = {
         "requests": [
             wanted({"opType": "CREATE", **weak()}),
@@ -198,10 +236,13 @@ def test_batches(topics: Api) -> None:
             wanted({"opType": "UPSERT", **weak(kind="key")}),
             wanted({"opType": "CREATE", **STRONG}, resourceName="own", resourceId="own"),
             wanted({"opType": "ALTER", **weak()}),
+            wanted({"opType": "CREATE", **weak(kind="key")}, {"opType": "UPSERT", **weak("none")}, **half),
         ]
     }
     results = topics.ask("POST", "/associations:batchMutate", body)["results"]
-    assert [each.get("error", {}).get("error_code") for each in results] == [None, 40907, None, None, 42212]
+    assert [each.get("error", {}).get("error_code") for each in results] == [None, 40907, None, None, 42212, 40907]
+    assert [each["associationType"] for each in results[2]["result"]["associations"]] == ["key", "value"]
+    assert len(topics.get("/associations/resources/half")) == 1, "what was done before an error stays"
     asked = {"requests": [{"resourceId": "topic-1"}, {**LKC, "resourceName": "own", "resourceId": None}, {}]}
     first, second, third = topics.ask("POST", "/associations:batchGet?includeSchemas=true", asked)["results"]
     assert [each["associationType"] for each in first["result"]["associations"]] == ["key", "value"]

@@ -38,7 +38,8 @@ def test_a_level_holds_for_writers_of_xregistry(api: Api, scope: str) -> None:
 
 
 def test_the_nearest_level_holds(api: Api) -> None:
-    api.ask("PUT", "/config", {"compatibility": "FULL_TRANSITIVE"})
+    api.ask("PUT", "/config/:.__GLOBAL:", {"compatibility": "FULL_TRANSITIVE"})
+    api.ask("PUT", "/config", {"compatibility": "NONE"})  # of the default context alone
     api.ask("PUT", "/config/s", {"compatibility": "FORWARD"})
     assert put(api, 1, ONE).is_success
     assert put(api, 2, BREAKING).is_success

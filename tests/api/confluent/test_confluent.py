@@ -100,7 +100,7 @@ def test_both_ways(api: Api) -> None:
     assert api.get("/contexts") == [".", ".apart"]
 
 
-@pytest.mark.parametrize("name", ["a/b c", "ünï", "-a", "x" * 300, "a.b-value", ":", "%2F", "a\nb", "🦆"])
+@pytest.mark.parametrize("name", ["a/b c", "ünï", "-a", "x" * 300, "a.b-value", ":", "%2F", "🦆"])
 def test_subjects_of_any_name(api: Api, name: str) -> None:
     path = quote(name, safe="")
     assert api.register(path)["id"] == 1
@@ -244,7 +244,7 @@ def test_modes(api: Api) -> None:
 
 
 def test_a_read_only_registry_takes_no_config(api: Api) -> None:
-    api.ask("PUT", "/mode", {"mode": "READONLY"})
+    api.ask("PUT", "/mode/:.__GLOBAL", {"mode": "READONLY"})
     for path in ("/config", "/config/s", "/contexts/.dev/config"):
         assert api.code("PUT", path, {"compatibility": "NONE"}) == 42205
     api.ask("PUT", "/mode/s", {"mode": "READWRITE"})
@@ -472,6 +472,14 @@ def test_rules_and_metadata_of_a_config_are_merged_by_name(api: Api) -> None:
         ("POST", "/subjects/s/versions", {"schema": ONE, "metadata": 5}, 422),
         ("POST", "/subjects/s/versions", [], 422),
         ("POST", "/subjects/%00/versions", {"schema": ONE}, 42208),
+        ("POST", "/subjects/a%0Ab/versions", {"schema": ONE}, 42208),
+        ("PUT", "/config/a%C2%85b", {"compatibility": "NONE"}, 42208),
+        ("GET", "/subjects/a%0Ab/versions", None, 40401),
+        ("POST", "/subjects/:.__GLOBAL:a/versions", {"schema": ONE}, 42208),
+        ("PUT", "/config/:.__GLOBAL:a", {"compatibility": "NONE"}, 42208),
+        ("PUT", "/mode", {"mode": "FORWARD"}, 42204),
+        ("DELETE", "/mode/:.dev:", None, 40401),
+        ("DELETE", "/contexts/.__GLOBAL", None, 42208),
         (
             "POST",
             "/subjects/s/versions",

@@ -25,7 +25,7 @@ R = {"name": "R", "subject": "s", "version": 1}
 TOPIC = {"resourceName": "t", "resourceNamespace": "n", "resourceId": "i"}
 MINE, OTHER = ({**TOPIC, "associations": [{"subject": subject}]} for subject in ("s", "t"))
 STRONG = {**TOPIC, "associations": [{"schema": {"schema": ONE}}]}
-ANOTHER = {**TOPIC, "resourceId": "j", "associations": [{"subject": ":.n:t-value"}]}
+ANOTHER = {**TOPIC, "resourceName": "j", "resourceId": "j", "associations": [{"subject": ":.n:t-value"}]}
 IMPORT: list[Step] = [("PUT", "/mode/i", {"mode": "IMPORT"})]
 CODES: dict[int, list[Step]] = {
     404: [("GET", "/nothing")],

@@ -163,7 +163,7 @@ def test_names_that_no_context_has(api: Api, context: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["x" * MAX_SUBJECT, "🦆" * MAX_SUBJECT, "..", "%2e%2e", "\u202e", "\r\n", "' OR 1=1 --", "*", "a?b#c"]
+    "name", ["x" * MAX_SUBJECT, "🦆" * MAX_SUBJECT, "..", "%2e%2e", "\u202e", "' OR 1=1 --", "*", "a?b#c"]
 )
 def test_names_that_a_subject_has(api: Api, name: str) -> None:
     path = quote(name, safe="").replace(".", "%2E")

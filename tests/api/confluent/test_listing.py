@@ -84,9 +84,13 @@ def test_modes_of_all_subjects_are_taken_away_together(api: Api) -> None:
     scopes = ("s", ":.dev:t", ":.dev:")
     for scope in scopes:
         api.ask("PUT", f"/mode/{scope}", {"mode": "READONLY"})
-    api.ask("DELETE", "/mode/:.dev:?recursive=true")
+    assert api.ask("DELETE", "/mode/:.dev:?recursive=true") == {"mode": "READONLY"}
+    assert api.ask("DELETE", "/mode/:.dev:?recursive=true") == {}
     assert api.get("/mode/s") == {"mode": "READONLY"}
     assert [api.code("GET", f"/mode/{scope}") for scope in scopes[1:]] == [40409, 40409]
     api.ask("PUT", "/mode/:.dev:t", {"mode": "READONLY"})
     api.ask("DELETE", "/mode?recursive=true")
+    assert api.code("GET", "/mode/s") == 40409
+    assert api.get("/mode/:.dev:t") == {"mode": "READONLY"}
+    assert api.ask("DELETE", "/mode/:.__GLOBAL:?recursive=true") == {"mode": "READWRITE"}
     assert [api.code("GET", f"/mode/{scope}") for scope in scopes[:2]] == [40409, 40409]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final
 from uuid import uuid4
 
@@ -14,24 +15,28 @@ from signalbook.api.confluent.associations import (
     context_of,
     readable,
     stored,
+    with_associations,
     with_schema,
 )
 from signalbook.api.confluent.candidates import candidate
 from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.reading import subjects_of
+from signalbook.api.confluent.references import check_unreferred
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.rights import WRITE, Right, subject_right
 from signalbook.api.confluent.subjects import Subjects
-from signalbook.api.confluent.writing import delete_softly, register_in
+from signalbook.api.confluent.writing import check_writable, delete_softly, register_in
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.associations import (
     STRONG,
+    TYPES,
     WEAK,
     Association,
     Resource,
     Wanted,
     check_change,
-    completed,
+    check_uniform,
+    complete,
     is_same,
     read_resource,
     read_wanted,
@@ -44,9 +49,10 @@ from signalbook.confluent.errors import (
     association_of_resource_exists,
     invalid_association,
     no_active_version,
+    reference_exists,
     strong_association_exists,
 )
-from signalbook.confluent.naming import parse_subject
+from signalbook.confluent.naming import Subject, parse_subject
 from signalbook.engine.engine import Session
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONObject
@@ -72,8 +78,10 @@ class _Step:
 
 def rights_to_put(subjects: Subjects, request: ConfluentRequest) -> Iterator[Right]:
     """Yield the rights that ``create`` and ``upsert`` take: to write the subjects."""
-    for wanted in _read_put(request, "UPSERT")[1]:
-        yield from _rights(subjects, request, wanted, None)
+    resource, several = _read_put(request, "UPSERT")
+    visible, _ = _existing(subjects, resource)
+    for wanted in several:
+        yield from _rights(subjects, request, resource, wanted, visible.get(wanted.type))
 
 
 def rights_to_mutate(subjects: Subjects, request: ConfluentRequest) -> Iterator[Right]:
@@ -81,12 +89,12 @@ def rights_to_mutate(subjects: Subjects, request: ConfluentRequest) -> Iterator[
     for body in batch_of(request):
         try:
             resource = read_resource(body, trial=request.flag(_DRY_RUN))
-            several = read_wanted(body, resource)
+            several = read_wanted(body)
         except ConfluentError:
             continue
         visible, _ = _existing(subjects, resource)
         for wanted in several:
-            yield from _rights(subjects, request, wanted, visible.get(wanted.type))
+            yield from _rights(subjects, request, resource, wanted, visible.get(wanted.type))
 
 
 def rights_to_delete(subjects: Subjects, request: ConfluentRequest) -> Iterator[Right]:
@@ -96,10 +104,11 @@ def rights_to_delete(subjects: Subjects, request: ConfluentRequest) -> Iterator[
 
 
 def _rights(
-    subjects: Subjects, request: ConfluentRequest, wanted: Wanted, existing: Association | None
+    subjects: Subjects, request: ConfluentRequest, resource: Resource, wanted: Wanted, existing: Association | None
 ) -> Iterator[Right]:
     if wanted.operation != "DELETE":
-        yield subject_right(subjects, subjects.parse(wanted.subject, context_of(request)), *WRITE)
+        unnamed = resource.own_subject(wanted.type) if existing is None else existing.subject
+        yield subject_right(subjects, subjects.parse(wanted.subject or unnamed, context_of(request)), *WRITE)
     elif existing is not None:
         yield from _rights_to_remove(subjects, existing, cascade=wanted.cascade)
 
@@ -123,8 +132,9 @@ def upsert(session: Session, request: ConfluentRequest, subjects: Subjects) -> R
 
 def _put(session: Session, request: ConfluentRequest, subjects: Subjects, operation: str) -> Response:
     resource, wanted = _read_put(request, operation)
-    steps = _checked(session, request, subjects, resource, wanted)
-    return _ended(request, answer(_applied(session, request, resource, steps)))
+    registered = _apply(session, request, resource, _checked(session, request, subjects, resource, wanted))
+    shown = _shown(session, request, resource, [each.type for each in wanted], registered)
+    return _ended(request, answer(shown))
 
 
 def _read_put(request: ConfluentRequest, operation: str) -> tuple[Resource, Sequence[Wanted]]:
@@ -134,7 +144,7 @@ def _read_put(request: ConfluentRequest, operation: str) -> tuple[Resource, Sequ
             raise invalid_association("resourceId", "it is another one than that of the path")
         body = {**body, "resourceId": request.names[0]}
     resource = read_resource(body, trial=request.flag(_DRY_RUN))
-    return resource, read_wanted(body, resource, operation)
+    return resource, read_wanted(body, operation)
 
 
 def _ended(request: ConfluentRequest, response: Response) -> Response:
@@ -144,22 +154,34 @@ def _ended(request: ConfluentRequest, response: Response) -> Response:
 
 
 def batch_mutate(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:  # noqa: ARG001
-    """Do several of these: each has a result, or an error and is left out.
+    """Do what several requests ask for. Each has a result or an error.
 
     What is found only when a schema is registered or a subject deleted is an error of the whole batch.
     """
-    results: list[JSON] = []
-    for body in batch_of(request):
-        try:
-            resource = read_resource(body, trial=request.flag(_DRY_RUN))
-            # Anew for each request, which sees what those before it did.
-            now = subjects_of(session.view, request)
-            steps = _checked(session, request, now, resource, read_wanted(body, resource))
-        except ConfluentError as error:
-            results.append({"error": error.to_json()})
-        else:
-            results.append({"result": _applied(session, request, resource, steps)})
+    results: list[JSON] = [_mutate(session, request, body) for body in batch_of(request)]
     return _ended(request, answer({"results": results}))
+
+
+def _mutate(session: Session, request: ConfluentRequest, body: Mapping[str, JSON]) -> JSONObject:
+    """Do what one request of a batch asks for, and return all associations of its resource, or an error.
+
+    Neighbouring operations of one kind are done together. Those before an error stay done.
+    """
+    registered: set[str] = set()
+    try:
+        resource = read_resource(body, trial=request.flag(_DRY_RUN))
+        several = read_wanted(body)
+    except ConfluentError as error:
+        return {"error": error.to_json()}
+    for _, neighbours in groupby(several, key=lambda each: each.operation):
+        # Anew each time, to see what was done before.
+        subjects = subjects_of(session.view, request)
+        try:
+            steps = _checked(session, request, subjects, resource, list(neighbours))
+        except ConfluentError as error:
+            return {"error": error.to_json()}
+        registered |= _apply(session, request, resource, steps)
+    return {"result": _shown(session, request, resource, TYPES, registered)}
 
 
 def delete(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
@@ -169,7 +191,7 @@ def delete(session: Session, request: ConfluentRequest, subjects: Subjects) -> R
         raise association_not_found(request.names[0])
     cascade = request.flag("cascadeLifecycle")
     for each in found:
-        _check_deletable(each, cascade=cascade)
+        _check_deletable(subjects, each, cascade=cascade)
     for each in found:
         _take_away(session, request, each, cascade=cascade)
     return _ended(request, Response(status=204))
@@ -181,8 +203,16 @@ def _chosen(subjects: Subjects, request: ConfluentRequest) -> list[Association]:
 
 
 def _existing(subjects: Subjects, resource: Resource) -> tuple[dict[str, Association], set[str]]:
-    """Return the readable associations of a resource by type, and the types that it has hidden ones of."""
-    everything = list(stored(subjects.view, "id", resource.id, resource.type)) if resource.id else []
+    """Return the readable associations of a resource by type, and the types that it has hidden ones of.
+
+    A trial may not know the id of its resource yet: it is about the one with its name that was changed last.
+    """
+    if resource.id:
+        everything = list(stored(subjects.view, "id", resource.id, resource.type))
+    else:
+        named = list(stored(subjects.view, "name", resource.name, resource.namespace))
+        last = max(named, key=lambda each: (each.updated, each.created, each.resource.id), default=None)
+        everything = [each for each in named if last is not None and each.resource == last.resource]
     visible = {each.type: each for each in readable(subjects, everything)}
     return visible, {each.type for each in everything} - visible.keys()
 
@@ -198,79 +228,90 @@ def _checked(
         if each.operation == "DELETE":
             if existing is None:
                 raise association_not_found(resource.id)
-            _check_deletable(existing, cascade=each.cascade)
+            _check_deletable(subjects, existing, cascade=each.cascade)
             steps.append(_Step(wanted=each, existing=existing))
             continue
         if each.type in hidden:
             # A resource has one association of a type. The error names no subject.
             raise association_of_resource_exists(each.type, resource.id)
-        named = str(subjects.parse(each.subject, context_of(request)))
-        complete = _allowed(session, request, subjects, resource, replace(each, subject=named), existing)
-        steps.append(_Step(wanted=complete, existing=existing))
+        named = str(subjects.parse(each.subject, context_of(request))) if each.subject else ""
+        current = existing if each.operation == "UPSERT" else None
+        own = str(subjects.parse(resource.own_subject(each.type), "."))
+        planned = complete(replace(each, subject=named), own, current)
+        check_writable(subjects, subjects.parse(planned.subject, "."))
+        if existing is None:
+            _check_new(subjects, request, planned)
+        else:
+            _check_existing(subjects, request, planned, existing)
+        steps.append(_Step(wanted=planned, existing=existing))
+    kept = [step.wanted for step in steps if step.wanted.operation != "DELETE"]
+    changed = {each.type for each in wanted}
+    untouched = {kind: each.lifecycle for kind, each in visible.items() if kind not in changed}
+    check_uniform(untouched | {each.type: each.lifecycle for each in kept})
+    for step in steps:
+        if step.wanted.operation != "DELETE":
+            _check_subject(session, subjects, step, kept)
     return steps
 
 
-def _allowed(
-    session: Session,
-    request: ConfluentRequest,
-    subjects: Subjects,
-    resource: Resource,
-    wanted: Wanted,
-    existing: Association | None,
-) -> Wanted:
-    """Return what is wanted, complete. Raises ``ConfluentError`` unless it can be."""
+def _check_new(subjects: Subjects, request: ConfluentRequest, wanted: Wanted) -> None:
+    """Raise 42212 for a STRONG association that is not made together with its topic and the first schema.
+
+    What is imported was made where it comes from.
+    """
     subject = subjects.parse(wanted.subject, ".")
-    has_versions = subjects.latest(subject) is not None
-    # What is imported was made where it comes from.
-    imported = subjects.mode(subject) == "IMPORT"
-    if wanted.schema is None and not has_versions:
-        raise no_active_version(subject)
-    if existing is not None:
-        _check_existing(subjects, request, wanted, existing)
-    else:
-        wanted = _new(wanted)
-        if wanted.frozen and wanted.schema is None and not imported:
-            raise invalid_association("schema", "must be provided when creating a frozen association")
-        if wanted.frozen and has_versions and not imported:
-            raise invalid_association("subject", "it has schemas, so that no frozen association can be made")
-    others = (each for each in stored(session.view, "subject", wanted.subject) if not _is_at(each, resource, wanted))
-    other = next(others, None)
-    if other is not None and wanted.lifecycle == STRONG:
-        raise association_exists(subject)
-    if other is not None and other.lifecycle == STRONG:
-        raise strong_association_exists(subject)
-    return wanted
-
-
-def _new(wanted: Wanted) -> Wanted:
-    """One that is to be made: a strong one only together with its topic."""
-    if wanted.operation == "UPSERT" and wanted.schema is not None:
-        raise invalid_association("schema", "an association with a schema is created with its topic")
-    wanted = completed(wanted)
-    if wanted.operation == "UPSERT" and wanted.lifecycle == STRONG:
+    if wanted.lifecycle != STRONG or subjects.mode(subject) == "IMPORT":
+        return
+    if wanted.operation == "UPSERT":
         raise invalid_association("lifecycle", "a STRONG association is created with its topic")
-    return wanted
+    if wanted.schema is None:
+        raise invalid_association("schema", "must be provided when creating a frozen association")
+    latest = subjects.latest(subject)
+    if latest is not None and (latest.version != 1 or not _is_registered(subjects, request, wanted)):
+        raise invalid_association("frozen", "its subject has schemas already, so that it cannot be made")
 
 
 def _check_existing(subjects: Subjects, request: ConfluentRequest, wanted: Wanted, existing: Association) -> None:
-    if wanted.operation == "CREATE" and not is_same(existing, wanted):
+    """Raise ``ConfluentError`` unless an association is or can become what is wanted."""
+    if wanted.operation == "UPSERT":
+        check_change(existing, wanted)
+        return
+    has_schema = wanted.schema is None or _is_registered(subjects, request, wanted)
+    if not is_same(existing, wanted) or not has_schema:
         raise association_of_resource_exists(existing.type, existing.resource.id)
-    check_change(existing, wanted)
-    if wanted.schema is not None and not _is_registered(subjects, request, wanted):
-        if wanted.operation == "CREATE":
-            raise association_of_resource_exists(existing.type, existing.resource.id)
-        if existing.frozen:
-            raise association_frozen(existing.type, existing.subject)
+
+
+def _check_subject(session: Session, subjects: Subjects, step: _Step, several: Sequence[Wanted]) -> None:
+    """Raise ``ConfluentError`` for a subject that others have, that has no versions, or that others refer to."""
+    wanted, subject = step.wanted, subjects.parse(step.wanted.subject, ".")
+    if wanted.schema is not None and subjects.mode(subject) == "IMPORT":
+        raise invalid_association("schema", f"cannot be provided while subject '{subject}' is in IMPORT mode")
+    if wanted.schema is None and subjects.latest(subject) is None:
+        raise no_active_version(subject)
+    own = None if step.existing is None else step.existing.guid
+    others = [each for each in stored(session.view, "subject", wanted.subject) if each.guid != own]
+    if wanted.lifecycle == STRONG:
+        if others:
+            raise association_exists(subject)
+        if any(_refers_to(subjects, each, subject) for each in several):
+            raise reference_exists(f"of {subject}")
+        check_unreferred(subjects, session.view, subjects.all(subject), deleted=True)
+    elif any(each.lifecycle == STRONG for each in others):
+        raise strong_association_exists(subject)
+
+
+def _refers_to(subjects: Subjects, wanted: Wanted, target: Subject) -> bool:
+    """Return True if the schema that comes with an association refers to a subject."""
+    references = (wanted.schema or {}).get("references")
+    stated = references if isinstance(references, list) else []
+    context = subjects.parse(wanted.subject, ".").context
+    names = [each.get("subject") for each in stated if isinstance(each, dict)]
+    return any(isinstance(name, str) and subjects.parse(name, context) == target for name in names)
 
 
 def _is_registered(subjects: Subjects, request: ConfluentRequest, wanted: Wanted) -> bool:
     found = candidate(subjects, _registering(request, wanted), subjects.parse(wanted.subject, "."))
     return found.known is not None
-
-
-def _is_at(association: Association, resource: Resource, wanted: Wanted) -> bool:
-    there = (association.resource.id, association.resource.type, association.type)
-    return there == (resource.id, resource.type, wanted.type)
 
 
 def _registering(request: ConfluentRequest, wanted: Wanted) -> ConfluentRequest:
@@ -280,14 +321,15 @@ def _registering(request: ConfluentRequest, wanted: Wanted) -> ConfluentRequest:
     return request.about(subject, wanted.schema or {}, **query)
 
 
-def _check_deletable(association: Association, *, cascade: bool) -> None:
+def _check_deletable(subjects: Subjects, association: Association, *, cascade: bool) -> None:
+    check_writable(subjects, subjects.parse(association.subject, "."))
     if association.frozen and not cascade:
         raise association_frozen(association.type, association.subject)
 
 
-def _applied(session: Session, request: ConfluentRequest, resource: Resource, steps: Sequence[_Step]) -> JSONObject:
-    """Do it; what there is then."""
-    shown: list[JSON] = []
+def _apply(session: Session, request: ConfluentRequest, resource: Resource, steps: Sequence[_Step]) -> set[str]:
+    """Do these steps, and return the types of associations whose schemas came with them."""
+    registered = set()
     for step in steps:
         if step.wanted.operation == "DELETE":
             if step.existing is not None:
@@ -295,11 +337,25 @@ def _applied(session: Session, request: ConfluentRequest, resource: Resource, st
             continue
         if step.wanted.schema is not None:
             _register(session, request, step.wanted)
-        made = _made(session, resource, step)
+            registered.add(step.wanted.type)
         subjects = subjects_of(session.view, request)
+        made = _made(session, resource, step)
         SubjectWriter(session, subjects, request.settings).store_association(made, is_new=step.existing is None)
-        shown.append(with_schema(subjects, made, step.wanted.schema is not None))
-    return {**resource.to_json(), "associations": shown}
+    return registered
+
+
+def _shown(
+    session: Session, request: ConfluentRequest, resource: Resource, types: Collection[str], registered: set[str]
+) -> JSONObject:
+    """Return a resource with its associations of these types. A trial shows none: they do not stay."""
+    if request.flag(_DRY_RUN):
+        return resource.to_json()
+    subjects = subjects_of(session.view, request)
+    visible, _ = _existing(subjects, resource)
+    return with_associations(
+        resource.to_json(),
+        [with_schema(subjects, each, kind in registered) for kind, each in visible.items() if kind in types],
+    )
 
 
 def _register(session: Session, request: ConfluentRequest, wanted: Wanted) -> None:
@@ -326,8 +382,8 @@ def _take_away(session: Session, request: ConfluentRequest, association: Associa
     subjects = subjects_of(session.view, request)
     writer = SubjectWriter(session, subjects, request.settings)
     writer.remove(association)
-    if not cascade or association.lifecycle != STRONG:
-        return
     subject = subjects.parse(association.subject, ".")
+    if not cascade or association.lifecycle != STRONG or subjects.mode(subject) == "IMPORT":
+        return
     delete_softly(session, subjects, writer, subjects.live(subject))
     writer.delete_permanently(subjects_of(session.view, request).deleted(subject))

@@ -10,20 +10,30 @@ from signalbook.api.confluent.reading import subjects_of
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.kernel.responses import Response
-from signalbook.confluent.associations import Association, AssociationFilter, read_filter, read_resource, scope
+from signalbook.confluent.associations import (
+    STRONG,
+    Association,
+    AssociationFilter,
+    read_filter,
+    read_resource,
+    scope,
+)
 from signalbook.confluent.errors import (
     ConfluentError,
     association_exists,
     invalid_association,
     no_active_version,
+    not_permitted,
     too_many_requests,
     unprocessable,
 )
 from signalbook.confluent.naming import Subject, parse_context
+from signalbook.confluent.schemas import Reference
 from signalbook.engine.read.view import View
 from signalbook.values import JSON, JSONObject
 
-ANY_NAMESPACE: Final = "-"
+ANY: Final = "-"
+"""Stands for every namespace, or every name in a namespace."""
 MOST_REQUESTS: Final = 1000
 """Of a batch."""
 _PAGE: Final = 1000
@@ -52,6 +62,14 @@ def check_versions_left(view: View, subject: Subject) -> None:
         raise no_active_version(subject)
 
 
+def check_references_allowed(view: View, subjects: Subjects, references: Iterable[Reference], context: str) -> None:
+    """Raise 42205 if a reference from a context leads to a subject that belongs to a topic."""
+    for reference in references:
+        subject = subjects.parse(reference.subject, context)
+        if any(each.lifecycle == STRONG for each in stored(view, "subject", str(subject))):
+            raise not_permitted(f"Subject '{subject}' has a strong association and cannot be referenced")
+
+
 def of_subject(view: View, request: ConfluentRequest) -> Response:
     """Those of a subject."""
     subject = subjects_of(view, request).parse(request.names[0], context_of(request))
@@ -64,13 +82,15 @@ def of_resource(view: View, request: ConfluentRequest) -> Response:
 
 
 def of_named(view: View, request: ConfluentRequest) -> Response:
-    """Those of a resource by its name, in a namespace or with "-" in any."""
+    """Those of a resource by its name. Of both the name and its namespace, "-" stands for any."""
     namespace, name = request.names
     return _listed(view, request, _of_named(view, namespace, name))
 
 
 def _of_named(view: View, namespace: str, name: str) -> Iterator[Association]:
-    return stored(view, "name", name, *(() if namespace == ANY_NAMESPACE else (namespace,)))
+    if name != ANY:
+        return stored(view, "name", name, *(() if namespace == ANY else (namespace,)))
+    return (each for each in stored(view, "name") if namespace in (ANY, each.resource.namespace))
 
 
 def _listed(view: View, request: ConfluentRequest, found: Iterator[Association]) -> Response:
@@ -132,8 +152,12 @@ def _got(view: View, request: ConfluentRequest, body: Mapping[str, JSON]) -> JSO
         found = _of_named(view, named.namespace, named.name)
     chosen = list(filter(wanted, readable(subjects, found)))
     shown: list[JSON] = [with_schema(subjects, each, request.flag("includeSchemas")) for each in chosen]
-    resource = chosen[0].resource.to_json() if chosen else {}
-    return {**resource, "associations": shown}
+    return with_associations(chosen[0].resource.to_json() if chosen else {}, shown)
+
+
+def with_associations(resource: JSONObject, associations: list[JSON]) -> JSONObject:
+    """Return a resource with its associations, as Confluent's clients expect them: left out if there are none."""
+    return {**resource, "associations": associations} if associations else resource
 
 
 def with_schema(subjects: Subjects, association: Association, wanted: bool) -> JSONObject:

@@ -13,7 +13,7 @@ from signalbook.api.confluent.references import check_unreferred, forget
 from signalbook.api.confluent.rights import subject_right
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
 from signalbook.confluent.associations import Association
-from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, schema_places
+from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, is_global, schema_places
 from signalbook.confluent.settings import scope_of
 from signalbook.engine.engine import Session
 from signalbook.engine.write.quotas import check_subject_quotas
@@ -113,7 +113,8 @@ class SubjectWriter:
         """Return the xid of what something is set for, as the audit has it."""
         if place.name:
             return str(schema_places(place, self._subjects.default_group)[0])
-        return str(ROOT if place.context == DEFAULT_CONTEXT else self._subjects.group(place.context))
+        everywhere = place.context == DEFAULT_CONTEXT or is_global(place.context)
+        return str(ROOT if everywhere else self._subjects.group(place.context))
 
     def _record(self, action: Action, path: str, about: str) -> None:
         self._session.record(action, path, about=about)

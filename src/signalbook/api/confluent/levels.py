@@ -14,12 +14,12 @@ from signalbook.api.kernel.responses import Response
 from signalbook.confluent.errors import (
     ConfluentError,
     config_not_found,
-    invalid_mode,
+    forward_mode_not_global,
     mode_not_found,
     not_permitted,
     subject_not_found,
 )
-from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject
+from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, is_global
 from signalbook.confluent.settings import (
     CONFIG_FIELDS,
     DEFAULT_LEVEL,
@@ -42,18 +42,19 @@ _PAGE: Final = 1000
 
 
 def show_config(view: View, request: ConfluentRequest) -> Response:
-    """What is set there; of the registry, or if it is asked for, what holds there."""
+    """Return what is set there, or with ``defaultToGlobal`` what holds there."""
     place = _readable_place(view, request, config_not_found)
     stored = view.schemaids.setting("config", scope_of(place))
-    if request.flag("defaultToGlobal") or place == Subject(DEFAULT_CONTEXT, ""):
+    if request.flag("defaultToGlobal"):
         return answer(shown_config(effective(lambda scope: view.schemaids.setting("config", scope), place)))
-    if stored is None:
+    if stored is None and not _has_default(place):
         raise config_not_found(place)
-    return answer(shown_config({**stored, _LEVEL: stored.get(_LEVEL, DEFAULT_LEVEL)}))
+    config = stored or {}
+    return answer(shown_config({**config, _LEVEL: config.get(_LEVEL, DEFAULT_LEVEL)}))
 
 
 def put_config(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Set fields; those that a request leaves out stay."""
+    """Set fields, and return all that is set then; fields that a request leaves out stay."""
     place = place_of(subjects, request)
     _check_writable(subjects, place)
     stated = config_of(request.json(CONFIG_FIELDS))
@@ -62,9 +63,8 @@ def put_config(session: Session, request: ConfluentRequest, subjects: Subjects) 
     kept = {**(session.view.schemaids.setting("config", scope_of(place)) or {}), **stated}
     config = {name: value for name, value in kept.items() if value is not None}
     SubjectWriter(session, subjects, request.settings).set("config", place, config)
-    shown = {name: value for name, value in stated.items() if name != _LEVEL and value is not None}
-    level: JSONObject = {"compatibility": stated[_LEVEL]} if _LEVEL in stated else {}
-    return answer({**level, **shown})
+    level: JSONObject = {"compatibility": config.pop(_LEVEL)} if _LEVEL in config else {}
+    return answer({**level, **config})
 
 
 def delete_config(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
@@ -72,7 +72,7 @@ def delete_config(session: Session, request: ConfluentRequest, subjects: Subject
     place = place_of(subjects, request)
     _check_writable(subjects, place)
     before = SubjectWriter(session, subjects, request.settings).set("config", place, None)
-    if before is None and place.name:
+    if before is None and not _has_default(place):
         raise subject_not_found(place)
     return answer(shown_config({_LEVEL: DEFAULT_LEVEL, **(before or {})}))
 
@@ -83,14 +83,19 @@ def _check_writable(subjects: Subjects, place: Subject) -> None:
 
 
 def show_mode(view: View, request: ConfluentRequest) -> Response:
-    """The mode that is set there; of the registry, or if it is asked for, the one that holds."""
+    """Return the mode that is set there, or with ``defaultToGlobal`` the one that holds there."""
     place = _readable_place(view, request, mode_not_found)
     stored = view.schemaids.setting("mode", scope_of(place))
-    if request.flag("defaultToGlobal") or place == Subject(DEFAULT_CONTEXT, ""):
+    if request.flag("defaultToGlobal"):
         return answer({"mode": effective_mode(lambda scope: view.schemaids.setting("mode", scope), place)})
-    if stored is None:
+    if stored is None and not _has_default(place):
         raise mode_not_found(place)
-    return answer(stored)
+    return answer(stored or {"mode": DEFAULT_MODE})
+
+
+def _has_default(place: Subject) -> bool:
+    """Return True for what has settings though none are stored: the default context, and all contexts."""
+    return not place.name and (place.context == DEFAULT_CONTEXT or is_global(place.context))
 
 
 def put_mode(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
@@ -102,8 +107,8 @@ def put_mode(session: Session, request: ConfluentRequest, subjects: Subjects) ->
         writer.set("mode", place, None)
         return answer({})
     mode = mode_of(body)
-    if mode == "FORWARD" and place != Subject(DEFAULT_CONTEXT, ""):
-        raise invalid_mode(mode)
+    if mode == "FORWARD" and not is_global(place.context):
+        raise forward_mode_not_global()
     if mode == "IMPORT" and not request.flag("force") and _has_schemas(subjects, place):
         raise not_permitted(f"Cannot import since found existing subjects{f' {place}' if place.name else ''}")
     writer.set("mode", place, {"mode": mode})
@@ -115,14 +120,15 @@ def delete_mode(session: Session, request: ConfluentRequest, subjects: Subjects)
     place = place_of(subjects, request)
     writer = SubjectWriter(session, subjects, request.settings)
     before = writer.set("mode", place, None)
-    if request.flag("recursive") and not place.name:
-        beginning = scope_of(place)
+    recursive = request.flag("recursive") and not place.name
+    if before is None and not recursive and not _has_default(place):
+        raise subject_not_found(place)
+    if recursive:
+        beginning = "" if is_global(place.context) else f":{place.context.lower()}:"
         for scope in [each for each in _scopes(session, "mode") if each.startswith(beginning)]:
             # The right to set a mode for all of this was checked.
             writer.set("mode", subjects.parse(scope, DEFAULT_CONTEXT), None)
-    if before is None and place.name:
-        raise subject_not_found(place)
-    return answer(before or {"mode": DEFAULT_MODE})
+    return answer(before or ({"mode": DEFAULT_MODE} if _has_default(place) else {}))
 
 
 def _scopes(session: Session, kind: SettingKind) -> Iterator[str]:
@@ -135,7 +141,8 @@ def _scopes(session: Session, kind: SettingKind) -> Iterator[str]:
 def _has_schemas(subjects: Subjects, place: Subject) -> bool:
     if place.name:
         return bool(subjects.live(place))
-    return next(subjects.names(place.context), None) is not None
+    contexts = subjects.contexts() if is_global(place.context) else (place.context,)
+    return any(next(subjects.names(context), None) is not None for context in contexts)
 
 
 def _readable_place(view: View, request: ConfluentRequest, not_found: Callable[[Subject], ConfluentError]) -> Subject:
@@ -152,6 +159,6 @@ def _is_readable(view: View, subjects: Subjects, place: Subject) -> bool:
     if place.name:
         return subjects.is_readable(place)
     group = subjects.group(place.context)
-    if place.context == DEFAULT_CONTEXT or group is None:
+    if _has_default(place) or group is None:
         return view.access.somewhere(Action.READ)
     return view.access.readable(group)

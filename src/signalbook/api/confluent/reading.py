@@ -20,7 +20,7 @@ from signalbook.confluent.errors import (
     unprocessable,
 )
 from signalbook.confluent.metadata import properties
-from signalbook.confluent.naming import Subject, is_subject
+from signalbook.confluent.naming import Subject, schema_places
 from signalbook.confluent.prototags import without_extensions
 from signalbook.confluent.schemas import content_beginning, stored_references
 from signalbook.confluent.tags import tags_in
@@ -63,7 +63,7 @@ def existing_subject(subjects: Subjects, request: ConfluentRequest) -> Subject:
 def place_of(subjects: Subjects, request: ConfluentRequest) -> Subject:
     """Return what settings are of: a subject, or without a name a context or the registry. Raises 42208."""
     found = requested_subject(subjects, request) if request.names else Subject(request.context, "")
-    if subjects.group(found.context) is None or (found.name and not is_subject(found.name)):
+    if subjects.group(found.context) is None or (found.name and not schema_places(found, subjects.default_group)):
         raise invalid_subject(found)
     return found
 

@@ -14,7 +14,15 @@ from signalbook.access.decisions import Access
 from signalbook.api.confluent.reading import place_of, requested_subject, subject_of
 from signalbook.api.confluent.requests import ConfluentRequest
 from signalbook.api.confluent.subjects import Subjects
-from signalbook.confluent.naming import DEFAULT_CONTEXT, GROUPS, Subject, name_xid, parse_context, schema_places
+from signalbook.confluent.naming import (
+    DEFAULT_CONTEXT,
+    GROUPS,
+    Subject,
+    is_global,
+    name_xid,
+    parse_context,
+    schema_places,
+)
 from signalbook.xid import ROOT, Xid
 
 WRITE: Final = (Action.CREATE, Action.UPDATE)
@@ -75,7 +83,7 @@ def list_setting_rights(subjects: Subjects, request: ConfluentRequest) -> Iterab
     group = subjects.group(place.context)
     if place.name:
         return (subject_right(subjects, place, Action.UPDATE),)
-    if place.context == DEFAULT_CONTEXT or group is None:
+    if place.context == DEFAULT_CONTEXT or is_global(place.context) or group is None:
         return (Right(actions=(Action.UPDATE,), xid=ROOT, shown=ROOT, beneath=True),)
     return (Right(actions=(Action.UPDATE,), xid=group, shown=group, beneath=True),)
 

@@ -7,7 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from signalbook.api.confluent.associations import check_unassociated, check_versions_left
+from signalbook.api.confluent.associations import (
+    check_references_allowed,
+    check_unassociated,
+    check_versions_left,
+)
 from signalbook.api.confluent.candidates import RegistrationCandidate, candidate, schema_members
 from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.comparing import differences, predecessors
@@ -39,7 +43,7 @@ from signalbook.confluent.metadata import (
     without_rules,
     without_version,
 )
-from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject, parse_context
+from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject, is_global, parse_context
 from signalbook.confluent.schemas import (
     TAG_MEMBERS,
     states_format,
@@ -127,6 +131,7 @@ def register_in(session: Session, request: ConfluentRequest, subjects: Subjects,
     _check_mode(new, mode)
     if new.known is not None and new.is_registered:
         return answer(_registered(new.known, subjects, request))
+    check_references_allowed(session.view, subjects, new.body.references, subject.context)
     check_schema(new, request)
     if mode != "IMPORT" and not request.flag("force"):
         _check_compatible(subjects, new)
@@ -289,7 +294,7 @@ def _compared_with(subjects: Subjects, subject: Subject, text: str) -> Sequence[
 def delete_subject(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Delete a subject: softly, and what is softly deleted permanently."""
     subject = existing_subject(subjects, request)
-    _check_writable(subjects, subject)
+    check_writable(subjects, subject)
     live, soft = subjects.live(subject), subjects.deleted(subject)
     if not live and not soft:
         raise subject_not_found(subject)
@@ -309,7 +314,7 @@ def delete_subject(session: Session, request: ConfluentRequest, subjects: Subjec
 def delete_version(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Delete a version: softly, and one that is softly deleted permanently."""
     subject = existing_subject(subjects, request)
-    _check_writable(subjects, subject)
+    check_writable(subjects, subject)
     permanent = request.flag("permanent")
     number = parse_version(request.names[1])
     versions = subjects.known(subject, deleted=True)
@@ -333,7 +338,8 @@ def delete_version(session: Session, request: ConfluentRequest, subjects: Subjec
     return answer(chosen[0].version)
 
 
-def _check_writable(subjects: Subjects, subject: Subject) -> None:
+def check_writable(subjects: Subjects, subject: Subject) -> None:
+    """Raise 42205 if the mode of a subject allows no writes."""
     if subjects.mode(subject) in READ_ONLY:
         raise not_permitted(f"Subject {subject} is in read-only mode")
 
@@ -354,7 +360,7 @@ def delete_context(session: Session, request: ConfluentRequest, subjects: Subjec
     """Delete a context without subjects: what is set for it, and its group."""
     context = parse_context(request.names[0], request.settings.confluent_group)
     group = subjects.group(context)
-    if group is None:
+    if group is None or is_global(context):
         raise invalid_subject(f":{context}:")
     subjects.check_empty(context)
     writer, place = SubjectWriter(session, subjects, request.settings), Subject(context, "")

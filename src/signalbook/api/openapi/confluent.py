@@ -79,7 +79,7 @@ _INFO: Final[dict[str, JSONObject]] = {
     "frozen": _FLAG,
     "schema": reference(_SCHEMA),
 }
-_TIMES: Final[dict[str, JSONObject]] = {"guid": TEXT, "createTimestamp": _NUMBER, "updateTimestamp": _NUMBER}
+_TIMES: Final[dict[str, JSONObject]] = {"guid": TEXT, "createTs": _NUMBER, "updateTs": _NUMBER}
 _RESULT: Final = _object(result=reference(_ASSOCIATIONS), error=reference(_ERROR))
 _RESULTS: Final = _object("results", results=_array(_RESULT))
 _BATCH: Final[JSONObject] = {
@@ -103,8 +103,8 @@ def confluent_schemas() -> JSONObject:
         _SCHEMA: _object("schemaType guid", **named, **numbers, **_CONTENT, **beside),
         _CONFIG: _object(compatibilityLevel=_LEVEL, compatibility=_LEVEL, **_SETTINGS),
         _MODE: _object(mode={"enum": [*MODES]}),
-        _ASSOCIATION: _object("subject associationType lifecycle frozen", **_INFO, **_RESOURCE, **_TIMES),
-        _ASSOCIATIONS: _object("associations", associations=_array(_object(**_INFO)), **_RESOURCE),
+        _ASSOCIATION: _object("subject associationType lifecycle", **_INFO, **_RESOURCE, **_TIMES),
+        _ASSOCIATIONS: _object(associations=_array(_object(**_INFO)), **_RESOURCE),
         _ERROR: _object("error_code message", error_code=_NUMBER, message=TEXT),
     }
 

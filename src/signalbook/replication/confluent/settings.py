@@ -44,9 +44,9 @@ class ImportMode:
         filled = {parse_subject(subject).context for subject in self._known}
         for context in {parse_subject(subject).context for subject in subjects}:
             scope = "" if context == DEFAULT_CONTEXT else f":{context}:"
-            own = self._target.setting("mode", scope) if scope else None
+            own = self._target.setting("mode", scope) if scope else registry
             empty = scope and context not in filled
-            if (own or registry) == _IMPORT or (empty and self._try(scope, own)):
+            if own == _IMPORT or (empty and self._try(scope, own)):
                 self._open.add(context)
 
     def to(self, scope: str, write: Callable[[], None], *, ids: bool = True) -> None:
