@@ -36,7 +36,8 @@ def jwk(key: Any, kid: str, **more: Any) -> dict[str, Any]:
 class FakeIssuer:
     """What is at ``url``. ``keys`` are published, ``asked`` counts the paths asked for; ``away`` answers 503.
 
-    ``granted`` is what its token endpoint answers, and ``posted`` what was sent there.
+    ``granted`` is what its token endpoint answers, and ``posted`` what was sent there. While ``answers`` is not set,
+    GET waits.
     """
 
     def __init__(self, url: str) -> None:
@@ -53,7 +54,8 @@ class FakeIssuer:
         self.granted: tuple[int, Any] = (400, {"error": "invalid_grant"})
         self.userinfo: dict[str, Any] = {}
         self.posted: list[tuple[str, dict[str, str]]] = []
-        self.slow = 0.0
+        self.answers = threading.Event()
+        self.answers.set()
 
     def claims(self, **more: Any) -> dict[str, Any]:
         """Those of a good token; None removes one."""
@@ -71,7 +73,7 @@ class FakeIssuer:
     def answer(self, path: str) -> tuple[int, bytes]:
         """The answer to GET."""
         self.asked.append(path)
-        time.sleep(self.slow)
+        assert self.answers.wait(300)
         if self.away:
             return 503, b"away"
         documents: dict[str, Any] = {

@@ -1,6 +1,6 @@
 // A real OpenID Connect issuer for tests (npm oidc-provider): node provider.mjs PORT AUDIENCE, from the folder it is
-// installed in. It says "ready" once it listens; any line on standard input gives it other keys, and
-// "explorer URL" lets the registry at that URL have people log in.
+// installed in. It says "ready" once it listens. "lifetime SECONDS" on standard input is for the access tokens of people
+// that follow; any other line gives it other keys, and "explorer URL" lets the registry at that URL have people log in.
 import { generateKeyPair, randomBytes } from "node:crypto";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
@@ -14,6 +14,7 @@ const [port, audience] = process.argv.slice(2);
 const issuer = `http://127.0.0.1:${port}`;
 const groups = { ann: ["team"], eve: [] };
 let explorer = "http://127.0.0.1";
+let lifetime = 3600;
 
 async function signingKey() {
   const { privateKey } = await promisify(generateKeyPair)("rsa", { modulusLength: 2048 });
@@ -49,7 +50,7 @@ async function provider() {
     cookies: { keys: ["for tests"] },
     scopes: ["openid", "offline_access"],
     claims: { openid: ["sub"], profile: ["name", "groups"] },
-    ttl: { AccessToken: 4, ClientCredentials: 60, RefreshToken: 600, DeviceCode: 60, Grant: 600, Session: 600, Interaction: 600, IdToken: 60 },
+    ttl: { AccessToken: () => lifetime, ClientCredentials: 600, RefreshToken: 600, DeviceCode: 600, Grant: 600, Session: 600, Interaction: 600, IdToken: 600 },
     issueRefreshToken: async () => true,
     findAccount: async (_, id) => ({ accountId: id, claims: async () => ({ sub: id, name: `${id} of the team`, groups: groups[id] ?? [] }) }),
     extraTokenClaims: async (_, token) => ({ groups: groups[token.accountId] ?? ["machines"] }),
@@ -73,6 +74,7 @@ let current = await provider();
 createServer((request, response) => current(request, response)).listen(Number(port), "127.0.0.1", () => console.log("ready"));
 createInterface({ input: process.stdin }).on("line", async (line) => {
   if (line.startsWith("explorer ")) explorer = line.slice("explorer ".length);
-  current = await provider();
+  if (line.startsWith("lifetime ")) lifetime = Number(line.slice("lifetime ".length));
+  else current = await provider();
   console.log("done");
 }).on("close", () => process.exit(0));

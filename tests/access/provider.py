@@ -65,16 +65,21 @@ class Provider:
         """Other keys; all that was granted is forgotten."""
         self._do("rotate")
 
+    def set_lifetime(self, seconds: int) -> None:
+        """Have the next access tokens of people end after so many seconds."""
+        self._do(f"lifetime {seconds}")
+
     def let_in(self, root: str) -> None:
         """Have people log in to the explorer of the registry at ``root``. All that was granted is forgotten."""
         self._do(f"explorer {root}")
 
-    def _do(self, line: str) -> None:
+    def _do(self, command: str) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
-        assert self._process.stdout.readline() == "done\n"
+        while (line := self._process.stdout.readline()) != "done\n":  # notices
+            assert line, "the issuer ended"
 
 
 class Browser:

@@ -10,13 +10,12 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
-from signalbook import values
 from signalbook.access import sessions, tokens
 from signalbook.access.base import Identity, Unauthenticated
 from signalbook.access.login import LoginClient, check_login
@@ -74,8 +73,8 @@ class _Verified(Protocol):
     def identity(self) -> Identity:
         """Who they are of."""
 
-    def holds(self, generation: Hashable) -> bool:
-        """Whether they still are, by what this process knows."""
+    def holds(self, generation: Hashable, now: float) -> bool:
+        """Return True if they still are at ``now`` (seconds since 1970), by what this process knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +85,10 @@ class _KnownToken:
     generation: Hashable
     expires: float
 
-    def holds(self, generation: Hashable) -> bool:
-        """Whether nothing was committed since, and it has not expired."""
+    def holds(self, generation: Hashable, now: float) -> bool:
+        """Return True if nothing was committed since, and it has not expired."""
         # To revoke a token is a commit, on whichever server: no process goes on by what it remembers.
-        return generation == self.generation and time.time() < self.expires
+        return generation == self.generation and now < self.expires
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +99,11 @@ class _KnownJWT:
     token: VerifiedToken
     until: float
 
-    def holds(self, generation: Hashable) -> bool:  # noqa: ARG002  it is not in the store
-        """Whether the issuer has the same keys, as far as is known, and it has not expired."""
+    def holds(self, generation: Hashable, now: float) -> bool:  # noqa: ARG002  it is not in the store
+        """Return True if the issuer has the same keys, as far as is known, and it has not expired."""
         # The issuer has another set of keys once one is withdrawn: that ends what was checked with it.
-        now = time.monotonic()
-        return self.token.issuer.keys is self.token.keys and now < self.until and time.time() < self.token.expires
+        trusted = self.token.issuer.keys is self.token.keys and time.monotonic() < self.until
+        return trusted and now < self.token.expires
 
 
 def check_authentication(settings: Settings) -> None:
@@ -120,11 +119,12 @@ class Authenticator:
 
     A trusted proxy's word counts first, then ``Authorization``, then a session, then the client's certificate, which
     browsers send by themselves. What comes by way of a trusted proxy has the proxy's certificate, which says nothing of
-    who asks.
+    who asks. ``clock`` returns the seconds since 1970.
     """
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
         self._store = store
+        self._clock = clock
         self.verifier = TokenVerifier(settings)
         self.login = LoginClient(settings, self.verifier)
         self._user, self._groups = _proxy_headers(settings)
@@ -173,7 +173,7 @@ class Authenticator:
             found = self._known.get(key)
             if found is None:
                 return None
-            if not found.holds(generation):
+            if not found.holds(generation, self._clock()):
                 del self._known[key]
                 return None
             self._known.move_to_end(key)
@@ -242,7 +242,7 @@ class Authenticator:
         with self._store.read() as transaction:
             stored = transaction.sessions.get(sessions.session_id(secret))
             token = transaction.tokens.get(stored.token) if stored is not None and stored.token else None
-        found = sessions.identity(stored, token, values.now())
+        found = sessions.identity(stored, token, datetime.fromtimestamp(self._clock(), UTC))
         assert stored is not None
         # The operator may have taken an issuer's name away since.
         if found.issuer and found.issuer not in self.verifier.issuers:
@@ -262,7 +262,7 @@ class Authenticator:
             raise Unauthenticated(_UNKNOWN, token=parts[0])
         assert stored is not None
         expires = _expires(stored)
-        if time.time() >= expires:
+        if self._clock() >= expires:
             raise Unauthenticated("the API token has expired", token=parts[0])
         return _KnownToken(identity=tokens.identity(stored), generation=generation, expires=expires)
 
