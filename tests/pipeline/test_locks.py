@@ -83,23 +83,35 @@ class _Nobody(set[str]):
         """Leases of this process are like any other's."""
 
 
-def elsewhere(monkeypatch: pytest.MonkeyPatch, term: float) -> None:
-    """Leases are of other machines and last for ``term`` seconds."""
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def elsewhere(monkeypatch: pytest.MonkeyPatch, renewal: float) -> None:
+    """Leases are of other machines, and renewed after ``renewal`` real seconds."""
     monkeypatch.setattr(locks, "_machine", lambda: "")
     monkeypatch.setattr(locks, "_LIVE", _Nobody())
-    monkeypatch.setattr(locks, "TERM", term)
+    monkeypatch.setattr(locks, "_RENEWAL", renewal)
 
 
 def test_of_another_machine_that_is_dead(stored: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is taken over once it has not changed for a term; who lost it is told when it goes on."""
-    elsewhere(monkeypatch, 0.5)
-    monkeypatch.setattr(locks, "_RENEWAL", 600.0)  # held up
-    late, mine = lease(stored), lease(stored)
+    elsewhere(monkeypatch, 600.0)  # held up
+    clock = Clock()
+    late, mine = Lease(stored, clock), Lease(stored, clock)
     assert late.take()
     late.check("what was prepared")
     assert not mine.take()
+    clock.now += locks.TERM - 1
+    assert not mine.take()
     assert mine.waits()
-    time.sleep(0.6)
+    clock.now += 1
     assert mine.take()
     assert mine.note == "what was prepared"
     with pytest.raises(PipelineError, match=r"took .* over while this one was held up"):
@@ -110,21 +122,30 @@ def test_of_another_machine_that_is_dead(stored: Place, monkeypatch: pytest.Monk
 
 
 def test_of_another_machine_that_lives(stored: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    elsewhere(monkeypatch, 2.0)
-    monkeypatch.setattr(locks, "_RENEWAL", 0.1)
-    first, second = lease(stored), lease(stored)
+    elsewhere(monkeypatch, 600.0)
+    clock = Clock()
+    first, second = Lease(stored, clock), Lease(stored, clock)
     assert first.take()
-    deadline = time.monotonic() + 60
-    while not second.take() and second.waits():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    time.sleep(2.5)
     assert not second.take()
-    assert not second.waits()
-    first.check()
+    for _ in range(3):
+        clock.now += locks.TERM
+        first.check()  # as it does by itself
+        assert not second.take()
+        assert not second.waits()
     first.release()
     assert second.take()
     second.release()
+
+
+def test_it_is_renewed_by_itself(stored: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere(monkeypatch, 0.01)
+    mine, other = lease(stored), lease(stored)
+    assert mine.take()
+    deadline = time.monotonic() + 60
+    while other.waits():
+        assert not other.take()
+        assert time.monotonic() < deadline
+    mine.release()
 
 
 def test_of_many_one_gets_it(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -179,13 +200,14 @@ def test_who_has_it_knows(spot: Place) -> None:
 
 def test_who_was_held_up_knows(stored: Place) -> None:
     """It asks for what it has not renewed for long, and finds whether another took it over."""
-    mine, other = lease(stored), lease(stored.parent / "other")
+    clock = Clock()
+    mine, other = Lease(stored, clock), lease(stored.parent / "other")
     assert mine.take()
-    mine._renewed -= locks.TERM
+    clock.now += locks.TERM
     assert mine.held()
-    assert mine._renewed > time.monotonic() - locks.TERM / 2
+    assert mine._renewed == clock.now
     assert other.take()
     stored.replace((stored.parent / "other").read())
-    mine._renewed -= locks.TERM
+    clock.now += locks.TERM
     assert not mine.held()
     other.release()

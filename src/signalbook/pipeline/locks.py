@@ -15,6 +15,7 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -135,12 +136,13 @@ class _Held:
 
 
 class Lease(Lock):
-    """The lease at ``place``."""
+    """The lease at ``place``. ``clock`` returns seconds that only grow."""
 
     pause = 1.0
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, clock: Callable[[], float] = time.monotonic) -> None:
         self._place = place
+        self._clock = clock
         self._mine: _Held | None = None
         self._lost = False
         self._renewed = 0.0
@@ -154,7 +156,7 @@ class Lease(Lock):
 
     def take(self) -> bool:
         """Make the object, or take it over."""
-        started = time.monotonic()
+        started = self._clock()
         wanted = _Held(token=secrets.token_hex(8), owner=_owner(), machine=_machine(), process=os.getpid())
         try:
             content, tag = self._place.tagged()
@@ -198,7 +200,7 @@ class Lease(Lock):
         with self._turn:
             if self._mine is None and not self._lost:
                 return  # it was not taken
-            started = time.monotonic()
+            started = self._clock()
             self._renew(note)
             if self._lost or self._renewed < started:
                 raise PipelineError(
@@ -208,10 +210,10 @@ class Lease(Lock):
 
     def held(self) -> bool:
         """Whether the lease is ours, by when it was renewed last: it is renewed first where that is half a term ago."""
-        if self._mine is not None and time.monotonic() - self._renewed > TERM / 2:
+        if self._mine is not None and self._clock() - self._renewed > TERM / 2:
             with self._turn:
                 self._renew(None)
-        return self._mine is not None and time.monotonic() - self._renewed <= TERM / 2
+        return self._mine is not None and self._clock() - self._renewed <= TERM / 2
 
     @property
     def note(self) -> str:
@@ -230,9 +232,9 @@ class Lease(Lock):
             return True
         if self._seen is None or (found.token, found.count) != (self._seen.token, self._seen.count):
             self._moves += self._seen is not None
-            self._seen, self._since = found, time.monotonic()
+            self._seen, self._since = found, self._clock()
             return False
-        return time.monotonic() - self._since >= TERM
+        return self._clock() - self._since >= TERM
 
     def _go_on(self, over: threading.Event) -> None:
         """Renew it until it is released or lost."""
@@ -247,7 +249,7 @@ class Lease(Lock):
         mine = self._mine
         if mine is None:
             return
-        started = time.monotonic()
+        started = self._clock()
         content, tag = self._place.tagged()
         fresh = replace(mine, count=mine.count + 1, note=mine.note if note is None else note)
         if self._decoded(content).token != mine.token:
