@@ -178,19 +178,21 @@ class Proxy:
 
     def __init__(self, upstream: str, ports: list[int]) -> None:
         command = [sys.executable, "-m", "tests.faults.proxy", upstream, *map(str, ports)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=Path(__file__).parents[2])
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+        )
 
     def set(self, link: int, mode: str, seconds: float = 0.0) -> None:
-        """As the proxy takes it."""
+        """Begin a fault, or end it: it holds when this returns."""
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(f"{link} {mode} {seconds}\n".encode())
         self._process.stdin.flush()
+        assert self._process.stdout.readline()
 
     def stop(self) -> None:
         """End it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(10)
+        self._process.communicate(timeout=60)
 
 
 class Cluster:

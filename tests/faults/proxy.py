@@ -3,7 +3,8 @@
 Each port leads to the same place, a port or a socket's path. Lines of standard input, ``LINK WHAT [SECONDS]``, say what
 happens to the connections of the link with that number, from 0: ``pass``, ``delay`` each piece of data by so many
 seconds, ``stall`` all data until something else is said, ``reset`` every connection, or ``hole``: what is sent is taken
-and lost, and so is every connection that was there meanwhile, for good, without either side being told.
+and lost, and so is every connection that was there meanwhile, for good, without either side being told. Each line is
+answered with one, once it holds.
 """
 
 from __future__ import annotations
@@ -121,6 +122,7 @@ async def main(upstream: str, ports: list[int]) -> None:
     while line := await lines.readline():
         number, mode, *seconds = line.decode().split()
         links[int(number)].set(mode, float(seconds[0]) if seconds else 0.0)
+        print(flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

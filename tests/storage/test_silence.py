@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,6 +16,7 @@ from tests.faults.cluster import Proxy
 from tests.serving import kept_port
 
 from signalbook.storage import open_store, silence
+from signalbook.storage import store as module
 from signalbook.storage.base import StorageUnavailable
 from signalbook.storage.postgres import Postgres
 from signalbook.storage.store import Store
@@ -24,7 +27,6 @@ PATIENCE = 60
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(silence, "_SILENT_SECONDS", 0.3)
-    monkeypatch.setattr(silence, "_ON_ITS_WAY_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def link(postgres_database: str) -> Iterator[tuple[Proxy, str]]:
     real = make_url(postgres_database)
     with kept_port() as port:
         proxy = Proxy(f"{real.query['host']}/.s.PGSQL.5432", [port])
-        through = real.set(host="127.0.0.1", port=port, query={"connect_timeout": "2"})
+        through = real.set(host="127.0.0.1", port=port, query={"connect_timeout": str(PATIENCE)})
         yield proxy, through.render_as_string(hide_password=False)
         proxy.stop()
 
@@ -77,7 +79,6 @@ def test_what_waits_in_vain_is_told_and_gives_its_turn_to_others(
 ) -> None:
     def lost_meanwhile() -> None:
         link[0].set(0, "hole")
-        time.sleep(0.3)
         link[0].set(0, "pass")
 
     with pytest.raises(StorageUnavailable):
@@ -88,49 +89,67 @@ def test_what_waits_in_vain_is_told_and_gives_its_turn_to_others(
     assert epoch(store, "whole") == 1
 
 
-def test_while_nothing_answers_nobody_waits_long(store: Store, link: tuple[Proxy, str]) -> None:
+def test_while_nothing_answers_one_thread_tries(
+    store: Store, link: tuple[Proxy, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others fail without: each try takes until its connection is given up."""
+    assert isinstance(store._dialect, Postgres)
+    monkeypatch.setitem(store._dialect._parameters, "connect_timeout", 2)
+    monkeypatch.setattr(module, "_MOMENT", 0.01)
     touch(store, "a")
     link[0].set(0, "hole")
-    time.sleep(0.3)
-    began = time.monotonic()
     with pytest.raises(StorageUnavailable):
         store.generation()
-    failed: list[float] = []
+    tries, failed, others = list[int](), list[int](), threading.Event()
+    connect = silence.Connection.connect
+
+    def connect_last(**given: Any) -> silence.Connection:
+        tries.append(1)
+        assert others.wait(PATIENCE)
+        return connect(**given)
 
     def fail() -> None:
         with pytest.raises(StorageUnavailable):
             epoch(store, "a")
-        failed.append(time.monotonic() - began)
+        failed.append(1)
+        if len(failed) == 29:
+            others.set()
 
-    threads = [threading.Thread(target=fail) for _ in range(30)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    # One of them tries to connect; the others do not, one after the other, for two seconds each.
-    assert len(failed) == len(threads)
-    assert max(failed) < 20, failed
+    with monkeypatch.context() as patch, ThreadPoolExecutor(30) as threads:
+        patch.setattr(silence.Connection, "connect", connect_last)
+        for thread in [threads.submit(fail) for _ in range(30)]:
+            thread.result()
+    assert (len(tries), len(failed)) == (1, 30)
     link[0].set(0, "pass")
     assert epoch(store, "a") == 1
 
 
-def test_who_waits_for_its_turn_is_not_given_up(store: Store, other: Store) -> None:
-    begun = threading.Event()
+def test_who_waits_for_its_turn_is_not_given_up(store: Store, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is asked whether an answer is still to come."""
+    monkeypatch.setattr(silence, "_SILENT_SECONDS", 0.01)
+    asked = threading.Semaphore(0)
+    ask = silence.Connection._ask
+
+    def count(self: silence.Connection, *, last: bool) -> float:
+        asked.release()
+        return ask(self, last=last)
+
+    monkeypatch.setattr(silence.Connection, "_ask", count)
 
     def hold() -> None:
-        begun.set()
-        time.sleep(2)
+        waiting.append(threads.submit(touch, store, "second"))
+        for _ in range(5):
+            assert asked.acquire(timeout=PATIENCE)
 
-    thread = threading.Thread(target=touch, args=(other, "first", hold))
-    thread.start()
-    assert begun.wait(PATIENCE)
-    touch(store, "second")  # ten times as long as silence is taken for an answer
-    thread.join(PATIENCE)
+    waiting = list[Future[None]]()
+    with ThreadPoolExecutor(1) as threads:
+        touch(other, "first", hold)
+        waiting[0].result()
     assert (epoch(store, "first"), epoch(store, "second")) == (1, 1)
 
 
 def test_what_is_idle_for_long_loses_its_turn(postgres_database: str, other: Store) -> None:
-    with closing(open_store(postgres_database, idle=0.3)) as store, pytest.raises(StorageUnavailable):
+    with closing(open_store(postgres_database, idle=1.0)) as store, pytest.raises(StorageUnavailable):
         touch(store, "first", then=lambda: touch(other, "second"))
     assert (epoch(other, "first"), epoch(other, "second")) == (0, 1)
 
