@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,10 +29,10 @@ def kept_port() -> Iterator[int]:
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[str]:
+def serving(folder: Path, *options: str, program: Sequence[str] = (str(BIN / "signalbook"),)) -> Iterator[str]:
     """The URL of ``signalbook serve`` with ``options`` in ``folder``; it answers, until the end of the block."""
     with kept_port() as port:
-        command = [str(BIN / "signalbook"), "serve", "--port", str(port), *options]
+        command = [*program, "serve", "--port", str(port), *options]
         process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
         url = f"http://127.0.0.1:{port}"
         try:

@@ -78,7 +78,7 @@ def refused(url: str) -> None:
             assert secret not in answer.text.replace(url, ""), (path, answer.text)
         if path != "/health/ready":
             assert int(answer.headers["Retry-After"]) > 0
-    assert httpx.get(f"{url}/health/live").status_code == 200
+    assert httpx.get(f"{url}/health/live", timeout=60).status_code == 200
 
 
 def ready(url: str) -> None:
@@ -104,22 +104,22 @@ def test_an_outage(proxy: tuple[Proxy, str], tmp_path: Path) -> None:
         deadline = time.monotonic() + 60
         while True:
             with suppress(httpx.TransportError):
-                httpx.get(f"{url}/health/live")
+                httpx.get(f"{url}/health/live", timeout=60)
                 break
             assert time.monotonic() < deadline
             time.sleep(0.05)
         refused(url)
         between.up()
         ready(url)
-        assert httpx.put(url + GROUP, json={}).status_code == 201
+        assert httpx.put(url + GROUP, json={}, timeout=60).status_code == 201
         for _ in range(2):
             between.down()
             refused(url)
             refused(url)
             between.up()
             ready(url)
-            assert httpx.get(url + GROUP).status_code == 200
-            assert httpx.put(url + GROUP, json={"name": "n"}).status_code == 200
+            assert httpx.get(url + GROUP, timeout=60).status_code == 200
+            assert httpx.put(url + GROUP, json={"name": "n"}, timeout=60).status_code == 200
     log = (tmp_path / "log").read_text()
     assert "Traceback" not in log
     assert "s3cret" not in log

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.api.conftest import bearer
 
+from signalbook.api.kernel import admission, requests
 from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
@@ -135,15 +136,17 @@ def test_constraints_hold_for_what_is_hidden(client: Client, olga: dict[str, str
 
 @pytest.mark.parametrize("path", ["/access/tokens", "/schemagroups/public"])
 def test_a_body_that_comes_slowly_comes_from_nobody_if_the_token_is_revoked(
-    client: Client, store: Store, pat: dict[str, str], path: str
+    client: Client, store: Store, pat: dict[str, str], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(admission, "_RECENT", 1e-6)
+    monkeypatch.setattr(requests, "_SLOW", 0.0)
     secret = pat["Authorization"].removeprefix("Bearer ").split("_")[1]
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b'{"subject": "pat"'
         with store.write() as transaction:
             transaction.tokens.remove(secret)
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(0.01)
         yield b"}"
 
     method = "POST" if path == "/access/tokens" else "PUT"

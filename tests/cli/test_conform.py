@@ -63,7 +63,7 @@ def careless(server: str) -> Iterator[str]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             kept = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
             command = "GET" if self.requestline.startswith("PUT /capabilities ") else self.command
-            answer = httpx.request(command, server + self.path, headers=kept, content=body)
+            answer = httpx.request(command, server + self.path, headers=kept, content=body, timeout=60)
             status, content = (200, b"{}") if answer.status_code == 400 else (answer.status_code, answer.content)
             self.send_response(status)
             for name, value in answer.headers.items():
@@ -110,29 +110,36 @@ def test_interrupted(server: str, tmp_path: Path, stop: signal.Signals) -> None:
     """Ctrl-C ends with everything put back and a report of what was done."""
     report = tmp_path / "r.json"
     command = (sys.executable, "-m", "signalbook", "conform", server, "--allow-model-changes", "--json", str(report))
+
+    def changes() -> int:
+        """The number of changes that were ever made."""
+        links = httpx.get(f"{server}/events?limit=1", timeout=60).links
+        return int(httpx.URL(links["last"]["url"]).params["after"])
+
+    begin, deadline = changes(), time.monotonic() + 300
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        deadline = time.monotonic() + 60
-        while "kitdirs" not in httpx.get(f"{server}/modelsource").text and time.monotonic() < deadline:
-            time.sleep(0.05)
+        while changes() < begin + 20:  # not all of the first case
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert "kitdirs" in httpx.get(f"{server}/modelsource", timeout=60).text
         assert list(tmp_path.glob("r.before-*.json"))
-        time.sleep(0.5)
         running.send_signal(stop)
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=300)
     assert running.returncode == 130, err
     assert "the run was interrupted" in out
     cases = parse_json(report.read_bytes())["cases"]
     assert cases[0]["outcome"] == "passed"
     assert cases[-1]["reason"] == "the run was interrupted"
-    assert "kitdirs" not in httpx.get(f"{server}/modelsource").text
+    assert "kitdirs" not in httpx.get(f"{server}/modelsource", timeout=60).text
     assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
 
 
 def test_what_could_not_be_put_back(cli: Cli, server: str, careless: str, tmp_path: Path) -> None:
     """The server breaks its promise about the capabilities: said loudly, with what was there and how to put it back."""
-    capabilities = httpx.get(f"{server}/capabilities").json()
+    capabilities = httpx.get(f"{server}/capabilities", timeout=60).json()
     only = ("--allow-lockout", "--only", "capabilities-patch-names-some", "--json", tmp_path / "r.json")
     ran = cli("conform", careless, *only)
-    httpx.put(f"{server}/capabilities", json=capabilities).raise_for_status()
+    httpx.put(f"{server}/capabilities", json=capabilities, timeout=60).raise_for_status()
     assert ran.code == 1
     assert "NOT PUT BACK: capabilities could not be put back: the server says it did, and shows others" in ran.err
     (before,) = tmp_path.glob("r.before-*.json")

@@ -161,7 +161,7 @@ def test_a_folder_is_looked_at_when_asked(serve: Serve, tmp_path: Path) -> None:
 
     def there() -> bool:
         try:
-            return httpx.get(f"{server.url}/messagegroups/n", timeout=30).status_code == 200
+            return httpx.get(f"{server.url}/messagegroups/n", timeout=60).status_code == 200
         except httpx.TransportError:  # between one process and the next
             return False
 

@@ -42,7 +42,7 @@ def test_what_is_produced_is_consumed_by_its_type(kafka: Broker, tmp_path: Path)
             settings = {"bootstrap_servers": servers, "auto_offset_reset": "earliest"}
             async with aiokafka.AIOKafkaConsumer(topic, **settings) as consumer:
                 while len(seen) + len(others) < 2:
-                    receiver(await asyncio.wait_for(consumer.getone(), 30))
+                    receiver(await asyncio.wait_for(consumer.getone(), 300))
 
         asyncio.run(run())
     assert [(each.payload, each.context["shop"]) for each in seen] == [(order, "7")]

@@ -47,7 +47,7 @@ def link(artemis: Broker) -> Any:
     """A connection to the broker, and the name of a queue that is empty."""
     from proton.utils import BlockingConnection
 
-    connection = BlockingConnection(f"amqp://127.0.0.1:{artemis.ports['plain']}", timeout=30, allowed_mechs="ANONYMOUS")
+    connection = BlockingConnection(f"amqp://127.0.0.1:{artemis.ports['plain']}", timeout=60, allowed_mechs="ANONYMOUS")
     try:
         yield connection, f"orders.{uuid4().hex[:8]}"
     finally:

@@ -43,7 +43,7 @@ def test_what_is_published_is_received_by_its_type(nats: Broker, tmp_path: Path)
             publisher = TypedNatsPublisher(connection, {"protocol": "NATS", "protocoloptions": options})
             await publisher.send(placed.build(order, shop="7"))
             await connection.publish(f"{subject}.x", b"who knows")
-            await asyncio.wait_for(both.wait(), 20)
+            await asyncio.wait_for(both.wait(), 300)
             await connection.close()
 
         asyncio.run(run())

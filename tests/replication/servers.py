@@ -83,7 +83,7 @@ class Server:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(30)
+                self.process.wait(300)
             except subprocess.TimeoutExpired:
                 self.kill()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -212,16 +211,18 @@ def test_what_comes_while_others_run_shares_their_commit(ledger: Ledger) -> None
     commits = Commits(ledger.transaction, timeout=PATIENCE)
 
     async def run() -> None:
-        began = threading.Event()
+        began, queued = threading.Event(), threading.Event()
 
         def first(lines: list[Any]) -> None:
             began.set()
-            time.sleep(0.1)
+            assert queued.wait(PATIENCE)
             lines.append(1)
 
         running = asyncio.create_task(commits.write(first))
         await asyncio.to_thread(began.wait, PATIENCE)
         second = asyncio.create_task(commits.write(lambda lines: lines.append(2)))
+        await asyncio.sleep(0)
+        queued.set()
         await asyncio.gather(running, second)
 
     asyncio.run(run())

@@ -121,11 +121,11 @@ def test_what_is_thrown_away_is_one_registry(tmp_path: Path) -> None:
     given = {"shortself": True, "available": available}
     (tmp_path / "capabilities.json").write_text(json.dumps(given))
     with serving(tmp_path, "--db", "sqlite://", "--capabilities", "capabilities.json") as url:
-        httpx.patch(f"{url}/capabilities", json={"shortself": False}).raise_for_status()
+        httpx.patch(f"{url}/capabilities", json={"shortself": False}, timeout=60).raise_for_status()
         put = httpx.put(f"{url}/schemagroups/g/schemas/s", content=LARGE, headers=HEADERS, timeout=60)
         assert put.status_code == 201
         assert httpx.get(f"{url}/schemagroups/g/schemas/s", timeout=60).content == LARGE
-        assert httpx.get(f"{url}/capabilities").json()["shortself"] is False
+        assert httpx.get(f"{url}/capabilities", timeout=60).json()["shortself"] is False
 
 
 @pytest.fixture(scope="module")

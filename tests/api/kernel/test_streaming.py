@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 LARGE = Response(headers=(("X", "large"),))
 Messages = list[dict[str, Any]]
+TIMEOUT = 300.0
 
 
 @pytest.fixture
@@ -71,21 +71,27 @@ def test_what_is_wrong_is_reported_before(filled: Client, path: str) -> None:
     assert filled.get(path).status_code in (400, 404)
 
 
-def run(use: Callable[[SpooledResponse, Messages], Awaitable[None]], *, timeout: float = 300.0) -> Messages:
+def run(use: Callable[[SpooledResponse, Messages], Awaitable[None]]) -> Messages:
     """What was sent of an answer whose body ``use`` makes."""
     sent: Messages = []
 
     async def main() -> None:
-        await use(SpooledResponse(timeout=timeout), sent)
+        await use(SpooledResponse(timeout=TIMEOUT), sent)
 
     asyncio.run(main())
     return sent
 
 
 async def deliver(
-    spool: SpooledResponse, sent: Messages, pieces: Iterator[bytes], *, method: str = "GET", gone: bool = False
+    spool: SpooledResponse,
+    sent: Messages,
+    pieces: Iterator[bytes],
+    *,
+    method: str = "GET",
+    gone: bool = False,
+    read: Callable[[], Awaitable[None]] | None = None,
 ) -> Any:
-    """Make and send at once; returns what making it came to."""
+    """Make and send at once; returns what making it came to. The client reads parts of the body by ``read``."""
 
     async def receive() -> Any:
         if not gone:
@@ -93,8 +99,8 @@ async def deliver(
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
-        await asyncio.sleep(0)
         sent.append(message)
+        await (read() if read and "body" in message else asyncio.sleep(0))
 
     making = asyncio.get_running_loop().run_in_executor(None, spool.fill, Response(), LARGE, pieces)
     await asyncio.wait([making, spool.begun], return_when=asyncio.FIRST_COMPLETED)
@@ -156,13 +162,14 @@ def test_nobody_wants_the_rest(method: str, gone: bool) -> None:
 def test_a_client_that_does_not_read() -> None:
     """The connection ends when its time is over, and the work with it."""
 
-    def without_end() -> Iterator[bytes]:
-        yield from many(200_000)
-        while True:
-            time.sleep(0.01)  # as who makes it is seldom alone: what is sent first is sent in time
-            yield b"x" * 10_000
-
     async def use(spool: SpooledResponse, sent: Messages) -> None:
-        assert isinstance(await deliver(spool, sent, without_end()), Abandoned)
+        loop = asyncio.get_running_loop()
+        real = loop.time
 
-    assert run(use, timeout=2.0)[-1]["more_body"]
+        async def read() -> None:
+            loop.time = lambda: real() + TIMEOUT  # type: ignore[method-assign]
+            await asyncio.Event().wait()
+
+        assert isinstance(await deliver(spool, sent, many(1 << 60), read=read), Abandoned)
+
+    assert [message.get("more_body") for message in run(use)] == [None, True]

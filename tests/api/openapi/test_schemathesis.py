@@ -74,7 +74,7 @@ def described(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     with serving(folder, "--model", model, "--body-timeout", "2") as root:
         for subject in ("0", "null", "false") if request.param == "confluent" else ():
             path = f"{root}/compat/confluent/subjects/{subject}/versions"
-            httpx.post(path, json={"schema": '"int"', "references": []}).raise_for_status()
+            httpx.post(path, json={"schema": '"int"', "references": []}, timeout=60).raise_for_status()
         yield [f"{root}/openapi.json", *ASKED[request.param]]
 
 

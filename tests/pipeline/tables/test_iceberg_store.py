@@ -22,7 +22,7 @@ from signalbook.pipeline.tables.naming import TableName
 def test_tables_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """In each batch of a stream: one after the other they would take seconds."""
     names = [f"t{number:02}" for number in range(TOGETHER)]
-    all_at_once = threading.Barrier(TOGETHER, timeout=30)
+    all_at_once = threading.Barrier(TOGETHER, timeout=300)
 
     def folders(place: StorePlace) -> list[str]:
         if place.name == "shop":
