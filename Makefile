@@ -18,11 +18,11 @@ demo:  ## load real definitions, run the pipeline over real events, then live fr
 
 test:  ## run all tests but those of make slow
 	@tools/setup test
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow" $(TESTS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=20 -m "not slow" $(TESTS)
 
 slow:  ## kill processes, cut connections, flood servers, drive other people's servers and programs
 	@tools/setup test
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m slow $(TESTS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=20 -m slow $(TESTS)
 
 cluster:  ## run the pipeline on a Spark cluster of two workers on this machine
 	@tools/setup test

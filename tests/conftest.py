@@ -70,6 +70,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the processor time of the run, its workers, and the servers and programs that they waited for."""
+    times = os.times()
+    used = times.user + times.system + times.children_user + times.children_system
+    terminalreporter.write_line(f"processor time: {used // 60:.0f} min {used % 60:.0f} s")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A test by other people's documents names the one by our own, and is skipped where theirs are not."""
     marker = item.get_closest_marker("others")
