@@ -1,5 +1,5 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test slow cluster spark airflow stores clouds hadoop faults check check-image bench conformance fuzz run clean
+.PHONY: help demo test slow cluster spark airflow stores clouds hadoop faults mutants check check-image bench conformance fuzz run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -53,6 +53,10 @@ hadoop:  ## have Spark read tables and events from an S3 server by Hadoop's S3A
 faults:  ## kill servers and PostgreSQL 200 times under load, and disturb the network between them
 	@tools/setup faults
 	$(BIN)/python -m tests.faults $(FAULTS)
+
+mutants:  ## plant FAULTS of 120 faults by SEED, and see which tests find them; AGAINST names an earlier list
+	@tools/setup test
+	$(BIN)/python tools/mutants --workers $(WORKERS) --seed $(SEED) $(FAULTS:%=--faults %) $(AGAINST:%=--against %)
 
 check:  ## linter, formatter, types, and who may import whom
 	@tools/setup test
