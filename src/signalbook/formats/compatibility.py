@@ -136,12 +136,9 @@ def is_transitive(rule: str) -> bool:
     return rule.casefold().endswith("_transitive")
 
 
-def violations(
-    rule: str, new: SchemaText, old: SchemaText, *, hazards: bool = True
-) -> list[tuple[Direction, Difference]]:
+def violations(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direction, Difference]]:
     """Why ``new`` may not follow ``old`` under ``rule``, with the direction that each difference breaks.
 
-    Without ``hazards`` only what readers cannot read counts, not what later versions may come to by it.
     Schemas of different formats are never compatible; how far versions of one format are is the format's to say.
     Raises ``SchemaError`` for a document that cannot be used, ``LookupError`` for a format without a comparison.
     """
@@ -159,7 +156,7 @@ def violations(
         for difference in (compare.differences(new, old) if direction == "backward" else compare.differences(old, new))
     ]
     known = {(difference.path, difference.rule) for _, difference in found}
-    more = compare.hazards(new, old) if hazards and isinstance(compare, Succeeding) else []
+    more = compare.hazards(new, old) if isinstance(compare, Succeeding) else []
     return found + [(directions(rule)[0], hazard) for hazard in more if (hazard.path, hazard.rule) not in known]
 
 

@@ -425,3 +425,59 @@ def test_what_differs_in_nothing_is_read_as_it_was_written(pair: tuple[Plan, Pla
 def test_a_document_reads_itself(plan: Plan, values: Any) -> None:
     here, there = compiled(plan, values, "proto2"), compiled(plan, values, "proto2")
     assert comparison.differences(here, there) == []
+
+
+# The same as ``TABLE``, by the rules of Confluent's registry.
+WIRE: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
+    "a field less": ("int32 a = 1; string b = 2;", "int32 a = 1;", []),
+    "a field renamed": ("int32 a = 1;", "int32 b = 1;", []),
+    "a field renumbered": ("int32 a = 1;", "int32 a = 2;", []),
+    "int64 to uint32": ("int64 a = 1;", "uint32 a = 1;", []),
+    "int32 to an enum": ("int32 a = 1;", f"E a = 1; {RGB}", []),
+    "string to bytes": ("string a = 1;", "bytes a = 1;", []),
+    "fixed64 to sfixed64": ("fixed64 a = 1;", "sfixed64 a = 1;", []),
+    "int32 to sint32": ("int32 a = 1;", "sint32 a = 1;", [("M.a", "type_changed")]),
+    "message to bytes": ("M a = 1;", "bytes a = 1;", [("M.a", "type_changed")]),
+    "an enum's value gone": (f"E a = 1; {RGB}", "E a = 1; enum E { GREEN = 0; }", []),
+    "texts": ("string a = 1;", "repeated string a = 1;", []),
+    "messages": ("repeated M a = 1;", "M a = 1;", []),
+    "numbers": ("int32 a = 1;", "repeated int32 a = 1;", []),
+    "numbers, one optional": ("optional int32 a = 1;", "repeated int32 a = 1;", [("M.a", "cardinality_changed")]),
+    "packed numbers": ("repeated int32 a = 1;", "int32 a = 1;", [("M.a", "cardinality_changed")]),
+    "a map's values": ("map<string, int32> a = 1;", "map<string, uint64> a = 1;", []),
+    "a map's keys": ("map<string, int32> a = 1;", "map<int32, int32> a = 1;", [("M.a{key}", "type_changed")]),
+    "a oneof dissolved": ("oneof o { int32 a = 1; int32 b = 2; }", "int32 a = 1; int32 b = 2;", []),
+    "a oneof renamed": ("oneof o { int32 a = 1; int32 b = 2; }", "oneof p { int32 a = 1; int32 b = 2; }", []),
+    "a oneof gone": ("oneof o { int32 a = 1; int32 b = 2; }", "", []),
+    "a field of a oneof gone": (
+        "oneof o { int32 a = 1; int32 b = 2; }", "oneof o { int32 a = 1; }", [("M.b", "oneof_field_removed")],
+    ),
+    "two fields into a oneof": (
+        "int32 a = 1; int32 b = 2;", "oneof o { int32 a = 1; int32 b = 2; }", [("M.o", "oneof_added")],
+    ),
+    "a message of another name": (
+        f"A a = 1; {A_IN_B}", "B a = 1; message B { int32 x = 1; }",
+        [("M.A", "message_removed"), ("M.a", "message_type_changed")],
+    ),
+    "a message inside changed": (
+        f"A a = 1; {A_IN_B}", "A a = 1; message A { string x = 1; }", [("M.A.x", "type_changed")],
+    ),
+    "another package": (f"{THREE}package a; message M {{}}", f"{THREE}package b; message M {{}}",
+                        [("", "package_changed")]),
+    "a required field less": (
+        f"{TWO}message M {{ required int32 a = 1; }}", f"{TWO}message M {{}}", [("M.a", "required_removed")],
+    ),
+    "optional to required": (
+        f"{TWO}message M {{ optional string a = 1; }}", f"{TWO}message M {{ required string a = 1; }}",
+        [("M.a", "required_added")],
+    ),
+    "another default": (
+        f"{TWO}message M {{ optional int32 a = 1; }}", f"{TWO}message M {{ optional int32 a = 1 [default = 2]; }}", [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), WIRE.values(), ids=list(WIRE))
+def test_changes_by_their_bytes(old: str, new: str, expected: list[tuple[str, str]]) -> None:
+    writer, reader = (text(each if each.startswith("syntax") else message(each)) for each in (old, new))
+    assert [(each.path, each.rule) for each in FORMAT.wire_differences(reader=reader, writer=writer)] == expected

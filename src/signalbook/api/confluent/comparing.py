@@ -17,6 +17,7 @@ from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.base import family
 from signalbook.formats.compatibility import Difference, Direction, SchemaText, directions, is_transitive, violations
+from signalbook.formats.protobuf import FORMAT as PROTOBUF
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONObject, dump_json
 from signalbook.xid import Xid
@@ -40,33 +41,40 @@ def differences(
         found = find_conflicts(new, reserved_fields(metadata), before)
     if asked is None or not compared:
         return found
-    compare = _lenient if config.get("compatibilityPolicy") == "LENIENT" else violations
+    policy = config.get("compatibilityPolicy")
     for old in reversed(compared if is_transitive(asked) else compared[-1:]):
         try:
-            pairs = compare(asked, new, text_of(old, subjects))
+            pairs = _violations(asked, new, text_of(old, subjects), policy)
         except (SchemaError, LookupError) as error:
             return [f"version {old.version} cannot be compared: {error}"]
         found += [f"{difference} ({direction}, version {old.version})" for direction, difference in pairs]
     return found
 
 
-def _lenient(asked: str, new: SchemaText, old: SchemaText) -> list[tuple[Direction, Difference]]:
-    """As ``violations``, but for what may come of what no writer writes.
+def _violations(asked: str, new: SchemaText, old: SchemaText, policy: JSON) -> list[tuple[Direction, Difference]]:
+    """Return why ``new`` may not follow ``old``, as ``violations`` does, by the policy of the subject's config.
 
-    Writers by a JSON Schema are taken to write none but the properties that it names, though it may allow any. Whether
-    what a Protobuf message lost is reserved is not asked.
+    Protobuf is judged by its bytes, as Confluent does, unless the policy is ``STRICT``. By the policy ``LENIENT``,
+    writers by a JSON Schema are taken to write no other properties than those that it names.
     """
-    if family(new.format) != "jsonschema" or family(old.format) != "jsonschema":
-        return violations(asked, new, old, hazards=False)
-    return [
-        found
-        for direction in directions(asked)
-        for found in (
-            violations(direction, new, _closed(old))
-            if direction == "backward"
-            else violations(direction, _closed(new), old)
-        )
-    ]
+    families = {family(new.format), family(old.format)}
+    if families == {"protobuf"} and policy != "STRICT":
+        return [
+            (direction, difference)
+            for direction in directions(asked)
+            for difference in PROTOBUF.wire_differences(*((new, old) if direction == "backward" else (old, new)))
+        ]
+    if families == {"jsonschema"} and policy == "LENIENT":
+        return [
+            violation
+            for direction in directions(asked)
+            for violation in (
+                violations(direction, new, _closed(old))
+                if direction == "backward"
+                else violations(direction, _closed(new), old)
+            )
+        ]
+    return violations(asked, new, old)
 
 
 def _closed(text: SchemaText) -> SchemaText:

@@ -30,14 +30,14 @@ _NAMES: Final[dict[int, str]] = {
     _F.TYPE_SINT32: "sint32", _F.TYPE_SINT64: "sint64",
 }  # fmt: skip
 # Types that share their bytes, by the Protobuf guide's "Updating A Message Type": not yet their values.
-_ALIKE: Final = (
+_ALIKE_SCALARS: Final = (
     {"int32", "uint32", "int64", "uint64", "bool", "enum"},
     {"sint32", "sint64"},
     {"string", "bytes"},
-    {"message", "bytes"},
     {"fixed32", "sfixed32"},
     {"fixed64", "sfixed64"},
 )
+_ALIKE: Final = (*_ALIKE_SCALARS, {"message", "bytes"})
 # Types whose every value is the same value of another type, in JSON too.
 _WIDER: Final = {
     "int32": {"int64", "enum"},
@@ -88,6 +88,15 @@ def differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Differen
     return comparison.differences("documents", lambda: comparison.files(reader, writer))
 
 
+def wire_differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Difference]:
+    """Return the reasons why ``reader`` may not follow ``writer`` by the rules of Confluent's registry.
+
+    These rules are about the bytes on the wire: names of fields, JSON and defaults do not count.
+    """
+    comparison = _WireComparison(MAX_STEPS)
+    return comparison.differences("documents", lambda: comparison.files(reader, writer))
+
+
 def with_nested(descriptors: Iterable[Descriptor]) -> Iterator[Descriptor]:
     """Messages and the messages declared in them, without the entries of maps."""
     for descriptor in descriptors:
@@ -124,8 +133,7 @@ class _Comparison(Comparison):
 
     def missing(self, written: Mapping[str, Descriptor], known: Mapping[str, Descriptor]) -> None:
         """Messages only the writer has, unless they are parts of others: then the fields say what is lost."""
-        # What is still reached from a known message gets its differences at that field, with a path that says where.
-        parts = _reachable(message for name, message in written.items() if name in known)
+        parts = self.parts(message for name, message in written.items() if name in known)
         for name, message in written.items():
             outer = message.containing_type
             listed = outer is not None and relative(outer) not in known
@@ -133,6 +141,10 @@ class _Comparison(Comparison):
                 self.report(
                     message.full_name, "message_removed", message.full_name, None, "the reader has no such message"
                 )
+
+    def parts(self, known: Iterable[Descriptor]) -> set[str]:
+        """Return the full names of messages that are compared where fields of ``known`` messages have them."""
+        return _reachable(known)
 
     def line_up(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
         pair = (reader.full_name, writer.full_name)
@@ -148,8 +160,7 @@ class _Comparison(Comparison):
             if number in known:
                 self.field(known[number], field, f"{path}.{_label(known[number])}")
             else:
-                for other in {names[name].number: names[name] for name in _json_names(field) & names.keys()}.values():
-                    self.renumbered(other, field, f"{path}.{_label(other)}")
+                self.removed(field, names, path)
         for number, field in known.items():
             if field.is_required and not (number in written and written[number].is_required):
                 what = "the reader requires a field that need not be written"
@@ -159,9 +170,11 @@ class _Comparison(Comparison):
         for oneof in writer.oneofs:
             self.scattered(oneof, [known[field.number] for field in oneof.fields if field.number in known], path)
 
-    def renumbered(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
-        what = f"the field is written as number {writer.number} and read as {reader.number}, so it gets lost"
-        self.report(path, "field_renumbered", writer.number, reader.number, what)
+    def removed(self, writer: FieldDescriptor, names: Mapping[str, FieldDescriptor], path: str) -> None:
+        """Compare a field whose number the reader does not know; ``names`` are the reader's fields by name."""
+        for field in {names[name].number: names[name] for name in _json_names(writer) & names.keys()}.values():
+            what = f"the field is written as number {writer.number} and read as {field.number}, so it gets lost"
+            self.report(f"{path}.{_label(field)}", "field_renumbered", writer.number, field.number, what)
 
     def gathered(self, reader: OneofDescriptor, written: list[FieldDescriptor], path: str) -> None:
         together = {field.containing_oneof.name if field.containing_oneof else f"={field.name}" for field in written}
@@ -177,19 +190,26 @@ class _Comparison(Comparison):
             self.report(f"{path}.{writer.name}", "oneof_removed", writer.name, None, what)
 
     def field(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
-        if not _json_names(writer) <= _json_names(reader):
-            names = [" or ".join(sorted(_json_names(side))) for side in (writer, reader)]
-            what = f"JSON has {names[0]} where the reader looks for {names[1]}"
-            self.report(path, "json_name_changed", *names, what)
+        self.names(reader, writer, path)
         known, written = map_value(reader), map_value(writer)
         if known is not None and written is not None:
             self.value(_key(known), _key(written), path + "{key}")
             self.value(known, written, path + "{}")
-        elif known is not None or written is not None or reader.is_repeated != writer.is_repeated:
+        elif known is not None or written is not None or self.is_regrouped(reader, writer):
             what = f"{_cardinality(writer)} and {_cardinality(reader)} do not hold the same"
             self.report(path, "cardinality_changed", _cardinality(writer), _cardinality(reader), what)
         elif self.value(reader, writer, path) and not reader.is_repeated and not writer.is_required:
             self.default(reader, writer, path)
+
+    def names(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
+        if not _json_names(writer) <= _json_names(reader):
+            names = [" or ".join(sorted(_json_names(side))) for side in (writer, reader)]
+            what = f"JSON has {names[0]} where the reader looks for {names[1]}"
+            self.report(path, "json_name_changed", *names, what)
+
+    def is_regrouped(self, reader: FieldDescriptor, writer: FieldDescriptor) -> bool:
+        """Return True if single values and lists of them are not read as each other."""
+        return reader.is_repeated != writer.is_repeated
 
     def default(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
         if reader.type in _MESSAGES or writer.type in _MESSAGES:
@@ -252,6 +272,55 @@ class _Comparison(Comparison):
         elif closed:
             what = f"{name} can be written, but the reader's enum is closed and does not know {number}"
             self.report(here, "enum_value_removed", number, None, what)
+
+
+class _WireComparison(_Comparison):
+    """Compares pairs of messages by the rules of Confluent's registry."""
+
+    def parts(self, known: Iterable[Descriptor]) -> set[str]:  # noqa: ARG002
+        return set()  # A message that another file declares now is gone from this one.
+
+    def removed(self, writer: FieldDescriptor, names: Mapping[str, FieldDescriptor], path: str) -> None:  # noqa: ARG002
+        if writer.is_required:
+            what = "a required field may not be removed"
+            self.report(f"{path}.{_label(writer)}", "required_removed", "required", None, what)
+
+    def scattered(self, writer: OneofDescriptor, known: list[FieldDescriptor], path: str) -> None:
+        numbers = {field.number for field in known}
+        for field in writer.fields if known else ():
+            if field.number not in numbers:
+                what = f"when {field.name} is written, the reader takes none of {writer.name} to be set"
+                self.report(f"{path}.{_label(field)}", "oneof_field_removed", writer.name, None, what)
+
+    def names(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
+        pass
+
+    def default(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
+        pass
+
+    def is_regrouped(self, reader: FieldDescriptor, writer: FieldDescriptor) -> bool:
+        # Many numbers are packed into one piece, which is no single number. The other way round a single number is a
+        # list of one, but Confluent refuses that where it has the label ``optional``.
+        is_number = writer.type not in (*_MESSAGES, FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
+        return is_number and reader.is_repeated != writer.is_repeated and (writer.is_repeated or writer.has_presence)
+
+    def value(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> bool:
+        if reader.type == writer.type and reader.message_type is not None and writer.message_type is not None:
+            self.inside(reader.message_type, writer.message_type, path)
+            return True
+        old, new = _NAMES[writer.type], _NAMES[reader.type]
+        is_same = old == new or any({old, new} <= kind for kind in _ALIKE_SCALARS)
+        if not is_same:
+            what = f"what is written as {old} cannot be read as {new}"
+            self.report(path, "type_changed", type_name(writer), type_name(reader), what)
+        return is_same
+
+    def inside(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
+        if relative(reader) == relative(writer):
+            self.line_up(reader, writer, reader.full_name)
+        else:
+            what = "the field has a message type of another name"
+            self.report(path, "message_type_changed", writer.full_name, reader.full_name, what)
 
 
 def _reachable(messages: Iterable[Descriptor]) -> set[str]:

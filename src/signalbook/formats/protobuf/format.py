@@ -296,6 +296,10 @@ class ProtobufFormat:
         """What is lost or misread of messages of any type in ``writer``. Raises ``SchemaError``."""
         return comparison.differences(self._compiled(reader).file, self._compiled(writer).file)
 
+    def wire_differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
+        """Return what keeps ``reader`` from following ``writer`` by their bytes alone. Raises ``SchemaError``."""
+        return comparison.wire_differences(self._compiled(reader).file, self._compiled(writer).file)
+
     def hazards(self, new: SchemaText, old: SchemaText) -> list[Difference]:
         """Numbers and names that ``new`` sets free or uses again. Raises ``SchemaError``."""
         return comparison.hazards(self._compiled(new).file, self._compiled(old).file)
