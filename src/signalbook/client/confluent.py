@@ -23,7 +23,7 @@ from signalbook.client.responses import BadResponse, ClientError, NotAuthenticat
 from signalbook.client.schemaversions import SchemaVersion, is_number
 from signalbook.client.transport import Transport
 from signalbook.confluent.associations import TOPIC, Association
-from signalbook.confluent.naming import ALL_CONTEXTS, DEFAULT_CONTEXT, URL_PREFIX
+from signalbook.confluent.naming import ALL_CONTEXTS, DEFAULT_CONTEXT, URL_PREFIX, parse_subject
 from signalbook.uris import without_user
 from signalbook.values import JSON, JSONError, JSONObject, digest, dump_json, parse_json
 
@@ -160,7 +160,7 @@ class ConfluentRegistry:
 
     def holds(self, subject: str, version: int) -> bool:
         """Whether it has a version, soft-deleted or not."""
-        return self._find(f"{_path(subject, version)}?deleted=true") is not None
+        return self._is_of(subject, self._find(f"{_path(subject, version)}?deleted=true"))
 
     def contexts(self) -> list[str]:
         """The contexts it names; none if it knows no contexts."""
@@ -201,7 +201,9 @@ class ConfluentRegistry:
             )
         except Refused:
             return False
-        return isinstance(found, dict) and (found.get("version"), found.get("id")) == (version.version, version.id)
+        if not isinstance(found, dict) or not self._is_of(version.subject, found):
+            return False
+        return (found.get("version"), found.get("id")) == (version.version, version.id)
 
     # What is written
 
@@ -247,6 +249,11 @@ class ConfluentRegistry:
         self._send("DELETE", f"/associations/resources/{_quoted(association.resource.id)}", query={**query, **cascade})
 
     # How it is asked
+
+    def _is_of(self, subject: str, version: JSON) -> bool:
+        """Return True if a version that was asked for is of the subject, not of its namesake in another context."""
+        name = version.get("subject") if isinstance(version, dict) else None
+        return isinstance(name, str) and parse_subject(name, self.context) == parse_subject(subject, self.context)
 
     def _associated(self, version: JSON) -> Iterator[Association]:
         stated = version.get("associations") if isinstance(version, dict) else None

@@ -50,7 +50,7 @@ def list_subjects(view: View, request: ConfluentRequest) -> Response:
 
 def _asked_for(subjects: Subjects, request: ConfluentRequest) -> tuple[Iterable[str], str]:
     """The contexts that a request asks for, and how the names of their subjects begin."""
-    prefix = request.query.get("subjectPrefix", ALL_CONTEXTS if request.context == "." else "")
+    prefix = request.query.get("subjectPrefix", ALL_CONTEXTS if request.path.context is None else "")
     start = subjects.parse(prefix.removeprefix(ALL_CONTEXTS), request.context)
     return subjects.contexts() if prefix.startswith(ALL_CONTEXTS) else (start.context,), start.name
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.metadata import version as version_of_package
 from itertools import islice
 from typing import Final, TypeVar
@@ -105,12 +106,24 @@ def list_versions(view: View, request: ConfluentRequest) -> Response:
 
 def show_version(view: View, request: ConfluentRequest) -> Response:
     """A version of a subject."""
-    return answer(shown(_version(view, request), subjects_of(view, request), request))
+    return answer(shown(_version_anywhere(view, request), subjects_of(view, request), request))
 
 
 def show_version_text(view: View, request: ConfluentRequest) -> Response:
     """Its schema, and nothing else."""
-    return raw(text(_version(view, request), subjects_of(view, request), request))
+    return raw(text(_version_anywhere(view, request), subjects_of(view, request), request))
+
+
+def _version_anywhere(view: View, request: ConfluentRequest) -> SchemaVersion:
+    """Return the version that the path names, or that of a subject with this name in another context."""
+    try:
+        return _version(view, request)
+    except ConfluentError:
+        subjects, deleted = subjects_of(view, request), request.flag("deleted")
+        for subject in subjects.namesakes(subject_of(subjects, request), deleted=deleted):
+            with suppress(ConfluentError):
+                return subjects.version(subject, request.names[1], deleted=deleted)
+        raise
 
 
 def _version(view: View, request: ConfluentRequest) -> SchemaVersion:
@@ -193,14 +206,24 @@ def _by_id(view: View, request: ConfluentRequest) -> SchemaVersion:
 
 
 def _with_id(view: View, request: ConfluentRequest) -> list[SchemaVersion]:
-    """The versions with the id in the path: in the context, and of the subject, that the query names."""
+    """The versions with the id in the path: in the context, and of the subject, that the query names.
+
+    A subject without a context that does not have the id is looked for in the other contexts as well.
+    """
     subjects = subjects_of(view, request)
     number = request.names[0]
     if not number.isascii() or not number.isdigit() or len(number) > len(str(2**31)):
         raise ConfluentError(404, "HTTP 404 Not Found")
     wanted = subjects.parse(request.query.get("subject", ""), request.context)
     found = subjects.with_id(wanted.context, int(number))
-    return [each for each in found if each.subject == wanted] or found if wanted.name else found
+    own = [each for each in found if each.subject == wanted]
+    if own or not wanted.name:
+        return own or found
+    for subject in subjects.namesakes(wanted, deleted=not found):
+        others = [each for each in subjects.with_id(subject.context, int(number)) if each.subject == subject]
+        if others:
+            return others
+    return found
 
 
 def _group(view: View, request: ConfluentRequest) -> str:

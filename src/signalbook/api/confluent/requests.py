@@ -29,10 +29,10 @@ _DIGITS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class ConfluentPath:
-    """A path below the mount: the ``words`` of it, decoded, and the context that it begins with."""
+    """A path below the mount: the ``words`` of it, decoded, and the context that it begins with, None for none."""
 
     words: tuple[str, ...]
-    context: str = DEFAULT_CONTEXT
+    context: str | None = None
 
 
 def parse_path(text: str, default_group: str = "") -> ConfluentPath:
@@ -77,7 +77,7 @@ class ConfluentRequest:
     @property
     def context(self) -> str:
         """The context that names without one are of."""
-        return self.path.context
+        return self.path.context or DEFAULT_CONTEXT
 
     def flag(self, name: str) -> bool:
         """Whether a parameter says true."""

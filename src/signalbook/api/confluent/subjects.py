@@ -155,6 +155,17 @@ class Subjects:
             if name != self.default_group and self.view.access.readable(Xid((GROUPS, name))):
                 yield context_of(name, self.default_group)
 
+    def namesakes(self, subject: Subject, *, deleted: bool = False) -> Iterator[Subject]:
+        """Yield the subjects of other contexts that have the name of a subject of the default one.
+
+        Clients that do not name a context mean these as well. With ``deleted`` softly deleted ones are among them.
+        """
+        if subject.context != DEFAULT_CONTEXT or not subject.name:
+            return
+        others = [Subject(context, subject.name) for context in self.contexts() if context != DEFAULT_CONTEXT]
+        schemas = self._schemas(others)
+        yield from (each for each in others if each in schemas or (deleted and self.deleted(each)))
+
     def parse(self, text: str, context: str) -> Subject:
         """The subject that a client names. Raises 42208 for what no database takes."""
         if "\0" in text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -244,15 +245,19 @@ def _as_confluent(error: RegistryError, subject: Subject) -> Exception:
 
 
 def look_up(view: View, request: ConfluentRequest) -> Response:
-    """The version of a subject that has the schema."""
+    """The version of a subject, or of one with its name in another context, that has the schema."""
     subjects = subjects_of(view, request)
     subject = existing_subject(subjects, request)
     deleted = request.flag("deleted")
-    if deleted or subjects.latest(subject) is None:
-        subjects.known(subject, deleted=deleted)
-    new = candidate(subjects, request, subject, deleted=deleted, first_exact=True)
-    known = new.known
+    has_versions = subjects.latest(subject) is not None or (deleted and bool(subjects.deleted(subject)))
+    new = candidate(subjects, request, subject, deleted=deleted, first_exact=True) if has_versions else None
+    known = None if new is None else new.known
+    for namesake in subjects.namesakes(subject, deleted=deleted) if known is None else ():
+        with suppress(ConfluentError):  # what it refers to may not be there
+            known = known or candidate(subjects, request, namesake, deleted=deleted, first_exact=True).known
     if known is None:
+        if new is None:
+            raise subject_not_found(subject)
         check_schema(new, request)
         raise schema_not_found()
     return answer(shown(known, subjects, request))
