@@ -8,15 +8,18 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
+    Edition,
     EnumDescriptorProto,
     FieldDescriptorProto,
     FileDescriptorProto,
     FileDescriptorSet,
     ServiceDescriptorProto,
+    SymbolVisibility,
 )
 from google.protobuf.message import DecodeError, Message
 
@@ -34,6 +37,12 @@ _GROUP: Final = FieldDescriptorProto.TYPE_GROUP
 _REPEATED: Final = FieldDescriptorProto.LABEL_REPEATED
 _REQUIRED: Final = FieldDescriptorProto.LABEL_REQUIRED
 _PROTO3: Final = "proto3"
+_EDITIONS: Final = "editions"
+_VISIBILITIES: Final = {
+    SymbolVisibility.VISIBILITY_UNSET: "",
+    SymbolVisibility.VISIBILITY_LOCAL: "local ",
+    SymbolVisibility.VISIBILITY_EXPORT: "export ",
+}
 _LAST_NUMBER: Final = 536_870_911
 _LAST_ENUM: Final = 2**31 - 1
 
@@ -55,6 +64,16 @@ def descriptor_text(text: str) -> str | None:
     except (ValueError, DecodeError):
         return None
     return _printed(found)
+
+
+def declared_syntax(text: str) -> str:
+    """Return ``proto2``, ``proto3`` or ``editions``: what a document says it is, ``proto2`` if it says nothing."""
+    match list(islice(filter(None, (token[1] for token in _COMMENT_OR_TOKEN.finditer(text))), 3)):
+        case ["edition", "=", _]:
+            return _EDITIONS
+        case ["syntax", "=", name]:
+            return str(name).strip("\"'")
+    return "proto2"
 
 
 def tokens(text: str) -> list[str]:
@@ -84,10 +103,14 @@ class _Printer:
     def __init__(self, file: FileDescriptorProto) -> None:
         self._file = file
         self._proto3 = file.syntax == _PROTO3
+        self._has_labels = file.syntax != _EDITIONS
 
     def lines(self) -> Iterator[str]:
         file = self._file
-        yield f'syntax = "{file.syntax or "proto2"}";'
+        if self._has_labels:
+            yield f'syntax = "{file.syntax or "proto2"}";'
+        else:
+            yield f'edition = "{Edition.Name(file.edition).removeprefix("EDITION_")}";'
         if file.package:
             yield f"package {file.package};"
         for number, path in enumerate(file.dependency):
@@ -106,7 +129,7 @@ class _Printer:
         yield from (f"{indent}option {text};" for text in _texts(options))
 
     def _message(self, message: DescriptorProto, indent: str) -> Iterator[str]:
-        yield f"{indent}message {message.name} {{"
+        yield f"{indent}{_VISIBILITIES[message.visibility]}message {message.name} {{"
         yield from self._body(message, f"{indent}  ")
         yield f"{indent}}}"
 
@@ -127,7 +150,7 @@ class _Printer:
             yield f"{indent}extensions {_range(part.start, part.end - 1, _LAST_NUMBER)};"
         yield from self._extensions(message.extension, indent)
         reserved = [_range(part.start, part.end - 1, _LAST_NUMBER) for part in message.reserved_range]
-        yield from _reserved(reserved, message.reserved_name, indent)
+        yield from self._reserved(reserved, message.reserved_name, indent)
 
     def _fields(self, message: DescriptorProto, entries: dict[str, DescriptorProto], indent: str) -> Iterator[str]:
         done: set[int] = set()
@@ -170,9 +193,18 @@ class _Printer:
     def _label(self, field: FieldDescriptorProto) -> str:
         if field.label == _REPEATED:
             return "repeated "
+        if not self._has_labels:
+            return ""
         if field.label == _REQUIRED:
             return "required "
         return "optional " if not self._proto3 or field.proto3_optional else ""
+
+    def _reserved(self, ranges: Sequence[str], names: Sequence[str], indent: str) -> Iterator[str]:
+        if ranges:
+            yield f"{indent}reserved {', '.join(ranges)};"
+        if names:
+            texts = (dump_json(name).decode() if self._has_labels else name for name in names)
+            yield f"{indent}reserved {', '.join(texts)};"
 
     def _extensions(self, fields: Sequence[FieldDescriptorProto], indent: str) -> Iterator[str]:
         for field in fields:
@@ -181,13 +213,13 @@ class _Printer:
             yield f"{indent}}}"
 
     def _enum(self, enum: EnumDescriptorProto, indent: str) -> Iterator[str]:
-        yield f"{indent}enum {enum.name} {{"
+        yield f"{indent}{_VISIBILITIES[enum.visibility]}enum {enum.name} {{"
         yield from self._options(enum.options, f"{indent}  ")
         for value in enum.value:
             options = ", ".join(_texts(value.options))
             yield f"{indent}  {value.name} = {value.number}{f' [{options}]' if options else ''};"
         reserved = [_range(part.start, part.end, _LAST_ENUM) for part in enum.reserved_range]
-        yield from _reserved(reserved, enum.reserved_name, f"{indent}  ")
+        yield from self._reserved(reserved, enum.reserved_name, f"{indent}  ")
         yield f"{indent}}}"
 
     def _service(self, service: ServiceDescriptorProto) -> Iterator[str]:
@@ -226,6 +258,8 @@ def _json_name(name: str) -> str:
 def _texts(options: Message) -> Iterator[str]:
     """Options that the compiler knows itself; those of extensions are not known here, and left out."""
     for field, value in options.ListFields():
+        if field.name == "features":
+            yield from (f"features.{text}" for text in _texts(value))
         if field.message_type is not None or field.is_repeated:
             continue
         if field.enum_type is not None:
@@ -241,10 +275,3 @@ def _range(first: int, last: int, most: int) -> str:
     if first == last:
         return str(first)
     return f"{first} to {'max' if last >= most else last}"
-
-
-def _reserved(ranges: Sequence[str], names: Sequence[str], indent: str) -> Iterator[str]:
-    if ranges:
-        yield f"{indent}reserved {', '.join(ranges)};"
-    if names:
-        yield f"{indent}reserved {', '.join(dump_json(name).decode() for name in names)};"

@@ -12,7 +12,7 @@ from signalbook.cncf.schemaregistry import dialect
 from signalbook.confluent.avro import parsed
 from signalbook.confluent.errors import ConfluentError, invalid_schema, invalid_version, unprocessable
 from signalbook.confluent.metadata import checked_metadata, checked_ruleset
-from signalbook.confluent.protobuf import descriptor_text
+from signalbook.confluent.protobuf import declared_syntax, descriptor_text
 from signalbook.confluent.tags import Tagged, read_tags, with_tags
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, dump_json
@@ -65,7 +65,7 @@ TAG_MEMBERS: Final = ("schemaTagsToAdd", "schemaTagsToRemove")
 MAX_REFERENCES: Final = 10_000
 """Of one schema, with those that it refers to in turn."""
 _FORMATS: Final = {"AVRO": "Avro/1.11", "JSON": "JsonSchema/draft-07", "PROTOBUF": "Protobuf/2"}
-_PROTO3: Final = re.compile(r'^\s*syntax\s*=\s*["\']proto3["\']\s*;', re.MULTILINE)
+_SYNTAXES: Final = {"proto3": "Protobuf/3", "editions": "Protobuf"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -113,13 +113,14 @@ class SchemaBody:
         """Return the format of the Version. ``before`` is the format of the Versions that its subject has.
 
         All Versions of a schema have one format. So where a JSON Schema has another draft, or a Protobuf schema another
-        syntax, than those before, the format is that of the family: each document then says its own.
+        syntax, than those before, the format is that of the family: each document then says its own. So is that of
+        Protobuf with an edition, which has no format of its own.
         """
         if before and self.type == "AVRO":
             return before
         own = self.stated
         if self.type == "PROTOBUF":
-            own = "Protobuf/3" if _PROTO3.search(self.text) else _FORMATS["PROTOBUF"]
+            own = _SYNTAXES.get(declared_syntax(self.text), _FORMATS["PROTOBUF"])
         if before and own and before.lower() != own.lower():
             return own.partition("/")[0]
         return before or own or self.default_format

@@ -338,6 +338,8 @@ def test_references_of_a_json_schema(api: Api, own: dict[str, str]) -> None:
             "JsonSchema",
         ),
         ("PROTOBUF", 'syntax = "proto2"; message A { optional int32 a = 1; }', PROTO.replace("M", "A"), "Protobuf"),
+        ("PROTOBUF", 'edition = "2023"; message M { int32 a = 1; }', PROTO, "Protobuf"),
+        ("PROTOBUF", PROTO, 'edition = "2023"; message M { int32 a = 1; string b = 2; }', "Protobuf"),
     ],
 )
 @pytest.mark.parametrize("level", ["NONE", "BACKWARD"])
