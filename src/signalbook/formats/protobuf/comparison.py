@@ -205,7 +205,7 @@ class _Comparison(Comparison):
         if not _json_names(writer) <= _json_names(reader):
             names = [" or ".join(sorted(_json_names(side))) for side in (writer, reader)]
             what = f"JSON has {names[0]} where the reader looks for {names[1]}"
-            self.report(path, "json_name_changed", *names, what)
+            self.report(path, "json_name_changed", names[0], names[1], what)
 
     def is_regrouped(self, reader: FieldDescriptor, writer: FieldDescriptor) -> bool:
         """Return True if single values and lists of them are not read as each other."""
