@@ -20,9 +20,9 @@ test:  ## run all tests but those of make slow
 	@tools/setup test
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=20 -m "not slow" $(TESTS)
 
-slow:  ## kill processes, cut connections, flood servers, drive other people's servers and programs
+slow:  ## kill processes, cut connections, flood servers, drive other people's programs, try many generated examples
 	@tools/setup test
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=20 -m slow $(TESTS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=20 -m "slow or hypothesis" --hypothesis-profile=thorough $(TESTS)
 
 cluster:  ## run the pipeline on a Spark cluster of two workers on this machine
 	@tools/setup test

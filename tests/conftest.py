@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.examples import FEW
 from tests.others import OTHERS, OURS, own_parameters, purpose, require_own_test, skip_without
 from tests.postgres import FORGETFUL, Postgres, new_database
 
@@ -32,9 +33,10 @@ _SPARK_CLASSES = Path(sys.prefix) / "brokers" / "spark.jsa"
 _MANY_BYTES = 1 << 20
 
 # How long an example takes is no test's business: a busy machine must not fail one. Nor must an example that nobody has
-# seen yet: the same ones are tried each time, and others, twice as many, with --hypothesis-profile=explore.
+# seen yet: the same ones are tried each time, more of them with the profile "thorough", and others with "explore".
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("signalbook", settings.get_profile("explore"), derandomize=True, max_examples=50)
+settings.register_profile("thorough", settings.get_profile("explore"), derandomize=True)
+settings.register_profile("signalbook", settings.get_profile("thorough"), max_examples=FEW)
 settings.load_profile("signalbook")
 # Java lives for seconds here: code that is compiled well, and a collector with threads of its own, cost more processor
 # time than they save. To load its classes is half of what a Spark that does little has to do: they are in an archive.

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.storage import open_store
 
@@ -78,7 +79,7 @@ def stores() -> Iterator[Any]:
     store.close()
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(method=METHODS, path=PATHS, query=QUERIES, body=BODIES | st.binary(max_size=20), headers=HEADERS)
 def test_any_request(
     hostile: Client, method: str, path: str, query: list[tuple[str, str]], body: Any, headers: dict[str, str]
@@ -135,7 +136,7 @@ def harmless(client: Client, method: str, path: str, **sent: Any) -> None:
         assert client.get("/?inline=*").status_code == client.get("/export").status_code == 200
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     method=st.sampled_from(["PUT", "PATCH", "POST", "DELETE"]),
     path=st.sampled_from(PLACES),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.documents import Parts
 from signalbook.values import MAX_DEPTH, JSONError, JSONObject, parse_json
@@ -46,7 +47,7 @@ def read(parse: Any, text: bytes) -> tuple[str, str]:
         return "refused", str(error)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(TEXTS, min_size=1, max_size=4))
 def test_it_is_read_as_a_whole_document_is(texts: list[str]) -> None:
     parts = Parts()

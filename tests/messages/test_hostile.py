@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.messages import Contract, Message, Policy, SchemaDocument
 from signalbook.messages.bindings.http import request
@@ -109,7 +110,7 @@ def schemas(_: str) -> SchemaDocument | None:
     return SchemaDocument(content=b'{"type": "integer"}', format="JsonSchema/draft-07", xid="/s")
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(DEFINITIONS, POLICIES, st.lists(MESSAGES, max_size=4))
 def test_every_definition_compiles_or_is_broken_and_every_message_has_outcomes(
     definitions: dict[str, Any], policy: Policy, messages: list[Message]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.formats import Scalar
 from signalbook.formats.jsonschema import FORMAT
@@ -180,7 +181,7 @@ PAYLOADS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.lists(PAYLOADS, min_size=1, max_size=6))
 def test_both_paths_hold_the_same(payloads: list[dict[str, JSON]]) -> None:
     shape = SCHEMA.shape()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
+from tests.examples import examples
 
 from signalbook.formats import is_lossy
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
@@ -84,7 +85,7 @@ def natively(schema: JsonSchema, *payloads: bytes) -> tuple[list[JSON], list[int
     return [UNSET if text is None else parse_json(text) for text in arrays[-1].to_pylist()], refused
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(CASES)
 def test_nothing_is_lost(case: Case) -> None:
     document, value, held, expected = case

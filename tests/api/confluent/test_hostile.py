@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.api.confluent.conftest import ONE, Api, record
 from tests.api.conftest import Serve
+from tests.examples import examples
 
 from signalbook.confluent.naming import MAX_SUBJECT
 from signalbook.storage import open_store
@@ -223,7 +224,7 @@ FIELDS = [
 BODIES = st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4) | VALUES
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     method=st.sampled_from(["GET", "POST", "PUT", "DELETE"]),
     steps=PATHS,

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.codegen.conftest import DOCUMENT, GROUP, Make
 from tests.codegen.standalone import cases, hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
+from tests.examples import examples
 
 from signalbook.codegen.base import GeneratorError, generate, read_input, runtime_files
 from signalbook.codegen.csharp.package import FRAMEWORK, runtime_types
@@ -310,7 +311,7 @@ def test_numbers_of_any_size(rule: dict[str, Any], value: Any, conforms: bool, r
     assert (answer["result"] == []) == conforms
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(body=st.binary(max_size=80), protobuf=st.booleans())
 def test_any_bytes_are_a_value_or_a_finding(body: bytes, protobuf: bool, run: suite.Run) -> None:
     table = cases.wire(cases.protobuf() if protobuf else cases.avro(cases.AVRO_RECORD))

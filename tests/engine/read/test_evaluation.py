@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.conftest import Registry
 from tests.engine.filter_reference import TYPES, filtered
+from tests.examples import examples
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.read.filters import parse_filter
@@ -134,7 +135,7 @@ def test_it_equals_the_specification_read_literally(store: Store) -> None:
     everything = left(registry, "/")
     assert everything is not None
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200))
     @given(st.lists(st.lists(expressions(), min_size=1, max_size=3).map(",".join), min_size=1, max_size=3))
     def check(values: list[str]) -> None:
         assert without_urls(left(registry, "/", *values)) == without_urls(filtered(everything, values)), values
@@ -152,7 +153,7 @@ def test_counts_and_urls_of_what_is_not_inlined(store: Store) -> None:
     """R193, R194: at every level they tell of what inlining would show."""
     registry = planted(store)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100))
     @given(st.lists(st.lists(expressions(), min_size=1, max_size=2).map(",".join), min_size=1, max_size=2))
     def check(values: list[str]) -> None:
         inlined, bare = left(registry, "/", *values), left(registry, "/", *values, inline=NOTHING)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.engine.conftest import model_of
+from tests.examples import examples
 
 from signalbook.engine.read.filters import FilterExpression, as_instant, parse_filter
 from signalbook.engine.read.paths import find_values
@@ -60,7 +61,7 @@ def passes(tested: FilterExpression, attributes: dict[str, Any]) -> bool:
     return tested.accepts(list(map(as_instant, found)) if tested.timestamp else found)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 @given(
     st.dictionaries(NAMES, VALUES, min_size=1, max_size=3),
     st.sampled_from(["a", "a.b", "b.a.b", "a[*]", "a.*", "a[0]", "when", "b[*].when"]),

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.examples import examples
 
 from signalbook.events.delivery import machine
 from signalbook.events.delivery.backoff import Backoff, resumed
@@ -443,4 +444,4 @@ def _error(outcome: str, delivered: int, retry_after: float | None) -> DeliveryE
 
 
 TestDeliveries = Deliveries.TestCase
-TestDeliveries.settings = settings(stateful_step_count=60, max_examples=100)
+TestDeliveries.settings = settings(stateful_step_count=60, max_examples=examples(100))

@@ -10,6 +10,7 @@ import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.formats import SchemaError
 from signalbook.formats.avro import FORMAT, resolution
@@ -339,7 +340,7 @@ def values(node: JSON) -> st.SearchStrategy[Any]:
     pair=st.tuples(types(), types()) | types().flatmap(lambda old: st.tuples(st.just(old), evolved(old))),
     data=st.data(),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 def test_what_differs_in_nothing_is_read(pair: tuple[JSON, JSON], data: st.DataObject) -> None:
     """No difference means that the library reads with the new schema whatever it wrote with the old one."""
     old, new = map(settled, pair)

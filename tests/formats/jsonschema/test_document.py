@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.formats import Scalar, SchemaError, Struct
 from signalbook.formats.base import UnresolvedReferences
@@ -210,7 +211,7 @@ _schemas = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(schema=_schemas, version=st.sampled_from(["draft-04", "draft-07", "2020-12"]))
 def test_what_is_parsed_has_a_validator(schema: JSON, version: str) -> None:
     """A validator that waits until it is needed is one that could have been made at once."""

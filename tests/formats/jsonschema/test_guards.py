@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.formats.jsonschema.cases import EVENT, ODD, cases
 
 from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Shape, Struct
@@ -32,7 +33,7 @@ def accepts(schema: JsonSchema, payload: bytes) -> bool:
     return True
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(cases(), FORMATS)
 def test_accepts_what_two_validators_accept(case: tuple[dict[str, Any], Any], format: str) -> None:
     document, value = case
@@ -67,7 +68,7 @@ def flat(value: Any) -> list[Any]:
     return [value]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(cases())
 def test_says_what_the_payload_says(case: tuple[dict[str, Any], Any]) -> None:
     document, value = case

@@ -6,6 +6,7 @@ from random import Random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.formats import SchemaError
 from signalbook.formats.compatibility import SchemaText
@@ -175,7 +176,7 @@ def check(maker: Maker, reader: JSONObject, writer: JSONObject) -> None:
         assert written.validate(value) or not read.validate(value), value
 
 
-@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=150)
+@settings(suppress_health_check=list(HealthCheck), max_examples=examples(150))
 @given(st.randoms(use_true_random=False))
 def test_a_changed_document_is_compatible_only_if_no_payload_says_otherwise(dice: Random) -> None:
     maker = Maker(dice)

@@ -11,6 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.formats import SchemaError
 from signalbook.formats.compatibility import Difference, SchemaText, comparing
@@ -401,7 +402,7 @@ pairs = plans().flatmap(lambda old: st.tuples(st.just(old), evolved(old) | plans
 
 
 @given(pair=pairs, data=st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 def test_what_differs_in_nothing_is_read_as_it_was_written(pair: tuple[Plan, Plan], data: st.DataObject) -> None:
     """No difference means that every field both know has the written value with the reader, in binary and in JSON."""
     old, new = pair

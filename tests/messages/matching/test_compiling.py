@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.messages import Accepted, Contract, Message, Outcome, Policy, Rejected, SchemaDocument
 from signalbook.messages.definitions.source import DefinitionSource, outline
@@ -101,7 +102,7 @@ _messages = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     given=st.lists(_definitions, min_size=1, max_size=12),
     messages=st.lists(_messages, min_size=1, max_size=8),

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.messages import Accepted, Contract, Message, Rejected
 from signalbook.messages.bindings.http import BINDING, request
@@ -43,7 +44,7 @@ def contract_of(definitions: list[dict[str, Any]]) -> Contract:
     return Contract.compile({f"/g/m{i}": definition for i, definition in enumerate(definitions)}, lambda _: None)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(EVENTS, max_size=25), TEXTS, st.none() | TEXTS, st.none() | TEXTS)
 def test_events(definitions: list[dict[str, Any]], type: str, subject: str | None, ext: str | None) -> None:
     """K-14, K-26, F-29"""
@@ -55,7 +56,7 @@ def test_events(definitions: list[dict[str, Any]], type: str, subject: str | Non
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(REQUESTS, max_size=25),
     TEXTS,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.messages import Contract
 from signalbook.pipeline.fastpath import attributes
@@ -93,7 +94,7 @@ DECLARED = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(
     st.fixed_dictionaries({"source": DECLARED}, optional=dict.fromkeys(("subject", "tenant"), DECLARED)),
     st.data(),

@@ -14,6 +14,7 @@ import fastavro
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.pipeline.fastpath.payloads import check, slow
 
 from signalbook.formats import SchemaError
@@ -117,7 +118,7 @@ def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
     """K-41"""
     schema, values = data.draw(schemas())

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.pipeline.fastpath.test_routing import Outcome, processed, same, slow
 from tests.pipeline.kafkarows import (
     AT,
@@ -210,7 +211,7 @@ def _inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @given(st.data(), st.sampled_from(range(len(POLICIES))), st.sampled_from(list(PREFIXES)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_both_paths_come_to_the_same(contracts: list[Contract], data: Any, policy: int, protocol: str) -> None:
     """K-21: as each binding reads attributes, whatever is in headers and values."""
     found = data.draw(st.lists(events(protocol), min_size=1, max_size=10))

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.formats.jsonschema.cases import EVENT, ODD, cases
 from tests.pipeline.fastpath.payloads import check
 
@@ -61,7 +62,7 @@ def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
     return payload[:start] + draw(FRAGMENTS) + payload[end:]
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(cases(), st.data())
 def test_columns_are_what_decoding_gives(case: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
     """K-41"""
@@ -126,7 +127,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.sampled_from(SCALARS), min_size=2, max_size=4),
     st.sampled_from(["anyOf", "oneOf"]),
@@ -185,7 +186,7 @@ MEMBERS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.sampled_from(ALTERNATIVES), min_size=2, max_size=4),
     st.sampled_from(["anyOf", "oneOf"]),
@@ -347,7 +348,7 @@ def test_many_members_are_distinguished() -> None:
 @given(
     st.lists(st.one_of(st.binary(max_size=30), st.text('{}[]",:\\u0dn1.e- ', max_size=30).map(str.encode)), max_size=5)
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_any_bytes_may_come(payloads: list[bytes]) -> None:
     check(PARSED, [*payloads, dump_json(SOUND[1]), *(dump_json(SOUND[3])[:-1] + payload for payload in payloads)])
 
@@ -475,7 +476,7 @@ def test_patterns(pattern: str) -> None:
 
 
 @given(st.text("ab^$.|?*+()[]{}\\dw-,12é", max_size=10), st.lists(st.text("ab1-é\n", max_size=6), max_size=8))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 def test_any_pattern(pattern: str, texts: list[str]) -> None:
     try:
         program(translate(pattern) or "(")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.pipeline.kafkarows import rows
 
 from signalbook.pipeline.columns import ATTRIBUTES
@@ -198,7 +199,7 @@ def messages(draw: st.DrawFn) -> bytes:
 
 
 @given(st.lists(messages(), max_size=6))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_what_is_taken_natively_is_what_it_says(found: list[bytes]) -> None:
     """Where the data is JSON; where it is none its reader refuses it."""
     for index, (attributes, data) in taken(found).items():
@@ -216,7 +217,7 @@ def test_what_is_taken_natively_is_what_it_says(found: list[bytes]) -> None:
 
 
 @given(st.lists(messages(), max_size=6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_what_is_plain_is_taken(found: list[bytes]) -> None:
     """Members as envelopes may have them, each once, with data that ends where it should."""
     here = taken(found)
@@ -235,7 +236,7 @@ NESTED = st.recursive(MARKS, lambda inner: st.lists(inner, max_size=4) | st.dict
 
 
 @given(st.lists(st.lists(NESTED, max_size=3), min_size=1, max_size=3))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_data_ends_with_what_closes_it(values: list[Any]) -> None:
     texts = [json.dumps(value) for value in values]
     found = taken([event(f'"data":{text},"subject":"]"') for text in texts])

@@ -15,6 +15,7 @@ import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.pipeline.fastpath.test_routing import Outcome, processed, same
 from tests.pipeline.kafkarows import PROTO_VALUES, rows
 
@@ -218,7 +219,7 @@ HEADERS = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.sampled_from(STRATEGIES),
     st.sampled_from(POLICIES),
@@ -405,7 +406,7 @@ def _once(schema: Any, met: set[str] | None = None) -> Any:
     return found
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(evolutions())
 def test_any_two_versions(found: tuple[Any, Any, list[bytes]]) -> None:
     written, read, payloads = found

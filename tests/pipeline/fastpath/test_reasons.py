@@ -11,6 +11,7 @@ from weakref import ref
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.formats.jsonschema.cases import cases
 from tests.pipeline.fastpath.payloads import amid_others
 from tests.pipeline.fastpath.test_json import WHOLE, parse, spoilt
@@ -59,7 +60,7 @@ def expected(schema: JsonSchema, payload: bytes) -> tuple[Finding, ...]:
         return ()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(cases(), st.data())
 def test_the_words_are_those_of_the_validator(case: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
     """K-41, for any schema."""
@@ -98,7 +99,7 @@ MEMBERS: dict[str, list[Any]] = {
 PAYLOADS = st.fixed_dictionaries({}, optional={name: st.sampled_from(found) for name, found in MEMBERS.items()})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.sampled_from([OPEN, CLOSED]), st.lists(PAYLOADS, min_size=1, max_size=20), st.randoms())
 def test_keys_say_all_that_matters(schema: JsonSchema, values: list[dict[str, Any]], random: Any) -> None:
     """Payloads that break the same amid other members, and in another order, share their answers."""

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.pipeline.kafkarows import (
     AVRO,
     AVRO_VALUES,
@@ -270,7 +271,7 @@ TWICE = st.sampled_from(
     st.lists(st.one_of(EVENTS, OPAQUE, st.just({}), BROKEN, TWICE), max_size=12),
     st.randoms(),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_both_paths_come_to_the_same(
     contracts: list[Contract], parcels: Any, policy: int, events: list[Any], random: Random
 ) -> None:
@@ -757,7 +758,7 @@ def slow(frame: MessageBatch) -> MessageBatch:
     st.lists(kafka_records(), max_size=14),
     st.sampled_from(["orders", "7", "other", None]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_both_paths_come_to_the_same_for_records(
     contracts: list[Contract], policy: int, found: list[Any], topic: str | None
 ) -> None:

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.pipeline.fastpath.test_routing import SlowLines, check, outcome, processed, same, slow
 from tests.pipeline.kafkarows import rows
 
@@ -124,14 +125,14 @@ def line(number: int, sent: tuple[str, str, str | None, str]) -> bytes:
 
 
 @given(st.sampled_from(range(len(POLICIES))), st.lists(SENT, max_size=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_both_paths_come_to_the_same(contracts: list[Contract], policy: int, sent: list[Any]) -> None:
     """K-28 to K-31, K-46."""
     check(contracts[policy], b"".join(line(number, each) for number, each in enumerate(sent)))
 
 
 @given(st.sampled_from(range(len(POLICIES))), st.lists(SENT, max_size=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_so_they_do_for_records(contracts: list[Contract], policy: int, sent: list[Any]) -> None:
     """Definitions for another protocol are not asked."""
     found = [

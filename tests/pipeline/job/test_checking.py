@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.errors import SignalbookError
 from signalbook.messages import Policy, parse_flags
@@ -184,7 +185,7 @@ WRITERS = st.sampled_from(
 BATCHES = st.tuples(st.lists(EDITS, min_size=1, max_size=2), st.just(json.dumps) | WRITERS)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(EDITS, max_size=3), st.lists(BATCHES, min_size=1, max_size=5), st.sampled_from(POLICIES))
 def test_what_changed_is_read_and_checked_again_as_if_all_were(
     first: list[Any], batches: list[Any], policy: Policy

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.pipeline.fastpath.test_routing import processed, same, slow
 from tests.pipeline.kafkarows import AVRO, AVRO_VALUES, JSON_VALUES, PROTO, PROTO_VALUES, written
 
@@ -203,7 +204,7 @@ def events(draw: st.DrawFn) -> Message:
 @given(
     st.sampled_from(range(len(POLICIES))), st.lists(st.one_of(natives(), natives(), events()), max_size=10)
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_presumed_messages_come_to_the_same(contracts: list[Contract], policy: int, messages: list[Message]) -> None:
     """K-46: under every policy, for every protocol."""
     check(contracts[policy], *messages)

@@ -6,6 +6,7 @@ from typing import Final
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.formats import SchemaError
 from signalbook.formats.jsonschema import FORMAT
@@ -140,7 +141,7 @@ def check(reader: JSON, writer: JSON, formats: tuple[str, str], values: list[JSO
             assert not old.validator.is_valid(value) or new.validator.is_valid(value), value
 
 
-@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=150)
+@settings(suppress_health_check=list(HealthCheck), max_examples=examples(150))
 @given(st.data(), SCHEMAS, FORMATS, st.lists(VALUES, min_size=20, max_size=20))
 def test_a_changed_schema_is_compatible_only_if_no_value_says_otherwise(
     data: st.DataObject, schema: JSON, format: str, values: list[JSON]
@@ -162,7 +163,7 @@ def test_so_are_objects_closed_by_unevaluated_properties(
         check(reader, writer, ("JsonSchema/draft/2020-12", "JsonSchema/draft/2020-12"), values)
 
 
-@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=100)
+@settings(suppress_health_check=list(HealthCheck), max_examples=examples(100))
 @given(SCHEMAS, SCHEMAS, st.tuples(FORMATS, FORMATS), st.lists(VALUES, min_size=20, max_size=20))
 def test_so_are_two_schemas_of_any_drafts(
     reader: JSON, writer: JSON, formats: tuple[str, str], values: list[JSON]
