@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from signalbook.formats.shape import MAX_LEAVES, Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded, leaves
+from signalbook.formats.shape import (
+    MAX_LEAVES,
+    Anything,
+    Field,
+    ListOf,
+    MapOf,
+    Scalar,
+    Shape,
+    Struct,
+    bounded,
+    leaves,
+    narrowed_members,
+)
 
 TEXT = Scalar(kind="string")
 
@@ -33,6 +45,7 @@ def test_the_widest_members_become_text() -> None:
         *(TEXT, struct(4000), ListOf(item=Anything(nullable=True)), MapOf(value=struct(4000)), TEXT)
     ]
     assert found.fields[2].description.startswith("(JSON text")
+    assert list(narrowed_members(MapOf(value=found))) == ["c"]
     alike = tuple(Field(name=f"m{number}", attribute=f"m{number}", shape=struct(100)) for number in range(101))
     narrowed = [field.name for field in bounded(Struct(fields=alike)).fields if isinstance(field.shape, Anything)]
     assert narrowed == ["m99", "m100"]

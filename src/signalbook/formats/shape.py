@@ -6,6 +6,7 @@ shape is ``Anything``, which keeps the JSON text.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -64,7 +65,8 @@ class Field:
     """One member of a ``Struct``.
 
     ``name`` is the member's name in decoded values, ``attribute`` that of objects a guard makes.
-    A field that is not ``required`` may be absent; one whose shape is ``nullable`` may be null.
+    A field that is not ``required`` may be absent; one whose shape is ``nullable`` may be null. Objects of a field that
+    is ``narrowed`` are JSON text, since all members together would be too many columns.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Field:
     shape: Shape
     required: bool = False
     description: str = ""
+    narrowed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +145,24 @@ def bounded(shape: Struct) -> Struct:
             break
         total -= width - leaves(text)
         description = f"{fields[place].description} ({_NARROWED})".strip()
-        fields[place] = replace(fields[place], shape=text, description=description)
+        fields[place] = replace(fields[place], shape=text, description=description, narrowed=True)
     return replace(shape, fields=tuple(fields))
+
+
+def narrowed_members(shape: Shape, above: str = "") -> Iterator[str]:
+    """Yield the path of each member that ``bounded`` made JSON text; ``above`` is the path of ``shape``."""
+    match shape:
+        case Struct():
+            for field in shape.fields:
+                path = f"{above}.{field.name}" if above else field.name
+                if field.narrowed:
+                    yield path
+                else:
+                    yield from narrowed_members(field.shape, path)
+        case ListOf():
+            yield from narrowed_members(shape.item, above)
+        case MapOf():
+            yield from narrowed_members(shape.value, above)
 
 
 def _narrowed(shape: Shape) -> Shape:

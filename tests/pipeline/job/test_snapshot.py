@@ -466,6 +466,20 @@ def test_versions_are_found_by_the_number_in_wire_prefixes(parcels: Any, labels:
     assert snapshot(parcels.catalogue()).schema(f"{PARCEL}?confluent.id=42") is None
 
 
+def test_members_that_have_no_columns_are_named_before_a_message_is_read() -> None:
+    """A schema that is too wide has members as JSON text, which nobody would see from the definition."""
+    inner = {"type": "object", "properties": {f"f{number}": {"type": "string"} for number in range(100)}}
+    members = {f"m{number}": {"$ref": "#/$defs/inner"} for number in range(106)}
+    schema = {"type": "object", "$defs": {"inner": inner}, "properties": members}
+    message = {"dataschemaformat": "JsonSchema/draft/2020-12", "dataschema": schema}
+    document = {"messagegroups": {"w": {"messages": {"m": message}}}}
+    (doubt,) = snapshot(document).check(Policy()).doubts
+    assert doubt == (
+        "/messagegroups/w/messages/m: the schema makes more than 10000 columns: these members are JSON text: "
+        "m99, m100, m101, m102, m103 and 2 more"
+    )
+
+
 @pytest.mark.parametrize("mangled", [5, None, {"versions": [1]}, {"versions": {"1": 5}}, {"meta": 5}], ids=str)
 def test_what_is_no_object_stops_nobody_else(parcels: Any, mangled: Any) -> None:
     """As a message and as a schema: said by name, and shipped to workers with the rest."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 
+from signalbook.formats import Schema
+from signalbook.formats.base import shorten
+from signalbook.formats.shape import MAX_LEAVES, narrowed_members
 from signalbook.messages.definitions.broken import LeftOut, compile_broken
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, compile_definition
 from signalbook.messages.definitions.lint import malformed
@@ -15,6 +19,9 @@ from signalbook.messages.definitions.schemas import ContractSchemas, ImportLooku
 from signalbook.messages.message import Reason
 from signalbook.messages.policy import Policy
 from signalbook.values import Finding, JSONObject
+
+# Members that a warning names.
+_SHOWN: Final = 5
 
 
 class Outline(msgspec.Struct, frozen=True, array_like=True):
@@ -44,7 +51,8 @@ class DefinitionVerdict:
     """What a check of one definition, with its schema, came to.
 
     ``outline`` is None where nothing tells its messages from others, ``left_out`` where it can be used. ``doubts`` name
-    a base that is not there (F-17); ``document`` is the xid of the schema document that was read for it, if any.
+    a base that is not there (F-17), and members that have no columns of their own. ``document`` is the xid of the
+    schema document that was read for it, if any.
     """
 
     outline: Outline | None
@@ -104,13 +112,24 @@ class DefinitionSource:
         if use.findings and use.reason is not Reason.SCHEMA_NOT_FOUND:
             broken = self._unusable(xid, schemas, policy, use.findings)
             return replace(broken, doubts=doubts, document=use.document)
-        return DefinitionVerdict(outline=outline(found), doubts=doubts, document=use.document)
+        wide = () if use.schema is None else tuple(_find_narrowed(use.schema))
+        return DefinitionVerdict(outline=outline(found), doubts=(*doubts, *wide), document=use.document)
 
     def _unusable(
         self, xid: str, schemas: ContractSchemas, policy: Policy, findings: tuple[Finding, ...]
     ) -> DefinitionVerdict:
         left_out, rest = self.left_over(xid, schemas, policy, tuple(map(str, findings)))
         return DefinitionVerdict(outline=None if rest is None else outline(rest), left_out=left_out)
+
+
+def _find_narrowed(schema: Schema) -> Iterator[Finding]:
+    """Yield a warning if a schema has so many members that some have no columns of their own."""
+    members = list(narrowed_members(schema.shape()))
+    if members:
+        names = ", ".join(members[:_SHOWN])
+        more = f" and {len(members) - _SHOWN} more" if len(members) > _SHOWN else ""
+        text = f"the schema makes more than {MAX_LEAVES} columns: these members are JSON text: {names}{more}"
+        yield Finding(path="", rule="narrowed", message=shorten(text), severity="warning")
 
 
 def leave_out(verdicts: Mapping[str, DefinitionVerdict]) -> tuple[tuple[Outline, ...], dict[str, LeftOut]]:
