@@ -181,7 +181,7 @@ def test_by_confluents_api(cli: Cli, serve: Callable[..., Server], tmp_path: Pat
     clash = cli("replicate", f"confluent+{one}", two)
     assert clash.code == 1
     assert "refused t version 1: id 2: " in clash.err
-    assert "(42207): ids and schemas belong together" in clash.err
+    assert "(42207): delete what has the id there" in clash.err
 
 
 @pytest.mark.parametrize(

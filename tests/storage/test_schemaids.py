@@ -61,20 +61,46 @@ def test_a_number_is_never_given_twice_whatever_is_undone(store: Store) -> None:
         assert reader.schemaids.ids("g", [ONE, TWO]) == {TWO: 2}
 
 
-def test_a_number_is_claimed_once(store: Store) -> None:
+def test_a_number_is_of_one_content(store: Store) -> None:
     with store.write() as writer:
         writer.schemaids.claim("g", ONE, 41)
         writer.schemaids.claim("g", ONE, 41)
         with pytest.raises(IdTaken, match="41 is the id of another schema"):
             writer.schemaids.claim("g", TWO, 41)
-        with pytest.raises(IdTaken, match="the schema has the id 41"):
-            writer.schemaids.claim("g", ONE, 5)
         assert writer.schemaids.give("g", [TWO]) == {TWO: 42}
     with store.write() as writer:
         writer.schemaids.claim("g", THREE, 7)
         assert writer.schemaids.give("g", [digest(b"4")]) == {digest(b"4"): 43}
         with pytest.raises(IdTaken):
             writer.schemaids.claim("g", digest(b"5"), 7)
+        writer.schemaids.claim("g", ONE, 7, is_free=True)
+        assert writer.schemaids.all_ids("g", THREE) == []
+        assert writer.schemaids.give("g", [THREE]) == {THREE: 44}
+    with store.read() as reader:
+        assert reader.schemaids.all_ids("g", THREE) == [44]
+        assert reader.schemaids.all_ids("g", ONE) == [7, 41]
+        assert reader.schemaids.content("g", 7) == ONE
+
+
+def test_a_content_may_have_several_numbers(store: Store) -> None:
+    """New Versions get the one that was claimed for them, else the lowest."""
+    with store.write() as writer:
+        writer.schemaids.claim("g", ONE, 9)
+        with writer.savepoint():
+            writer.schemaids.claim("g", ONE, 41)
+            assert writer.schemaids.give("g", [ONE]) == {ONE: 41}
+        with pytest.raises(Refused), writer.savepoint():  # noqa: PT012
+            writer.schemaids.claim("g", ONE, 5)
+            assert writer.schemaids.all_ids("g", ONE) == [5, 9, 41]
+            raise Refused
+        assert writer.schemaids.all_ids("g", ONE) == [9, 41]
+        assert writer.schemaids.give("g", [ONE]) == {ONE: 41}
+    with store.write() as writer:
+        assert writer.schemaids.give("g", [ONE]) == {ONE: 9}
+        writer.schemaids.claim("g", ONE, 41)
+        assert writer.schemaids.give("g", [ONE]) == {ONE: 41}
+    with store.read() as reader:
+        assert (reader.schemaids.ids("g", [ONE]), reader.schemaids.all_ids("g", ONE)) == ({ONE: 9}, [9, 41])
 
 
 def test_numbers_end_where_records_have_no_room_for_more(store: Store) -> None:

@@ -30,7 +30,7 @@ from signalbook.storage.base import Row
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Xid
 
-REVISION: Final = "0016"
+REVISION: Final = "0017"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()
@@ -107,15 +107,15 @@ DOCUMENTS: Final = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
-# The numbers that contents of schemas have in a Group, for ever: also when no Version has them any more.
+# The numbers that contents of schemas have in a Group: also when no Version has them any more.
 SCHEMA_IDS: Final = Table(
     "schema_ids",
     TABLES,
     Column("group", _BY_CODE_POINT, primary_key=True),
     Column("id", BigInteger, primary_key=True, autoincrement=False),
     Column("content", _BY_CODE_POINT, nullable=False),
-    UniqueConstraint("content", "group"),
 )
+Index("schema_ids_by_content", SCHEMA_IDS.c.content, SCHEMA_IDS.c.group)
 
 # Versions that are deleted for everybody but the API that may still show them.
 SOFT_DELETED: Final = Table(

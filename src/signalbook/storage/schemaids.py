@@ -1,6 +1,8 @@
 """Numbers of schemas, and what the Confluent-compatible API keeps beside them (docs/decisions/145-confluent-api.md).
 
-A content has one number in each Group, from 1 on, for ever. Groups are named by their folded ids.
+A content gets one number in each Group, from 1 on, and keeps it. Claims, by which numbers of other registries are
+kept, may give it more, and may give a number that no Version has any more to another content. Groups are named by their
+folded ids.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class NoIdLeft(SignalbookError):
 
 
 class IdTaken(SignalbookError):
-    """A number was claimed that another content has, or for a content that has another number."""
+    """A number was claimed that another content has, or that can be none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,9 @@ class SchemaIdStatements:
     def __init__(self, dialect: Dialect) -> None:
         i, d, s = SCHEMA_IDS.c, SOFT_DELETED.c, SUBJECT_SETTINGS.c
         of_group: Any = i.group == bindparam("group")
-        self.ids = dialect.text(select(i.content, i.id).where(of_group, dialect.member(i.content, "contents")))
+        of_contents = (of_group, dialect.member(i.content, "contents"))
+        self.ids = dialect.text(select(i.content, func.min(i.id)).where(*of_contents).group_by(i.content))
+        self.all_ids = dialect.text(select(i.id).where(of_group, i.content == bindparam("content")).order_by(i.id))
         self.content = dialect.text(select(i.content).where(of_group, i.id == bindparam("id")))
         between = (i.content >= bindparam("first"), i.content < bindparam("last"))
         self.places = dialect.page(select(i.group, i.id).where(*between).order_by(i.content, i.group))
@@ -75,7 +79,9 @@ class SchemaIdStatements:
         before_gap = select(i.id).where(of_group, i.id < bindparam("below"), ~followed).order_by(i.id.desc())
         self.before_gap = dialect.page(before_gap)
         self.next_taken = dialect.text(select(func.min(i.id)).where(of_group, i.id > bindparam("after")))
-        self.add = dialect.text(dialect.insert_many(SCHEMA_IDS))
+        number = dialect.insert_many(SCHEMA_IDS)
+        changed = {"content": number.excluded.content}
+        self.add = dialect.text(number.on_conflict_do_update(index_elements=[i.group, i.id], set_=changed))
         rows = select(*d)
         self.gone_of_group = dialect.page(
             rows.where(d.group == bindparam("group"), d.schema > bindparam("after")).order_by(d.schema, d.version)
@@ -118,11 +124,15 @@ class SchemaIdReader:
         self._sql = sql
 
     def ids(self, group: str, contents: Collection[str]) -> dict[str, int]:
-        """The numbers of those ``contents`` that have one in a Group."""
+        """The numbers of those ``contents`` that have one in a Group: the lowest of several."""
         if not contents:
             return {}
         given = {"group": group, "contents": self._transaction.array(list(contents))}
         return dict(self._transaction.rows(self._sql.ids, given))
+
+    def all_ids(self, group: str, content: str) -> list[int]:
+        """Return all numbers that a content has in a Group, in order."""
+        return [number for (number,) in self._transaction.rows(self._sql.all_ids, {"group": group, "content": content})]
 
     def content(self, group: str, id: int) -> str | None:
         """What has a number in a Group."""
@@ -206,26 +216,42 @@ class SchemaIdWriter(SchemaIdReader):
         self._last: dict[str, int] = {}
         # The numbers that are free, from where this transaction has to search for them.
         self._free: dict[str, Iterator[int]] = {}
-        # By number, as far as a layer has it still.
-        self._contents: dict[tuple[str, int], str] = {}
+        # Those of each content that were given or claimed, the last one at the end; layers know which are still valid.
+        self._numbers: dict[tuple[str, str], list[int]] = {}
+        self._used: set[tuple[str, int]] = set()
 
     def ids(self, group: str, contents: Collection[str]) -> dict[str, int]:
+        """The same, with those given in this transaction: of several the one that was claimed last."""
+        found = {content: numbers[-1] for content in contents if (numbers := self._own(group, content))}
+        stored = super().ids(group, [content for content in contents if content not in found])
+        for content, number in stored.items():
+            if self._is_still(group, number, content):
+                found[content] = number
+            elif left := self.all_ids(group, content):
+                found[content] = left[0]
+        return found
+
+    def all_ids(self, group: str, content: str) -> list[int]:
         """The same, with those given in this transaction."""
-        layers = self._writing.layers
-        own = {
-            content: layer.schemaids[group, content]
-            for layer in layers
-            for content in contents
-            if (group, content) in layer.schemaids
-        }
-        return own | super().ids(group, [content for content in contents if content not in own])
+        stored = [number for number in super().all_ids(group, content) if self._is_still(group, number, content)]
+        return sorted({*stored, *self._own(group, content)})
 
     def content(self, group: str, id: int) -> str | None:
         """The same, with those given in this transaction."""
-        content = self._contents.get((group, id), "")
-        if any(layer.schemaids.get((group, content)) == id for layer in self._writing.layers):
-            return content
-        return super().content(group, id)
+        return self._taken_by(group, id) or super().content(group, id)
+
+    def _taken_by(self, group: str, id: int) -> str | None:
+        """Return the content that got a number in this transaction."""
+        layers = reversed(self._writing.layers)
+        return next((layer.schemaids[group, id] for layer in layers if (group, id) in layer.schemaids), None)
+
+    def _own(self, group: str, content: str) -> list[int]:
+        numbers = self._numbers.get((group, content), ())
+        return [number for number in numbers if self._taken_by(group, number) == content]
+
+    def _is_still(self, group: str, id: int, content: str) -> bool:
+        """Return True unless a stored number of a content went to another one in this transaction."""
+        return self._taken_by(group, id) in (None, content)
 
     def give(self, group: str, contents: Sequence[str]) -> dict[str, int]:
         """The numbers of ``contents`` in a Group; those that have none yet get the next ones, in this order."""
@@ -237,16 +263,17 @@ class SchemaIdWriter(SchemaIdReader):
             found |= given
         return found
 
-    def claim(self, group: str, content: str, id: int) -> None:
-        """Give a content this number and no other. Raises ``IdTaken``."""
+    def claim(self, group: str, content: str, id: int, *, is_free: bool = False) -> None:
+        """Give a content this number, which it gets from ``give`` in this transaction, whatever others it has.
+
+        ``is_free`` says that no Version has the number. Raises ``IdTaken``.
+        """
         if not 0 < id <= MOST:
             raise IdTaken(f"{id} can be no id: ids are numbers from 1 to {MOST}")
-        has = self.ids(group, [content]).get(content)
-        if has is None and self.content(group, id) is None:
-            self._highest(group)
-            self._take(group, {content: id})
-        elif has != id:
-            raise IdTaken(f"{id} is the id of another schema" if has is None else f"the schema has the id {has}")
+        if not is_free and self.content(group, id) not in (None, content):
+            raise IdTaken(f"{id} is the id of another schema")
+        self._highest(group)
+        self._take(group, {content: id})
 
     def _next(self, group: str, count: int) -> Sequence[int]:
         """Return the numbers behind the last one given; where a claim has taken the end, others that are free.
@@ -273,7 +300,7 @@ class SchemaIdWriter(SchemaIdReader):
             below = int(rows[0][0]) if rows else 0
             end = self._transaction.rows(self._sql.next_taken, {"group": group, "after": below})[0][0]
             for number in range(below + 1, MOST + 1 if end is None else int(end)):
-                if (group, number) not in self._contents:  # given or claimed in this transaction
+                if (group, number) not in self._used:  # given or claimed in this transaction
                     yield number
 
     def _highest(self, group: str) -> int:
@@ -282,8 +309,10 @@ class SchemaIdWriter(SchemaIdReader):
         return self._last[group]
 
     def _take(self, group: str, given: Mapping[str, int]) -> None:
-        self._writing.pending.schemaids.update({(group, content): number for content, number in given.items()})
-        self._contents.update({(group, number): content for content, number in given.items()})
+        for content, number in given.items():
+            self._writing.pending.schemaids[group, number] = content
+            self._numbers.setdefault((group, content), []).append(number)
+            self._used.add((group, number))
         self._last[group] = max(self._last[group], *given.values())
 
     def put_soft_deleted(self, versions: Sequence[SoftDeleted]) -> None:
@@ -333,5 +362,5 @@ class SchemaIdWriter(SchemaIdReader):
     def finish(self) -> None:
         """Last work before the commit: write the numbers given."""
         given = self._writing.layers[0].schemaids
-        rows = [{"group": group, "content": content, "id": number} for (group, content), number in given.items()]
+        rows = [{"group": group, "content": content, "id": number} for (group, number), content in given.items()]
         self._writing.run_bulk(self._sql.add, rows)

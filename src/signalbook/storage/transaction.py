@@ -116,7 +116,7 @@ class Pending:
     ``unwritten``, of which the keys in ``new`` and their ``places`` are not there at all, ``documents`` by digest,
     how many ``members`` each collection gained (by parent key and type) and what of ``usage`` each Group did (by
     ``VERSIONS``, ``BYTES``, and the digests of documents, so many times their size), ``changes`` for the outbox,
-    entries of the ``audit``, how many keys were ``reserved``, ``schemaids`` by Group and content,
+    entries of the ``audit``, how many keys were ``reserved``, the contents of ``schemaids`` by Group,
     entries of the ``index`` by key, None for those that go, and their ``marks``. ``named`` are
     documents that a row got, ``suspects`` those that one lost; ``touched`` tells that anything of the registry was
     written, ``marked`` that the database has a savepoint where this part began.
@@ -132,7 +132,7 @@ class Pending:
     changes: list[Parameters] = field(default_factory=list)
     audit: list[Parameters] = field(default_factory=list)
     reserved: int = 0
-    schemaids: dict[tuple[str, str], int] = field(default_factory=dict)
+    schemaids: dict[tuple[str, int], str] = field(default_factory=dict)
     index: dict[int, IndexEntry | None] = field(default_factory=dict)
     marks: dict[int, int] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)

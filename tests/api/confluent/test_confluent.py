@@ -261,6 +261,48 @@ def test_what_is_imported_stays_what_it_was(api: Api) -> None:
     assert api.get("/schemas/ids/6")["schema"] == text
 
 
+def test_imported_schemas_keep_their_ids(api: Api) -> None:
+    """A content may come with several ids: records name each of them."""
+    api.ask("PUT", "/mode", {"mode": "IMPORT"})
+    made = [
+        api.register(subject, ONE, version=version, id=number)
+        for subject, version, number in (("a", 1, 100), ("b", 1, 200), ("b", 2, 300), ("b", 2, 300))
+    ]
+    assert [(each["id"], each["version"]) for each in made] == [(100, 1), (200, 1), (300, 2), (300, 2)]
+    for number, versions in ((100, [("a", 1)]), (200, [("b", 1)]), (300, [("b", 2)])):
+        listed = api.get(f"/schemas/ids/{number}/versions")
+        assert [(each["subject"], each["version"]) for each in listed] == versions
+    assert api.get(f"/schemas/guids/{made[0]['guid']}/ids") == [
+        {"context": ".", "id": number} for number in (100, 200, 300)
+    ]
+    api.ask("PUT", "/mode", {"mode": "READWRITE"})
+    assert api.ask("POST", "/subjects/a", {"schema": ONE})["id"] == 100
+    assert api.ask("POST", "/subjects/b", {"schema": ONE})["id"] == 300
+    assert api.register("b", ONE)["id"] == 300
+    assert api.register("c", ONE)["id"] == 100
+    assert api.register("c", TWO)["id"] == 301
+    patched = api.client.send("PATCH", "/schemagroups/default/schemas/b/versions/1$details", json={"description": "d"})
+    assert patched.is_success
+    assert api.get("/subjects/b/versions/1")["id"] == 200
+
+
+def test_an_id_is_free_when_its_last_version_is_deleted_permanently(api: Api) -> None:
+    api.ask("PUT", "/mode", {"mode": "IMPORT"})
+    taken = {"schema": TWO, "id": 500}
+    for subject in ("a", "b"):
+        api.register(subject, ONE, id=500)
+    for subject in ("a", "b"):
+        assert api.code("POST", "/subjects/c/versions", taken) == 42207
+        api.ask("DELETE", f"/subjects/{subject}")
+        assert api.code("POST", "/subjects/c/versions", taken) == 42207
+        api.ask("DELETE", f"/subjects/{subject}?permanent=true")
+    assert api.code("GET", "/schemas/ids/500") == 40403
+    assert api.ask("POST", "/subjects/c/versions", taken)["id"] == 500
+    assert api.get("/schemas/ids/500")["schema"] == json.dumps(json.loads(TWO), separators=(",", ":"))
+    api.ask("PUT", "/mode", {"mode": "READWRITE"})
+    assert api.register("a", ONE)["id"] == 501
+
+
 def test_references(api: Api) -> None:
     """An Avro schema that names a type of another subject: checked, compared and shown with it."""
     api.register("t")

@@ -11,10 +11,12 @@ from tests.conftest import FreshStore
 from tests.engine.conftest import Registry
 
 from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage import schemaids
 from signalbook.storage.store import Store
+from signalbook.xid import Xid
 
 PATH = "/schemagroups/g/schemas/orders"
 AVRO = "Avro/1.11"
@@ -79,6 +81,17 @@ def test_a_version_that_changes_has_the_number_of_what_it_is_now(registry: Regis
     assert number(registry, f"{PATH}/versions/1") == 2
     registry.put(f"{PATH}/versions/1", {"format": "Runes/1", "schema": "x"})
     assert number(registry, f"{PATH}/versions/1") is None
+
+
+def test_a_version_keeps_its_number_among_several(registry: Registry) -> None:
+    registry.put(f"{PATH}/versions/1", avro())
+    with registry.engine.writing() as session:
+        content = session.transaction.schemaids.content("g", 1)
+        assert content is not None
+        session.transaction.schemaids.claim("g", content, 7)
+        session.execute(Command(method=Method.PUT, target=Xid.parse(f"{PATH}/versions/2"), body=avro()))
+    registry.patch(f"{PATH}/versions/2", {"description": "the same"})
+    assert [number(registry, f"{PATH}/versions/{version}") for version in (1, 2)] == [1, 7]
 
 
 def test_what_has_none(registry: Registry) -> None:

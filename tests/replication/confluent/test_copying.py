@@ -85,12 +85,28 @@ def test_ids_that_mean_something_else(pair: list[str]) -> None:
     report = copy(source, target)
     refused = {str(one.xid): one.reason for one in report.refused}
     assert refused.keys() == {"orders/value version 1", "orders/value version 2", "same version 1"}
-    assert "(42207): ids and schemas belong together" in refused["orders/value version 1"]
+    assert "(42207): delete what has the id there" in refused["orders/value version 1"]
     assert "the id 2 instead of 1" in refused["same version 1"]
     assert ask(target, "GET", "/subjects/own/versions/1")["id"] == 1
     copied, original = (ask(url, "GET", "/subjects/a-paid/versions/1") for url in (target, source))
     assert copied | {"guid": "", "ts": 0} == original | {"guid": "", "ts": 0}
     assert ask(target, "GET", "/mode") == {"mode": "READWRITE"}
+
+
+def test_one_content_with_several_ids_and_an_id_that_is_used_again(serve: Serve, tmp_path: Path) -> None:
+    """As registries have them after imports: all are copied, also where the target had the id for something else."""
+    source, target = mounts([serve(), serve()])
+    state = StateFile(tmp_path / "state")
+    ask(source, "PUT", "/mode", {"mode": "IMPORT"})
+    for subject, number in (("a", 100), ("b", 200), ("gone", 300)):
+        register(source, subject, record("Order", "id"), version=1, id=number)
+    assert not copy(source, target, state).refused
+    assert content(target) == content(source)
+    remove(source, "gone")
+    register(source, "c", record("Other", "id"), version=1, id=300)
+    assert not copy(source, target, state).refused
+    assert content(target) == content(source)
+    assert ask(target, "GET", "/schemas/ids/300/versions") == [{"subject": "c", "version": 1}]
 
 
 @pytest.mark.slow

@@ -106,8 +106,15 @@ class SubjectWriter:
         self._stored.drop_soft_deleted(schema.group_id.lower(), schema.id, [version])
 
     def claim_id(self, schema: Xid, content: str, id: int) -> None:
-        """Give the content of a version that is about to be registered this id. Raises ``IdTaken``."""
-        self._stored.claim(schema.group_id.lower(), content, id)
+        """Give the content of a version that is about to be registered this id. Raises ``IdTaken``.
+
+        Another content may have had the id, if all versions with it are deleted permanently.
+        """
+        group, entities = schema.group_id.lower(), self._session.transaction.entities
+        is_free = self._stored.content(group, id) not in (None, content) and not (
+            entities.numbered(schema.parent.owner, id, 1) or self._stored.soft_deleted_with(group, id, 1)
+        )
+        self._stored.claim(group, content, id, is_free=is_free)
 
     def _path(self, place: Subject) -> str:
         """Return the xid of what something is set for, as the audit has it."""

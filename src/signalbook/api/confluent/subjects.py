@@ -267,13 +267,15 @@ class Subjects:
         schema = self.schema(subject)
         if schema is None and not deleted:
             return None
-        number = self.id_of(subject.context, content)
-        if number is None:
+        group = self.group(subject.context)
+        numbers = [] if group is None else self.view.schemaids.all_ids(group.id.lower(), content)
+        if not numbers:
             return None
-        rows = [] if schema is None else self.view.reader.numbered(schema, number, _PAGE)
+        places = [] if schema is None else [(schema, number) for number in numbers]
+        rows = [row for place in places for row in self.view.reader.numbered(*place, _PAGE)]
         found = [self._version(version, row, document) for version, row in _counted(rows)]
         if deleted:
-            found += [each for each in self.deleted(subject) if each.id == number]
+            found += [each for each in self.deleted(subject) if each.id in numbers]
         return max(found, key=lambda each: each.version, default=None)
 
     def at(self, version: Xid) -> SchemaVersion:
@@ -341,11 +343,6 @@ class Subjects:
     def may_show(self, context: str, id: int) -> bool:
         """Return True unless an id of a context may belong to hidden schemas alone."""
         return self._is_open(context) or bool(self.with_id(context, id, 1))
-
-    def id_of(self, context: str, content: str) -> int | None:
-        """The id that a content has in a context."""
-        group = self.group(context)
-        return None if group is None else self.view.schemaids.ids(group.id.lower(), [content]).get(content)
 
     def names(
         self, context: str, beginning: str = "", *, offset: int = 0, limit: int | None = None

@@ -199,12 +199,17 @@ def _rows(tree: WorkingTree, writer: EntityWriter) -> tuple[tuple[Row, ...], tup
 def _schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, int]:
     """The numbers of the schemas among what is written, in the order in which it is."""
     contents: dict[str, dict[Xid, str]] = {}
+    found: dict[Xid, int] = {}
     for version in _versions(tree):
         if version.xid.group_type == _SCHEMA_GROUPS and version.changed:
-            content = content_key(version.attributes, version.document)
-            if content is not None:
+            content, before = content_key(version.attributes, version.document), version.before
+            if content is None:
+                continue
+            # A content may have several numbers, of which a Version keeps its own.
+            if before is not None and before.schemaid and content_key(before.attributes, before.document) == content:
+                found[version.xid] = before.schemaid
+            else:
                 contents.setdefault(fold(version.xid.parts[1]), {})[version.xid] = content
-    found: dict[Xid, int] = {}
     for group, some in contents.items():
         try:
             given = transaction.schemaids.give(group, list(some.values()))

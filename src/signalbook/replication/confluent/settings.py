@@ -19,7 +19,7 @@ _IMPORT: Final[JSONObject] = {"mode": "IMPORT"}
 _ADVICE: Final = {
     "403": "the credentials in the URL lack the right to write that",
     "42205": "set the mode of the target to READWRITE or IMPORT, or copy into a context or registry that is empty",
-    "42207": "ids and schemas belong together for ever: copy to where they are free",
+    "42207": "delete what has the id there for good, or copy to where it is free",
     "42201": "see whether what it refers to was copied",
 }
 """What to do, by the codes of errors."""
