@@ -5,17 +5,18 @@ Merging follows Confluent's server (``AbstractSchemaRegistry.mergeMetadata`` and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from signalbook.confluent.errors import invalid_ruleset, unprocessable
 from signalbook.values import JSON, JSONObject
 
 RULE_LISTS: Final = ("migrationRules", "domainRules", "encodingRules")
-_RULE_VALUES: Final = {
-    "kind": ("TRANSFORM", "CONDITION"),
-    "mode": ("UPGRADE", "DOWNGRADE", "UPDOWN", "WRITE", "READ", "WRITEREAD"),
-}
+_KINDS: Final = ("TRANSFORM", "CONDITION")
+_MIGRATION_MODES: Final = ("UPGRADE", "DOWNGRADE", "UPDOWN")
+_DATA_MODES: Final = ("WRITE", "READ", "WRITEREAD")
+_RULE_NAME: Final = re.compile(r"[^\W\d][\w-]{0,255}")
 VERSION_PROPERTY: Final = "confluent:version"
 """The property by which a client asks for a new version, whose number is its value then."""
 _RULES: Final = frozenset({*RULE_LISTS, "enableAt"})
@@ -62,13 +63,25 @@ def checked_ruleset(body: Mapping[str, Any], name: str = "ruleSet") -> JSONObjec
     lists = [value[kind] for kind in RULE_LISTS if value.get(kind) is not None]
     if not all(isinstance(rules, list) for rules in lists):
         raise invalid_ruleset("rules are in lists")
-    for rule in (rule for rules in lists for rule in rules):
-        if not isinstance(rule, dict) or not isinstance(rule.get("name"), str) or not rule["name"]:
-            raise invalid_ruleset("each rule is an object with a name")
-        for member, values in _RULE_VALUES.items():
-            if rule.get(member) is not None and rule[member] not in values:
-                raise invalid_ruleset(f"the {member} of rule '{rule['name']}' is one of {', '.join(values)}")
+    names: set[str] = set()
+    for kind in RULE_LISTS:
+        for rule in value.get(kind) or ():
+            _check_rule(rule, _MIGRATION_MODES if kind == "migrationRules" else _DATA_MODES)
+            if rule["name"] in names:
+                raise invalid_ruleset(f"several rules are named '{rule['name']}'")
+            names.add(rule["name"])
     return value
+
+
+def _check_rule(rule: Any, modes: Sequence[str]) -> None:
+    name = rule.get("name") if isinstance(rule, dict) else None
+    if not isinstance(name, str) or not _RULE_NAME.fullmatch(name):
+        raise invalid_ruleset("each rule is an object with a name of at most 256 letters, digits, '_' and '-'")
+    if not isinstance(rule.get("type"), str):
+        raise invalid_ruleset(f"the rule '{name}' has no type")
+    for member, values in (("kind", _KINDS), ("mode", modes)):
+        if rule.get(member) is not None and rule[member] not in values:
+            raise invalid_ruleset(f"the {member} of rule '{name}' is one of {', '.join(values)}")
 
 
 def rule_types(ruleset: JSON) -> set[str]:

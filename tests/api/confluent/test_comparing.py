@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.api.confluent.conftest import BREAKING, ONE, TWO, Api
+from tests.api.confluent.conftest import BREAKING, ONE, TWO, Api, record
 
 SCHEMA = "/schemagroups/default/schemas/s"
 
@@ -48,6 +48,19 @@ def test_the_nearest_level_holds(api: Api) -> None:
     assert put(api, 1, ONE, other).is_success
     assert put(api, 2, BREAKING, other).status_code == 400
     assert put(api, 2, TWO, other).is_success
+
+
+def test_reasons_name_the_version_and_the_level(api: Api) -> None:
+    for schema in (TWO, ONE):
+        api.register("s", schema)
+    api.ask("PUT", "/config/s", {"compatibility": "FORWARD_TRANSITIVE"})
+    new = {"schema": record(a={}, b={"type": "string"})}
+    about = ["{oldSchemaVersion: 1}", f"{{oldSchema: '{api.get('/subjects/s/versions/1')['schema']}'}}"]
+    about.append("{compatibility: 'FORWARD_TRANSITIVE'}")
+    compared = api.ask("POST", "/compatibility/subjects/s/versions?verbose=true", new)
+    assert compared["messages"][-3:] == about
+    message = api.send("POST", "/subjects/s/versions", new).json()["message"]
+    assert all(text in message for text in about)
 
 
 def test_all_versions_of_a_request_are_compared(api: Api) -> None:

@@ -223,7 +223,8 @@ def test_modes(api: Api) -> None:
     api.register("s")
     assert api.code("PUT", "/mode/s", {"mode": "IMPORT"}) == 42205
     api.ask("PUT", "/mode/s", {"mode": "READONLY"})
-    assert api.code("POST", "/subjects/s/versions", {"schema": ONE}) == 42205
+    assert api.register("s")["id"] == 1, "which brings nothing new"
+    assert api.code("POST", "/subjects/s/versions", {"schema": TWO}) == 42205
     assert api.code("DELETE", "/subjects/s") == 42205
     assert api.code("PUT", "/config/s", {"compatibility": "NONE"}) == 42205
     assert api.code("DELETE", "/config/s") == 42205
@@ -238,8 +239,9 @@ def test_modes(api: Api) -> None:
     assert (made["id"], made["version"]) == (41, 5)
     assert api.register("copied", ONE, id=1, version=6)["id"] == 1
     assert api.code("POST", "/subjects/copied/versions", {"schema": TWO, "id": 41}) == 42207
-    for schema in (ONE, TWO):  # with an id of its own it would take that of a schema that is still to come
-        assert api.code("POST", "/subjects/copied/versions", {"schema": schema}) == 42205
+    assert api.register("copied", ONE)["id"] == 1
+    # With an id of its own it would take that of a schema that is still to come.
+    assert api.code("POST", "/subjects/copied/versions", {"schema": TWO}) == 42205
     assert api.register("fresh", TWO)["id"] == 42
 
 
@@ -251,11 +253,49 @@ def test_a_read_only_registry_takes_no_config(api: Api) -> None:
     assert api.ask("PUT", "/config/s", {"compatibility": "NONE"}) == {"compatibility": "NONE"}
 
 
+def test_settings_go_with_the_last_version(api: Api) -> None:
+    api.register("s")
+    api.register("s", TWO)
+    api.ask("PUT", "/config/s", {"compatibility": "FULL"})
+    api.ask("PUT", "/mode/s", {"mode": "READWRITE"})
+    api.ask("DELETE", "/subjects/s/versions/1")
+    api.ask("DELETE", "/subjects/s/versions/1?permanent=true")
+    api.ask("DELETE", "/subjects/s")
+    assert api.get("/config/s") == {"compatibilityLevel": "FULL"}
+    api.ask("DELETE", "/subjects/s?permanent=true")
+    assert [api.code("GET", f"/{kind}/s") for kind in ("config", "mode")] == [40408, 40409]
+
+
+@pytest.mark.parametrize(
+    ("accept", "named"),
+    [
+        ("application/json", "application/json"),
+        ("application/vnd.schemaregistry+json, */*;q=0.1", "application/vnd.schemaregistry.v1+json"),
+        ("application/json, application/vnd.schemaregistry+json", "application/vnd.schemaregistry+json"),
+        ("*/*", "application/vnd.schemaregistry.v1+json"),
+    ],
+)
+def test_the_media_type_is_one_that_is_accepted(api: Api, accept: str, named: str) -> None:
+    for method, path, body in (("GET", "/subjects", None), ("POST", "/subjects/s/versions", {"schema": ONE})):
+        for _ in range(2):  # the second answer is from memory
+            response = api.send(method, path, body, headers={"Accept": accept})
+            assert (response.headers["Content-Type"], response.headers["Vary"].split(",")[0]) == (named, "Accept")
+
+
+def test_what_is_put_is_all_that_is_set(api: Api) -> None:
+    api.ask("PUT", "/config/s", {"compatibility": "FULL", "compatibilityGroup": "a"})
+    put = api.ask("PUT", "/config/s", {"compatibilityGroup": None, "validateFields": True})
+    assert put == {"compatibility": "FULL", "validateFields": True}
+
+
 def test_what_is_imported_stays_what_it_was(api: Api) -> None:
     """Neither settings nor the versions before add anything to it: it would be another content than its id's."""
     api.ask("PUT", "/mode/s", {"mode": "IMPORT"})
     api.ask("PUT", "/config/s", {"normalize": True, "defaultMetadata": {"properties": {"a": "b"}}})
     text = '{"type":"record","name":"R","fields":[]}'
+    other = '{"name":"R","type":"record","fields":[]}'
+    api.ask("POST", "/subjects/s/versions?normalize=true", {"schema": other, "id": 4, "version": 3})
+    assert api.get("/schemas/ids/4")["schema"] == other
     api.register("s", text, id=5, version=1, metadata={"properties": {"c": "d"}})
     assert "metadata" not in api.register("s", text, id=6, version=2)
     assert api.get("/schemas/ids/6")["schema"] == text
@@ -464,7 +504,7 @@ def test_metadata_and_rules_alone_are_for_the_latest_schema(api: Api) -> None:
     api.register("t")
     reference = {"name": "R", "subject": "t", "version": 1}
     api.register("s", SHARED, references=[reference])
-    metadata, rules = {"properties": {"k": "v"}}, {"domainRules": [{"name": "x", "kind": "CONDITION", "mode": "WRITE"}]}
+    metadata, rules = {"properties": {"k": "v"}}, {"domainRules": [{"name": "x", "type": "CEL", "mode": "WRITE"}]}
     made = api.ask("POST", "/subjects/s/versions", {"metadata": metadata})
     assert (made["version"], made["metadata"], made["references"]) == (2, metadata, [reference])
     assert api.get("/subjects/s/versions/2")["schema"] == api.get("/subjects/s/versions/1")["schema"]
@@ -524,17 +564,17 @@ def test_rules_and_metadata_of_a_config_are_merged_by_name(api: Api) -> None:
         ("PUT", "/mode", {"mode": "FORWARD"}, 42204),
         ("DELETE", "/mode/:.dev:", None, 40401),
         ("DELETE", "/contexts/.__GLOBAL", None, 42208),
-        (
-            "POST",
-            "/subjects/s/versions",
-            {"schema": ONE, "ruleSet": {"domainRules": [{"name": "x", "kind": "X"}]}},
-            42210,
-        ),
-        (
-            "POST",
-            "/subjects/s/versions",
-            {"schema": ONE, "ruleSet": {"domainRules": [{"name": "x", "mode": 5}]}},
-            42210,
+        *(
+            ("POST", "/subjects/s/versions", {"schema": ONE, "ruleSet": rules}, 42210)
+            for rules in (
+                {"domainRules": [{"name": "x", "type": "CEL", "kind": "X"}]},
+                {"domainRules": [{"name": "x", "type": "CEL", "mode": 5}]},
+                {"domainRules": [{"name": "x", "type": "CEL", "mode": "UPGRADE"}]},
+                {"migrationRules": [{"name": "x", "type": "CEL", "mode": "READ"}]},
+                {"domainRules": [{"name": "x"}]},
+                {"domainRules": [{"name": "1x", "type": "CEL"}]},
+                {"domainRules": [{"name": "x", "type": "CEL"}], "encodingRules": [{"name": "x", "type": "CEL"}]},
+            )
         ),
         ("GET", "/subjects?limit=x", None, 422),
         ("DELETE", "/subjects/none", None, 40401),

@@ -48,6 +48,10 @@ def test_the_sequence_of_confluents_own_test(api: Api) -> None:
     assert look_up() == (4, "4")
     assert register(**with_number("-1")) == (5, "5")
     assert register(**with_number("2")) == (2, "2")
+    assert register(metadata={"properties": {"owner": "ada"}}) == (6, None)
+    assert register(version=-1) == (7, "7"), "the latest one has other metadata"
+    assert register(schema=TWO) == (8, None)
+    assert register(version=-1) == (9, "9"), "only an earlier version has this schema"
 
 
 @pytest.mark.parametrize("stated", ["0", "-1", "7", "abc"])

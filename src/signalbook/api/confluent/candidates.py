@@ -39,6 +39,10 @@ from signalbook.formats.base import Resolve
 from signalbook.formats.compatibility import SchemaText
 from signalbook.values import JSON, JSONObject, digest
 
+_LATEST: Final = -1
+"""The version in a request that is met by the latest version alone."""
+_NEW: Final = "0"
+"""The number that metadata state to ask for a new version."""
 _SCHEMA: Final = frozenset(
     {"subject", "schema", "schemaType", "references", "metadata", "ruleSet", "version", "id", "guid", "deleted", "ts"}
     | {"schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags"}
@@ -95,13 +99,16 @@ def candidate(
     last = subjects.all(subject)[-1].attributes if deleted else subjects.latest_attributes(subject)
     # What is imported is what it was where it comes from.
     imported = subjects.mode(subject) == "IMPORT"
-    normalize = request.flag("normalize") or (not imported and bool(config.get("normalize")))
+    normalize = not imported and (request.flag("normalize") or bool(config.get("normalize")))
     layout: Layout = "normal" if normalize else "own" if imported else "one"
     body = (request if imported else _with_latest_schema(subjects, request, subject)).schema(_SCHEMA, layout)
     same_type = last is not None and schema_type(last) == body.type
     if body.propagate and same_type and not imported and (latest := subjects.latest(subject)) is not None:
         body = propagated(body, tags_in(latest.text, latest.type), layout)
     stated_version = None if imported else properties(body.metadata).get(VERSION_PROPERTY)
+    asks_for_latest = not imported and request.json(_SCHEMA).get("version") == _LATEST
+    if asks_for_latest and last is not None and not _has_same_rules(body, last):
+        stated_version = _NEW
     body = body if imported else _with_defaults(body, config, last or {})
     stated = body.format(str(last["format"]) if last is not None and same_type else None)
     attributes: JSONObject = {name: value for name, value in body.attributes().items() if value is not None}
@@ -130,7 +137,16 @@ def candidate(
     if known is None and not imported and new.stated_version is None:
         sent = SentSchema(text=body.text, type=body.type, attributes=attributes, normalize=normalize, resolve=resolve)
         known = find_equivalent(subjects, subject, sent, deleted=deleted)
+    latest = subjects.latest(subject) if asks_for_latest and known is not None else None
+    if latest is not None and known is not None and known.version != latest.version:
+        return replace(new, stated_version=_NEW)
     return replace(new, known=known)
+
+
+def _has_same_rules(body: SchemaBody, last: JSONObject) -> bool:
+    """Return True if a schema comes with the metadata and rules of the version with these attributes."""
+    sent, stored = without_version(body.metadata), without_version(last.get("metadata"))
+    return sent == stored and body.ruleset == last.get("ruleset")
 
 
 def _find_known(

@@ -89,7 +89,7 @@ class SubjectWriter:
         )
 
     def delete_permanently(self, versions: Sequence[SchemaVersion]) -> None:
-        """Delete versions permanently that are softly deleted.
+        """Delete versions permanently that are softly deleted, and with the last one of a subject its settings.
 
         Raises ``Forbidden``, and 42206 if others refer to one, softly deleted ones too: these could not be read again.
         """
@@ -100,6 +100,10 @@ class SubjectWriter:
             self.forget_soft_deleted(each.schema, each.version)
             forget(self._session, each)
             self._record(Action.DELETE, f"{each.schema}/versions/{each.version}", "deleted permanently")
+        for subject in dict.fromkeys(each.subject for each in versions):
+            if not self._subjects.all(subject):
+                self.set("config", subject, None)
+                self.set("mode", subject, None)
 
     def forget_soft_deleted(self, schema: Xid, version: int) -> None:
         """Forget a version that is softly deleted, since another one gets its number, which the registry audits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
 from signalbook.confluent.metadata import properties
@@ -22,7 +22,11 @@ from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONObject, dump_json
 from signalbook.xid import Xid
 
+Reason: TypeAlias = tuple[str, SchemaVersion | None]
+"""Why a schema does not fit, and the version that it does not fit, if it is one."""
 _LEVEL: Final = "compatibilityLevel"
+_OLD_CHARS: Final = 1000
+"""Characters of a schema in an error."""
 _COMBINING: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "$recursiveRef"})
 _PARTS: Final = frozenset({"items", "additionalItems", "contains"})
 _MAPS: Final = frozenset({"properties", "definitions", "$defs"})
@@ -31,14 +35,14 @@ _OTHERS: Final = frozenset({"additionalProperties", "patternProperties", "uneval
 
 def differences(
     new: SchemaText, metadata: JSON, config: JSONObject, versions: Sequence[SchemaVersion], subjects: Subjects
-) -> list[str]:
-    """Why a schema with this ``metadata`` may not follow ``versions`` by ``config``; empty if it may."""
+) -> list[Reason]:
+    """Return why a schema with this ``metadata`` may not follow ``versions`` by ``config``; empty if it may."""
     asked = rule(config[_LEVEL])
     compared = _comparable(metadata, config, versions)
-    found: list[str] = []
+    found: list[Reason] = []
     if config.get("validateFields"):
         before = reserved_fields(compared[-1].attributes.get("metadata")) if compared else set()
-        found = find_conflicts(new, reserved_fields(metadata), before)
+        found = [(conflict, None) for conflict in find_conflicts(new, reserved_fields(metadata), before)]
     if asked is None or not compared:
         return found
     policy = config.get("compatibilityPolicy")
@@ -46,9 +50,20 @@ def differences(
         try:
             pairs = _violations(asked, new, text_of(old, subjects), policy)
         except (SchemaError, LookupError) as error:
-            return [f"version {old.version} cannot be compared: {error}"]
-        found += [f"{difference} ({direction}, version {old.version})" for direction, difference in pairs]
+            return [(f"version {old.version} cannot be compared: {error}", old)]
+        found += [(f"{difference} ({direction}, version {old.version})", old) for direction, difference in pairs]
     return found
+
+
+def explain(reasons: Sequence[Reason], config: JSONObject) -> list[str]:
+    """Return reasons as Confluent's clients show them: with the first version that is the cause, and the level."""
+    texts = [text for text, _ in reasons]
+    old = next((version for _, version in reasons if version is not None), None)
+    if old is None:
+        return texts
+    text = old.text if len(old.text) <= _OLD_CHARS else f"{old.text[:_OLD_CHARS]}…"
+    about = (f"oldSchemaVersion: {old.version}", f"oldSchema: '{text}'", f"compatibility: '{config[_LEVEL]}'")
+    return [*texts, *(f"{{{each}}}" for each in about)]
 
 
 def _violations(asked: str, new: SchemaText, old: SchemaText, policy: JSON) -> list[tuple[Direction, Difference]]:
@@ -164,5 +179,5 @@ def _check_subject(subjects: Subjects, subject: Subject, written: set[Xid]) -> N
                     subject=str(version.xid.resource if version.xid else subject),
                     compat=str(rule(config[_LEVEL])),
                     detail=f'Version "{version.version}" does not fit, by the level that was set for its subject',
-                    faults=[Finding(path=str(version.xid), rule="incompatible", message=each) for each in found],
+                    faults=[Finding(path=str(version.xid), rule="incompatible", message=text) for text, _ in found],
                 )

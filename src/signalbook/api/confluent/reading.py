@@ -185,12 +185,17 @@ def referenced_by(view: View, request: ConfluentRequest) -> Response:
 def show_schema(view: View, request: ConfluentRequest) -> Response:
     """A schema by its id; it stays what it is."""
     found = _by_id(view, request)
-    body: JSONObject = {**found.content(), **_formatted(found, subjects_of(view, request), request)}
+    body = _content(found, subjects_of(view, request), request)
     if "subject" in request.query or request.context != ".":
         body |= {"subject": str(found.subject), "version": found.version}
     if request.flag("fetchMaxId"):
         body["maxId"] = view.schemaids.highest(_group(view, request))
     return answer(body, immutable=True)
+
+
+def _content(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
+    """Return the schema that a version has, as it is shown without the subject."""
+    return {**version.content(), **_formatted(version, subjects, request), "deleted": version.xid is None}
 
 
 def show_schema_text(view: View, request: ConfluentRequest) -> Response:
@@ -256,7 +261,7 @@ def show_guid(view: View, request: ConfluentRequest) -> Response:
     for context, number in _places(view, request):
         found = subjects.with_id(context, number, 1)
         if found:
-            return answer({**found[0].content(), **_formatted(found[0], subjects, request)}, immutable=True)
+            return answer(_content(found[0], subjects, request), immutable=True)
     raise schema_not_found()
 
 

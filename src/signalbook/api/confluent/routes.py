@@ -248,10 +248,11 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         with self.kernel.engine.reading(request.access) as view:
             self.check(view, request)
             if isinstance(operation, Read):
-                return operation.handler(view, request)
+                return _as_accepted(operation.handler(view, request), request)
             subjects = reading.subjects_of(view, request)
             operation.check_rights(subjects, request)
-            return None if operation.known is None else operation.known(request, subjects)
+            known = None if operation.known is None else operation.known(request, subjects)
+            return None if known is None else _as_accepted(known, request)
 
     def _operation(self, request: ConfluentRequest) -> Operation:
         methods, _ = find_route(request.path.words)
@@ -278,7 +279,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         operation = self._operation(request)
         if not isinstance(operation, Read):
             raise errors.not_allowed()
-        return operation.handler(view, request)
+        return _as_accepted(operation.handler(view, request), request)
 
     def write(self, session: Session, request: ConfluentRequest) -> Response:
         """Do what a write asks for, if the caller has the rights that it takes."""
@@ -287,7 +288,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
             raise errors.not_allowed()
         subjects = reading.subjects_of(session.view, request)
         operation.check_rights(subjects, request)
-        return operation.handler(session, request, subjects)
+        return _as_accepted(operation.handler(session, request, subjects), request)
 
     def is_point_read(self, request: ConfluentRequest) -> bool:
         """Whether it is about one schema."""
@@ -312,6 +313,13 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         status = 422 if error_response.status == 400 else error_response.status
         response = _error(ConfluentError(status, said.get("detail") or said.get("title") or ""))
         return replace(response, headers=(response.headers[0], *headers))
+
+
+def _as_accepted(response: Response, request: ConfluentRequest) -> Response:
+    """Return a response with the media type that the request accepts."""
+    accepted = _media_type(",".join(request.raw_headers.values("accept")) or "*/*") or CONTENT_TYPE
+    named = tuple((name, accepted if value == CONTENT_TYPE else value) for name, value in response.headers)
+    return replace(response, headers=(*named, ("Vary", "Accept")))
 
 
 def _allowed(methods: Collection[str]) -> tuple[str, ...]:
@@ -346,16 +354,17 @@ def _error(error: ConfluentError) -> Response:
 def _check_types(scope: Scope) -> None:
     """Raise 406 and 415 for media types that nobody here speaks."""
     for name, value in scope["headers"]:
-        if name == b"accept" and not _is_acceptable(value):
+        if name == b"accept" and _media_type(value.decode("latin-1")) is None:
             raise ConfluentError(406, "HTTP 406 Not Acceptable")
         if name == b"content-type" and not _is_read(value):
             raise ConfluentError(415, "HTTP 415 Unsupported Media Type")
 
 
 @lru_cache(maxsize=64)
-def _is_acceptable(accept: bytes) -> bool:
-    wanted = [each.partition(";")[0].strip() for each in accept.decode("latin-1").lower().split(",")]
-    return any(each in _ACCEPTED or each in _ANY for each in wanted)
+def _media_type(accept: str) -> str | None:
+    """Return the first of our media types that a header ``Accept`` names, None if it names none."""
+    wanted = {each.partition(";")[0].strip() for each in accept.lower().split(",")}
+    return next((each for each in _ACCEPTED if each in wanted or not wanted.isdisjoint(_ANY)), None)
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,7 @@ from signalbook.api.confluent.associations import (
 )
 from signalbook.api.confluent.candidates import RegistrationCandidate, candidate, schema_members
 from signalbook.api.confluent.changes import SubjectWriter
-from signalbook.api.confluent.comparing import differences, predecessors
+from signalbook.api.confluent.comparing import differences, explain, predecessors
 from signalbook.api.confluent.reading import existing_subject, shown, subject_of, subjects_of
 from signalbook.api.confluent.references import check_unreferred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
@@ -38,6 +38,7 @@ from signalbook.confluent.errors import (
     version_not_found,
 )
 from signalbook.confluent.metadata import (
+    checked_metadata,
     checked_ruleset,
     merge_rulesets,
     with_version,
@@ -103,8 +104,8 @@ def known_version(request: ConfluentRequest, subjects: Subjects) -> Response | N
     if subjects.schema(subject) is None and len(request.body) <= QUICK:
         return None
     new = candidate(subjects, request, subject)
-    _check_mode(new, subjects.mode(subject))
     if new.known is None or not new.is_registered:
+        _check_mode(new, subjects.mode(subject))
         if len(request.body) > QUICK:
             check_schema(new, request)  # outside of the writers' turn
         return None
@@ -128,10 +129,10 @@ def register(session: Session, request: ConfluentRequest, subjects: Subjects) ->
 def register_in(session: Session, request: ConfluentRequest, subjects: Subjects, subject: Subject) -> Response:
     """Do the same in this subject, whatever it is an alias of."""
     new = candidate(subjects, request, subject)
-    mode = subjects.mode(subject)
-    _check_mode(new, mode)
     if new.known is not None and new.is_registered:
         return answer(_registered(new.known, subjects, request))
+    mode = subjects.mode(subject)
+    _check_mode(new, mode)
     check_references_allowed(session.view, subjects, new.body.references, subject.context)
     check_schema(new, request)
     if mode != "IMPORT" and not request.flag("force"):
@@ -149,8 +150,9 @@ def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Resp
     asked = request.json(_TAGGING)
     body: JSONObject = {name: asked.get(wanted) for name, wanted in zip(TAG_MEMBERS, _TAGS, strict=True)}
     stored = version.attributes
-    metadata, ruleset = asked.get("metadata"), asked.get("ruleSet")
-    body["metadata"] = without_version(stored.get("metadata")) if metadata is None else metadata
+    metadata, ruleset = checked_metadata(asked, "metadata"), asked.get("ruleSet")
+    # Without a number this asks for a new version as well.
+    body["metadata"] = with_version(metadata or without_version(stored.get("metadata")), asked.get("newVersion") or 0)
     body["ruleSet"] = _changed_rules(stored.get("ruleset"), asked) if ruleset is None else ruleset
     body |= {**schema_members(version), "version": asked.get("newVersion")}
     return register_in(session, request.about(version.subject, body), subjects, version.subject)
@@ -179,8 +181,7 @@ def _check_compatible(subjects: Subjects, new: RegistrationCandidate) -> None:
     before = predecessors(subjects, new.subject, config)
     found = differences(new.text, new.body.metadata, config, before, subjects)
     if found:
-        details = "; ".join(found[:_SHOWN])
-        raise incompatible(new.subject, f"details: [{details}]; compatibility: {config['compatibilityLevel']}")
+        raise incompatible(new.subject, f"details: [{'; '.join(explain(found[:_SHOWN], config))}]")
 
 
 def _next_version(subjects: Subjects, new: RegistrationCandidate) -> int:
@@ -281,7 +282,7 @@ def compare(view: View, request: ConfluentRequest) -> Response:
             return answer({"is_compatible": False, "messages": [str(error)]})
         raise
     found = differences(new.text, new.body.metadata, config, versions, subjects)
-    return answer({"is_compatible": not found, **({"messages": found} if verbose else {})})
+    return answer({"is_compatible": not found, **({"messages": explain(found, config)} if verbose else {})})
 
 
 def _compared_with(subjects: Subjects, subject: Subject, text: str) -> Sequence[SchemaVersion]:
