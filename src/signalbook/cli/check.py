@@ -300,7 +300,7 @@ def _folder_since(source: str, revision: str, questions: _Questions) -> list[Che
             checked.append(_schema_after(str(new), earlier, questions, same_kind=old.suffix == new.suffix))
     if files_in(Path(source), NAMED) or not (changes or files_in(Path(source), _SCHEMAS)):
         checked.append(_documents_since(source, revision, replace(questions, format="", rule=None)))
-    return checked
+    return checked or [CheckedSource(name=source, verdict=Verdict())]
 
 
 def _gone(path: Path, revision: str) -> CheckedSource:

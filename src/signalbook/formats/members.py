@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Protocol, runtime_checkable
+from urllib.parse import unquote
 
 from signalbook.formats.base import family, find
 from signalbook.formats.xsd import limits
@@ -65,6 +67,99 @@ def members(document: bytes, format: str) -> tuple[Member, ...]:
         return ()
 
 
+class LinkedMembers:
+    """The members of the parts of one document, which deep links name.
+
+    A part has the members that it declares, and those of types of the document that it refers to.
+    """
+
+    def __init__(self, document: bytes, format: str) -> None:
+        self._family = family(format)
+        self._root: JSON = None
+        if self._family in ("avro", "jsonschema", "jsonstructure") and len(document) <= MAX_BYTES:
+            with suppress(JSONError, RecursionError):
+                self._root = parse_untrusted_json(document, max_depth=_MAX_DEPTH)
+
+    def of(self, link: str, walk: Walk) -> tuple[Member, ...] | None:
+        """Return the members of the part that ``link`` names; None if that cannot be told here.
+
+        So it is for Protobuf and XML Schema, for parts that are not found, and when ``walk`` has no steps left.
+        """
+        parts = self._avro_parts if self._family == "avro" else self._json_parts
+        if self._root is None:
+            return None
+        try:
+            return tuple(_bounded(parts(unquote(link).lstrip("#:"), walk)))
+        except (LookupError, RecursionError, _Endless):
+            return None
+
+    def _json_parts(self, link: str, walk: Walk) -> Iterator[Member]:
+        waiting: list[tuple[str, tuple[str, ...]]] = [("/" + link.removeprefix("/"), ())]
+        met: set[str] = set()
+        own = self._root.get("$id") if isinstance(self._root, dict) else None
+        while waiting:
+            pointer, path = waiting.pop()
+            if pointer not in met:
+                met.add(pointer)
+                yield from _json_type(_lookup(self._root, pointer), path, walk)
+                for document, _, fragment in (each.partition("#") for each in walk.take()):
+                    # What is in another document is not in the index of this one either.
+                    if document in ("", own):
+                        name = unquote(fragment).rpartition("/")[2]
+                        waiting.append((unquote(fragment), (name,) if name else ()))
+
+    def _avro_parts(self, link: str, walk: Walk) -> Iterator[Member]:
+        types = {str(node["name"]).rpartition(".")[2]: node for node in _avro_named(self._root, walk)}
+        waiting = [link.removeprefix("/")]
+        met: set[str] = set()
+        if waiting[0].rpartition(".")[2] not in types:
+            raise LookupError(link)
+        while waiting:
+            name = waiting.pop().rpartition(".")[2]
+            if name in types and name not in met:
+                met.add(name)
+                yield from _avro_type(types[name], (), walk)
+                waiting += walk.take()
+
+
+@dataclass(slots=True)
+class Walk:
+    """How many steps through documents may still be taken, and the references that were met since they were taken."""
+
+    steps: int
+    references: list[str] = field(default_factory=list)
+
+    def step(self) -> None:
+        """Take a step. Raises ``_Endless`` if there are too many."""
+        self.steps -= 1
+        if self.steps < 0:
+            raise _Endless
+
+    def take(self) -> list[str]:
+        """Return the references, and forget them."""
+        taken, self.references = self.references, []
+        return taken
+
+
+class _Endless(Exception):
+    """Parts of documents take too many steps."""
+
+
+def _lookup(node: JSON, pointer: str) -> JSON:
+    """Return what a JSON Pointer leads to. Raises ``LookupError``."""
+    if pointer and not pointer.startswith("/"):
+        raise LookupError(pointer)
+    for part in pointer.split("/")[1:] if pointer.strip("/") else ():
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, dict):
+            node = node[name]
+        elif isinstance(node, list) and name.isdecimal():
+            node = node[int(name)]
+        else:
+            raise LookupError(pointer)
+    return node
+
+
 def _bounded(found: Iterator[Member]) -> Iterator[Member]:
     left = MAX_TEXT
     for member in islice(found, MAX_MEMBERS):
@@ -88,25 +183,39 @@ def _avro(document: bytes) -> Iterator[Member]:
     yield from _avro_type(parse_untrusted_json(document, max_depth=_MAX_DEPTH), ())
 
 
-def _avro_type(node: JSON, path: tuple[str, ...]) -> Iterator[Member]:
+def _avro_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> Iterator[Member]:
     """The fields of records, through arrays, maps and unions."""
+    if walk is not None:
+        walk.step()
+        walk.references += [node] if isinstance(node, str) else []
     if isinstance(node, list):
         for each in node:
-            yield from _avro_type(each, path)
+            yield from _avro_type(each, path, walk)
     if not isinstance(node, dict):
         return
-    for field in node["fields"] if isinstance(node.get("fields"), list) else ():
-        if isinstance(field, dict) and isinstance(field.get("name"), str):
-            inner = (*path, field["name"][:_LONGEST])
-            yield _member(inner, field.get("doc"))
-            yield from _avro_type(field.get("type"), inner)
+    for part in node["fields"] if isinstance(node.get("fields"), list) else ():
+        if isinstance(part, dict) and isinstance(part.get("name"), str):
+            inner = (*path, part["name"][:_LONGEST])
+            yield _member(inner, part.get("doc"))
+            yield from _avro_type(part.get("type"), inner, walk)
     for key in ("type", "items", "values"):
-        if isinstance(node.get(key), dict | list):
-            yield from _avro_type(node[key], path)
+        if isinstance(node.get(key), dict | list | str):
+            yield from _avro_type(node[key], path, walk)
+
+
+def _avro_named(node: JSON, walk: Walk) -> Iterator[dict[str, JSON]]:
+    """The records in a document."""
+    walk.step()
+    if isinstance(node, dict) and isinstance(node.get("name"), str) and node.get("type") in ("record", "error"):
+        yield node
+    for each in node if isinstance(node, list) else node.values() if isinstance(node, dict) else ():
+        if isinstance(each, dict | list):
+            yield from _avro_named(each, walk)
 
 
 _NAMED: Final = ("properties", "choices")
 _TYPES: Final = ("definitions", "$defs")
+_REFERENCES: Final = ("$ref", "$extends", "$recursiveRef", "$dynamicRef")
 _INNER: Final = (
     "items", "prefixItems", "additionalProperties", "additionalItems", "values", "type", "allOf", "anyOf", "oneOf",
     "if", "then", "else", "contains", "patternProperties", "dependentSchemas",
@@ -119,18 +228,23 @@ def _json(document: bytes) -> Iterator[Member]:
     yield from _json_type(root, ())
 
 
-def _json_type(node: JSON, path: tuple[str, ...]) -> Iterator[Member]:
+def _json_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> Iterator[Member]:
+    """The members of a schema; with a ``walk`` without those of named types in it, to which it may refer."""
+    if walk is not None:
+        walk.step()
     if isinstance(node, list):
         for each in node:
-            yield from _json_type(each, path)
+            yield from _json_type(each, path, walk)
     if not isinstance(node, dict):
         return
+    if walk is not None:
+        walk.references += [node[key] for key in _REFERENCES if isinstance(node.get(key), str)]
     for keyword in _NAMED:
         for name, schema in _mapping(node.get(keyword)):
             inner_path = (*path, name[:_LONGEST])
             yield _member(inner_path, schema.get("description") if isinstance(schema, dict) else "")
-            yield from _json_type(schema, inner_path)
-    for keyword in _TYPES:
+            yield from _json_type(schema, inner_path, walk)
+    for keyword in _TYPES if walk is None else ():
         for name, schema in _mapping(node.get(keyword)):
             yield from _json_definition(schema, name[:_LONGEST])
     for keyword in _INNER:
@@ -138,7 +252,7 @@ def _json_type(node: JSON, path: tuple[str, ...]) -> Iterator[Member]:
         if keyword in ("patternProperties", "dependentSchemas"):
             inner = [schema for _, schema in _mapping(inner)]
         if isinstance(inner, dict | list):
-            yield from _json_type(inner, path)
+            yield from _json_type(inner, path, walk)
 
 
 def _json_definition(schema: JSON, name: str) -> Iterator[Member]:

@@ -128,3 +128,67 @@ def test_pages_follow_one_another(registry: Registry) -> None:
             break
     assert found == xids(find(registry.engine, "field:customer_id"))
     assert {Xid.parse(each).id for each in found} == {"order", "uri", "url", "copied", "own"}
+
+
+EVENTS: dict[str, Any] = {
+    "definitions": {
+        "fork": {"properties": {"ref": {}, "by": {"$ref": "#/definitions/person"}}},
+        "purchase": {"allOf": [{"properties": {"email": {}}}]},
+        "person": {"properties": {"nick": {}, "friend": {"$ref": "#/definitions/person"}}},
+    }
+}
+TEXT = {"type": "string"}
+STRUCTURE: dict[str, Any] = {
+    "$schema": "https://json-structure.org/meta/core/v0/#",
+    "$id": "https://example.com/events",
+    "$root": "#/definitions/purchase",
+    "definitions": {
+        "fork": {"type": "object", "properties": {"by": {"type": {"$ref": "#/definitions/person"}}}},
+        "purchase": {"type": "object", "properties": {"email": TEXT}},
+        "person": {"type": "object", "properties": {"nick": TEXT}},
+    },
+}
+RECORDS = [
+    {"type": "record", "name": "a.Person", "fields": [{"name": "nick", "type": "string"}]},
+    {"type": "record", "name": "a.Fork", "fields": [{"name": "by", "type": {"type": "array", "items": "a.Person"}}]},
+    {"type": "record", "name": "a.Purchase", "fields": [{"name": "email", "type": "string"}]},
+]
+PROTO = 'syntax = "proto3"; message Fork { string ref = 1; } message Purchase { string email = 1; }'
+
+
+@pytest.mark.parametrize(
+    ("format", "schema", "fork", "purchase", "exact"),
+    [
+        ("JsonSchema/draft-07", EVENTS, "/definitions/fork", "/definitions/purchase", True),
+        ("JsonStructure/draft-04", STRUCTURE, "/definitions/fork", "/definitions/purchase", True),
+        ("Avro/1.11", RECORDS, "a.Fork", "a.Purchase", True),
+        ("Protobuf/3", PROTO, "Fork", "Purchase", False),
+    ],
+)
+def test_fields_count_that_the_part_has_which_a_deep_link_names(
+    registry: Registry, format: str, schema: Any, fork: str, purchase: str, exact: bool
+) -> None:
+    """And those of the types that the part refers to; of formats that are not looked through, all fields."""
+    events = "/schemagroups/g/schemas/events"
+    registry.put(events, {"format": format, "schema": schema})
+    links = {"fork": f"#{fork}", "purchase": f"#{purchase}", "lost": "#/definitions/none", "whole": ""}
+    named = {name: {"dataschemauri": f"{events}{link}"} for name, link in links.items()}
+    registry.put(GROUP, {"messages": named})
+    both = {"lost", "whole"}
+    assert messages(registry, "field:email") == both | ({"purchase"} if exact else {"purchase", "fork"})
+    if exact:
+        assert messages(registry, "field:nick") == both | {"fork"}
+        assert messages(registry, "field:by field:email") == both
+        hit = next(each for each in find(registry.engine, "field:email").hits if each.xid.id == "purchase")
+        assert [each.path for each in hit.snippets if each.member] == ["email"]
+
+
+def test_parts_are_looked_at_within_bounds(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = "/schemagroups/g/schemas/events"
+    registry.put(events, {"format": "JsonSchema/draft-07", "schema": EVENTS})
+    registry.put(GROUP, {"messages": {"fork": {"dataschemauri": f"{events}#/definitions/fork"}}})
+    assert messages(registry, "field:email") == set()
+    for name in ("MAX_LINKED_BYTES", "MAX_LINKED_STEPS"):
+        with monkeypatch.context() as patched:
+            patched.setattr(referring, name, 5)
+            assert messages(registry, "field:email") == {"fork"}, "all of the schema counts"

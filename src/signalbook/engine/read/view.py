@@ -118,7 +118,7 @@ class View:
 
     def search(self, wanted: Search) -> SearchPage:
         """The page of what is found by words."""
-        return search(self._transaction.index, wanted, self.access)
+        return search(self._transaction.index, self._transaction.entities, wanted, self.access)
 
     def indexed(self) -> Iterator[tuple[Candidate, list[Text]]]:
         """What is found by default, each with its texts, in the order in which it was stored; whoever may read it."""

@@ -11,11 +11,12 @@ from typing import Any, Final, NamedTuple
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
 from signalbook.engine.search.query import ANYWHERE, OF_MEMBERS, Query, within
-from signalbook.engine.search.referring import referring
+from signalbook.engine.search.referring import SchemaReferrer, referring
 from signalbook.engine.search.rights import ReadingConditions, readable
 from signalbook.engine.search.snippets import MAX_SNIPPETS, Snippet, snippets
 from signalbook.engine.search.text import ALL, ENVELOPE, FORMAT, GROUP, PROTOCOL, TYPE, facet
-from signalbook.storage.index import Candidate, Documented, IndexReader
+from signalbook.storage.base import Reader
+from signalbook.storage.index import Candidate, IndexReader
 from signalbook.storage.schema import stored_xid
 from signalbook.storage.words import CURRENT, DEPRECATED, Condition, Conjunction, Part, Phrase, Text, WordQuery
 from signalbook.values import JSONObject
@@ -112,17 +113,17 @@ class SearchPage:
         return {"count": self.count, "complete": self.complete, "hits": hits, "facets": facets}
 
 
-def search(index: IndexReader, wanted: Search, access: Access) -> SearchPage:
-    """The page of what matches and ``access`` lets be read."""
-    finder = _Finder(index, wanted, access)
+def search(index: IndexReader, entities: Reader, wanted: Search, access: Access) -> SearchPage:
+    """The page of what matches and ``access`` lets be read; ``entities`` reads what ``index`` is of."""
+    finder = _Finder(index, entities, wanted, access)
     found = finder.find()
     behind = found if wanted.after is None else [each for each in found if each[0] > wanted.after]
     shown, more = behind[: wanted.limit], len(behind) > wanted.limit
     keys = {candidate.key for _, candidate in shown}
     schemas = {key: named for key, named in finder.schemas.items() if key in keys}
-    texts = index.texts({*keys, *(each.key for some in schemas.values() for each in some)}) if shown else {}
+    texts = index.texts({*keys, *(each.key for one in schemas.values() for each in one.schemas)}) if shown else {}
     return SearchPage(
-        hits=tuple(_hit(place, candidate, wanted, schemas.get(candidate.key, ()), texts) for place, candidate in shown),
+        hits=tuple(_hit(place, candidate, wanted, schemas.get(candidate.key), texts) for place, candidate in shown),
         facets=_counts([candidate for _, candidate in found]),
         count=len(found),
         complete=finder.complete,
@@ -138,16 +139,17 @@ def _hit(
     place: Place,
     candidate: Candidate,
     wanted: Search,
-    schemas: Sequence[Documented],
+    referrer: SchemaReferrer | None,
     texts: Mapping[int, Sequence[Text]],
 ) -> SearchHit:
     xid = stored_xid(candidate.xid)
     own = texts.get(candidate.key, ())
     name = next((each.text for each in own if each.path == "name" and not each.member), "")
+    members = None if referrer is None else referrer.members
     of_schemas = [
         snippet
-        for each in schemas
-        for snippet in snippets(_of_fields(wanted.query), texts.get(each.key, ()), schema=each.target)
+        for each in (referrer.schemas if referrer is not None else ())
+        for snippet in snippets(_of_fields(wanted.query), members or texts.get(each.key, ()), schema=each.target)
     ]
     return SearchHit(
         xid=xid if wanted.versions or xid.kind is not Kind.VERSION else xid.resource,
@@ -163,8 +165,9 @@ def _of_fields(query: Query) -> Query:
 
 
 class _Finder:
-    def __init__(self, index: IndexReader, wanted: Search, access: Access) -> None:
+    def __init__(self, index: IndexReader, entities: Reader, wanted: Search, access: Access) -> None:
         self._index = index
+        self._entities = entities
         self._wanted = wanted
         self._access = access
         self._flags = self._want = 0
@@ -179,8 +182,8 @@ class _Finder:
         # By type and id: whether something in a Group may be read, and whether that depends on what it is.
         self._groups: dict[tuple[str, str], tuple[bool, bool]] = {}
         self.complete = True
-        self.schemas: dict[int, Sequence[Documented]] = {}
-        """By key of what was found by a field of a schema that it refers to, these schemas."""
+        self.schemas: dict[int, SchemaReferrer] = {}
+        """By key what was found by a field of a schema that it refers to."""
 
     def find(self) -> list[tuple[Place, Candidate]]:
         """What matches, each in the first of the tiers in which it does, the best first; no more than ``MOST``."""
@@ -211,10 +214,10 @@ class _Finder:
         if not fields:
             return []
         rest = tuple(condition for condition in self._wanted.query.wanted if condition not in fields)
-        found, whole = referring(self._index, fields, rest, self._access, _Others(self, known))
+        found, whole = referring(self._index, self._entities, fields, rest, self._access, _Others(self, known))
         self.complete = whole and len(found) <= most
         found.sort(key=lambda each: (len(each.candidate.folded), each.candidate.xid))
-        self.schemas = {each.candidate.key: each.schemas for each in found[:most]}
+        self.schemas = {each.candidate.key: each for each in found[:most]}
         return [(_place(_REFERRING, each.candidate), each.candidate) for each in found[:most]]
 
     def matching(

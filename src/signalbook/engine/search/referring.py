@@ -7,19 +7,27 @@ who refers to whom, and are followed when somebody asks, from whichever side the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from signalbook.access.decisions import Access
 from signalbook.engine.search.links import SCHEMA
+from signalbook.engine.search.query import Query
+from signalbook.engine.search.snippets import snippets
 from signalbook.engine.search.text import PINS
+from signalbook.formats.members import LinkedMembers, Walk
+from signalbook.storage.base import Reader
 from signalbook.storage.index import Candidate, Documented, IndexReader
 from signalbook.storage.schema import stored_xid
-from signalbook.storage.words import CURRENT, Condition, Conjunction, Phrase, WordQuery
+from signalbook.storage.words import CURRENT, Condition, Conjunction, Phrase, Text, WordQuery
 from signalbook.xid import Kind
 
 MOST: Final = 1_000
 """Entities, and schemas with a field, that are looked at. If there are more of both, not all that match are found."""
+MAX_LINKED_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of documents that are read for the parts that deep links name."""
+MAX_LINKED_STEPS: Final = 500_000
+_LINKING: Final = "dataschemauri"
 _HAS_PINNED: Final = Condition((Phrase((PINS,)),), ("facets",))
 
 
@@ -35,14 +43,18 @@ class Matching(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SchemaReferrer:
-    """An entity that was found, and the ``schemas`` that it refers to and that have the fields."""
+    """An entity that was found, and the ``schemas`` that it refers to and that have the fields.
+
+    ``members`` are those of the part of its schema that it refers to, None if that is all of the schema.
+    """
 
     candidate: Candidate
     schemas: tuple[Documented, ...]
+    members: tuple[Text, ...] | None = None
 
 
 def referring(
-    index: IndexReader, fields: Conjunction, rest: Conjunction, access: Access, matching: Matching
+    index: IndexReader, entities: Reader, fields: Conjunction, rest: Conjunction, access: Access, matching: Matching
 ) -> tuple[list[SchemaReferrer], bool]:
     """What has all ``fields``, some of them in a schema that it refers to, and the ``rest`` itself; is that all?
 
@@ -56,7 +68,7 @@ def referring(
     if rest and len(some) > MOST:
         through = _through_schemas(index, fields, rest, matching)
         some = some if through is None else through
-    return _with_fields(index, some[:MOST], fields, access), len(some) <= MOST
+    return _with_fields(index, entities, some[:MOST], fields, access), len(some) <= MOST
 
 
 def _through_schemas(
@@ -91,7 +103,7 @@ def _referrers(index: IndexReader, schemas: Iterable[Candidate]) -> set[int]:
 
 
 def _with_fields(
-    index: IndexReader, candidates: Sequence[Candidate], fields: Conjunction, access: Access
+    index: IndexReader, entities: Reader, candidates: Sequence[Candidate], fields: Conjunction, access: Access
 ) -> list[SchemaReferrer]:
     """Those that have all of the fields, in their own schema or one that they refer to."""
     keys = [each.key for each in candidates]
@@ -113,7 +125,49 @@ def _with_fields(
         schemas = [each for target in named.get(candidate.key, ()) for each in shown.get(target, ())]
         if schemas and all(candidate.key in some or any(each.key in some for each in schemas) for some in having):
             found.append(SchemaReferrer(candidate, tuple(schemas)))
+    linked = _linked_members(index, entities, found)
+    return [
+        replace(each, members=linked.get(each.candidate.key))
+        for each in found
+        if (members := linked.get(each.candidate.key)) is None
+        or all(
+            each.candidate.key in some or snippets(Query("", (one,)), members)
+            for one, some in zip(fields, having, strict=True)
+        )
+    ]
+
+
+def _linked_members(
+    index: IndexReader, entities: Reader, referrers: Sequence[SchemaReferrer]
+) -> dict[int, tuple[Text, ...]]:
+    """Return the members of the parts of schemas that entities refer to by a deep link, by the entity's key.
+
+    All of a schema counts where the part cannot be told, or where it takes too long to look at all of them.
+    """
+    texts = index.texts([each.candidate.key for each in referrers if len(each.schemas) == 1])
+    links = {key: text.text.partition("#")[2] for key, some in texts.items() for text in some if _is_deep_link(text)}
+    schemas = {each.schemas[0].key: each.candidate.key for each in referrers if each.candidate.key in links}
+    documents: dict[int, LinkedMembers] = {}
+    left = MAX_LINKED_BYTES
+    for row in entities.by_key(schemas):
+        content = entities.documents([row.document]).get(row.document, b"") if row.document else b""
+        left -= len(content)
+        if left < 0:
+            break
+        documents[row.key] = LinkedMembers(content, str(row.attributes.get("format", "")))
+    walk = Walk(MAX_LINKED_STEPS)
+    found = {}
+    for each in referrers:
+        key = each.candidate.key
+        if key in links and each.schemas[0].key in documents:
+            members = documents[each.schemas[0].key].of(links[key], walk)
+            if members is not None:
+                found[key] = tuple(Text(member=True, path=one.path, text=one.description) for one in members)
     return found
+
+
+def _is_deep_link(text: Text) -> bool:
+    return not text.member and text.path == _LINKING and text.text.find("#") > 0
 
 
 def _are_readable(access: Access, *xids: str) -> bool:
