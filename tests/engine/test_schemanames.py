@@ -17,7 +17,7 @@ from signalbook.engine.read.schemas import SchemaReferences
 from signalbook.engine.read.view import ViewOptions
 from signalbook.engine.search.relations import find_relations
 from signalbook.engine.write.commands import Command, Method
-from signalbook.formats.base import Resolve, UnresolvedReferences, find
+from signalbook.formats.base import Resolve, SchemaError, find
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
@@ -203,6 +203,17 @@ def xsd_order(location: str) -> JSONObject:
     )
 
 
+NAMESPACE = f"{URI}/ns"
+NAMESPACE_XSD = COMMON_XSD.replace("<xs:schema ", f'<xs:schema targetNamespace="{NAMESPACE}" ')
+
+
+def xsd_import(namespace: str = NAMESPACE) -> JSONObject:
+    return xsd(
+        f'<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:b="{namespace}">'
+        f'<xs:import namespace="{namespace}"/><xs:element name="order" type="b:Code"/></xs:schema>'
+    )
+
+
 def avro(type: Any) -> JSONObject:
     return {"format": "Avro/1.12.0", "schema": type}
 
@@ -244,6 +255,12 @@ OTHER_FORMATS: list[tuple[JSONObject, JSONObject, bool]] = [
     (xsd_order("../base/common.xsd"), groups(base={"common": xsd(COMMON_XSD)}), True),
     (xsd_order("/schemagroups/base/schemas/common"), groups(base={"common": xsd(COMMON_XSD)}), True),
     (xsd_order("common.xsd"), groups(shop={"common": json_schema()}), False),
+    # By namespace, which is another name than the $id of a JSON Schema.
+    (xsd_import(), groups(shop={"x": xsd(NAMESPACE_XSD), "y": json_schema(NAMESPACE)}), True),
+    (json_order(NAMESPACE), groups(shop={"x": xsd(NAMESPACE_XSD), "y": json_schema(NAMESPACE)}), True),
+    (xsd_import(), groups(other={"x": xsd(NAMESPACE_XSD)}), True),
+    (xsd_import("urn:b"), groups(shop={"x": xsd(NAMESPACE_XSD)}), False),
+    (xsd_import(), groups(shop={"x": xsd(NAMESPACE_XSD), "y": xsd(NAMESPACE_XSD)}), False),
     (avro_order("a.Address"), groups(shop={"x": AVRO_ADDRESS}), True),
     (avro_order("Address"), groups(other={"x": AVRO_ADDRESS}), True),
 ]
@@ -283,7 +300,7 @@ def is_usable(body: JSONObject, resolve: Resolve) -> bool:
     content = body["schema"] if isinstance(body["schema"], str) else json.dumps(body["schema"])
     try:
         find(body["format"]).parse(content.encode(), body["format"], resolve=resolve)  # type: ignore[union-attr]
-    except UnresolvedReferences:
+    except SchemaError:
         return False
     return True
 

@@ -318,7 +318,12 @@ def test_documents_that_include_each_other_end() -> None:
 def test_imports_are_found_by_place_or_by_namespace() -> None:
     body = '<xs:import namespace="urn:b" {}/><xs:element name="a" type="b:B"/>'
     other = schema(NUMBER.format("B"), 'targetNamespace="urn:b"')
-    for where, place in (("", "urn:b"), ('schemaLocation="http://elsewhere/b.xsd"', "http://elsewhere/b.xsd")):
+    assert FORMAT.identities(other) == ("{urn:b}",)
+    for where, place in (
+        ("", "{urn:b}"),
+        ("", "urn:b"),
+        ('schemaLocation="http://elsewhere/b.xsd"', "http://elsewhere/b.xsd"),
+    ):
         found = parse(body.format(where), others={place: other}, attributes='xmlns:b="urn:b"')
         assert found.decode(b"<a>1</a>") == 1
 

@@ -29,7 +29,7 @@ from signalbook.storage.words import CURRENT, DEPRECATED, IndexEntry, Link, Text
 from signalbook.values import JSONObject, digest, dump_json
 from signalbook.xid import Kind, Xid
 
-INDEX: Final = 6
+INDEX: Final = 7
 """Of what the index is made: another number has it made anew when a store is opened."""
 _PAGE: Final = 500
 _DOCUMENTS: Final = 64

@@ -108,6 +108,20 @@ def references(root: Element, place: str = MAIN) -> Iterator[DocumentReference]:
             yield DocumentReference(location=_joined(place, location) if location else namespace, optional=not location)
 
 
+def identity_of(namespace: str) -> str:
+    """Return the name of the schema that declares a namespace; braces keep it apart from the URI of a JSON Schema."""
+    return f"{{{namespace}}}"
+
+
+def identities(document: bytes) -> tuple[str, ...]:
+    """Return the name that a document gives itself: that of its namespace; nothing for one that cannot be read."""
+    try:
+        namespace = read(document).root.get("targetNamespace", "").strip()
+    except SchemaError:
+        return ()
+    return (identity_of(namespace),) if namespace else ()
+
+
 def gather(document: bytes, resolve: Resolve | None) -> Sources:
     """Return the document and all documents it refers to.
 
@@ -121,7 +135,11 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
         place = reference.location
         if place in found or place in missing:
             continue
-        content = resolve(place) if resolve else None
+        content = None
+        if resolve and reference.optional:
+            content = resolve(identity_of(place))
+        if resolve and content is None:
+            content = resolve(place)
         if content is None:
             if not reference.optional:
                 missing[place] = f"there is no {shorten(place)!r} to include or import"

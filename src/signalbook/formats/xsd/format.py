@@ -38,17 +38,19 @@ class XsdFormat:
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> XsdSchema:
         """The element or type that ``link`` means: an XPath, or a name; without one, the top-level elements (G-17).
 
-        ``resolve`` is asked for what ``schemaLocation`` says, relative to the document that says so, or for the
-        namespace where an import has no location. Raises ``SchemaError``.
+        ``resolve`` is asked for what ``schemaLocation`` says, relative to the document that says so. Where an import
+        has no location, it is asked for ``{namespace}``, then for the namespace. Raises ``SchemaError``.
         """
         from signalbook.formats.xsd import schema
 
         name = self.canonical(format) or self.name
         return schema.parse(document, self._version(format), format=name, link=link, resolve=resolve)
 
-    def identities(self, document: bytes) -> tuple[str, ...]:  # noqa: ARG002 - several documents share a namespace
-        """Return nothing: documents are included and imported by their location."""
-        return ()
+    def identities(self, document: bytes) -> tuple[str, ...]:
+        """Return ``{namespace}`` of a document with a ``targetNamespace``, by which others may import it."""
+        from signalbook.formats.xsd import documents
+
+        return documents.identities(document)
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
         """Check a document with all documents it refers to. Raises ``UnresolvedReferences``."""
