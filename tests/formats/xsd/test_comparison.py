@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from signalbook.formats.compatibility import RULES, SchemaText, rules, violations
+from signalbook.formats.xsd import FORMAT
 from signalbook.work import Work
 
 XS = "http://www.w3.org/2001/XMLSchema"
@@ -238,6 +239,12 @@ def test_paths_lead_from_a_declaration_at_the_top() -> None:
         ("Item/@n", "maximum_decreased"), ("Item/@n", "minimum_increased"),
         ("order/line/price", "maximum_decreased"), ("order/line/price", "minimum_increased"),
     ]  # fmt: skip
+
+
+def test_a_built_in_type_has_the_path_of_its_element() -> None:
+    old, new = of(seq(A)), '<xs:element name="r" type="xs:string"/>'
+    found = FORMAT.differences(text(new), text(old))
+    assert [(one.path, one.rule) for one in found] == [("r", "content_changed")]
 
 
 def test_namespaces_and_qualification_matter() -> None:

@@ -88,7 +88,7 @@ class _Comparison:
         kind, old, new = question
         if kind == "element":
             return list(self._elements(old, new))
-        return list(self._types(old, new) if kind == "type" else self._lax())
+        return list(self._types(old, new, _path(new)) if kind == "type" else self._lax())
 
     def _elements(self, old: XsdElement, new: XsdElement) -> Iterator[Clause[ComponentPair]]:
         path = _path(new)
@@ -104,8 +104,8 @@ class _Comparison:
         if not old.type.abstract:
             if new.type.abstract:
                 yield _failed(path, "type_abstract", _type(old.type), _type(new.type), "the type is abstract here")
-            if old.type.is_simple() and new.type.is_simple():
-                yield from (_wrong(path, wrong) for wrong in self._texts(old.type, new.type))
+            if old.type.is_simple() or new.type.is_simple():
+                yield from self._types(old.type, new.type, path)
             else:
                 yield Clause((ComponentPair("type", old.type, new.type),))
         yield from self._derivations(old, new, path)
@@ -150,12 +150,11 @@ class _Comparison:
             else:
                 yield Clause((ComponentPair("type", part, other),))
 
-    def _types(self, old: Any, new: Any) -> Iterator[Clause[ComponentPair]]:
+    def _types(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
         if new.is_simple() and old.is_simple():
             for wrong in self._texts(old, new):
-                yield _wrong(_path(new), wrong)
+                yield _wrong(path, wrong)
             return
-        path = _path(new)
         yield from self._attributes(old, new)
         for test in sorted(_assertions(new) - _assertions(old)):
             yield Clause((), undecided(path, f"the assertion {test} is not proven", None, test))
