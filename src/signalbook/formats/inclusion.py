@@ -68,6 +68,13 @@ def refutations(start: Iterable[Q], examine: Callable[[Q], list[Clause[Q]]], *, 
     return _reasons(asked, clauses, refuted) or [undecided("", "the reason got lost")]
 
 
+def answers(start: Q, examine: Callable[[Q], list[Clause[Q]]], *, most: int) -> dict[Q, bool]:
+    """Return whether ``start`` holds, and so for each question that it depends on. Raises ``TooMuch``."""
+    clauses = _examined([start], examine, most)
+    refuted = _refuted(clauses)
+    return {question: question not in refuted for question in clauses}
+
+
 def _examined(start: list[Q], examine: Callable[[Q], list[Clause[Q]]], most: int) -> dict[Q, list[Clause[Q]]]:
     clauses: dict[Q, list[Clause[Q]]] = {}
     waiting = deque(start)

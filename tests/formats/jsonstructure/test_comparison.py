@@ -122,6 +122,9 @@ def test_types_of_properties(old: JSON, new: JSON, backward: str | None, forward
 
 
 OBJECTS: list[tuple[JSONObject, JSONObject, list[tuple[str, str]], list[tuple[str, str]]]] = [
+    # There is no object that has exactly one of two equal sets, and none with b that has one of the second pair.
+    (closed([["a"], ["a"]], a=INT), closed([["a"], ["a"]], a=TEXT), [], []),
+    (closed([["b"], []], a=INT, b=INT), closed([["b"], []], a=INT, b=TEXT), [], []),
     (
         opened(a=INT),
         opened(a=INT, b=TEXT),
@@ -252,6 +255,16 @@ def test_types_that_contain_themselves() -> None:
 
     assert why(tree({"type": "number"}), tree(INT)) == []
     assert why(tree(INT), tree({"type": "number"})) == [("/definitions/Node/properties/leaf/type", "type_narrowed")]
+
+
+def test_types_without_values_give_no_reasons() -> None:
+    """A value of ``A`` would need another one inside, without end."""
+
+    def document(more: JSON) -> JSONObject:
+        inner = closed(["next"], next=ref("A"), more=more)
+        return {**closed(a=ref("A"), b=INT), "definitions": {"A": inner}}
+
+    assert why(document(TEXT), document(INT)) == []
 
 
 def test_differences_have_both_sides() -> None:

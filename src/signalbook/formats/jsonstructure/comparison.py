@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from signalbook.formats.base import MAX_FINDINGS, pointer
 from signalbook.formats.compatibility import Difference
-from signalbook.formats.inclusion import Clause, TooMuch, fault, refutations, undecided
+from signalbook.formats.inclusion import Clause, TooMuch, answers, fault, refutations, undecided
 from signalbook.formats.jsonstructure import primitives
 from signalbook.formats.jsonstructure.document import containers, identities
 from signalbook.formats.jsonstructure.primitives import Family
@@ -93,8 +93,18 @@ class _Members:
     tag: Type | None = None
 
     @property
+    def possible(self) -> list[frozenset[str]]:
+        """The sets that an object can have: with one that contains another set, it would have two of them."""
+        sets = list(enumerate(self.needed))
+        return [names for at, names in sets if not any(other <= names for there, other in sets if there != at)]
+
+    def may_have(self, name: str) -> bool:
+        """Return True if the member ``name`` may be there: it completes no second one of the sets."""
+        return any(sum(names <= have | {name} for names in self.needed) == 1 for have in self.possible)
+
+    @property
     def always(self) -> frozenset[str]:
-        return frozenset[str].intersection(*self.needed)
+        return frozenset[str].intersection(*self.possible)
 
 
 class _Side:
@@ -105,6 +115,7 @@ class _Side:
         self._parents: dict[int, tuple[int, str | int]] = {}
         self._alternatives: dict[Type, tuple[Type, ...]] = {}
         self._members: dict[Type, _Members | None] = {}
+        self._empty: dict[Type, bool] = {}
         self._listed: dict[int, frozenset[str | bytes]] = {}
         waiting: list[JSON] = [structure.root]
         while waiting:
@@ -177,17 +188,42 @@ class _Side:
             self._members[type] = self._choice(type) if type.kind == "choice" else self._object(type.schema)
         return self._members[type]
 
-    def _object(self, schema: JSONObject) -> _Members:
+    def is_empty(self, type: Type) -> bool:
+        """Return True if there is no value of a type: each would need another one of the same type inside."""
+        if type not in self._empty:
+            self._empty |= answers(type, self._parts, most=MAX_STEPS)
+        return self._empty[type]
+
+    def _parts(self, type: Type) -> list[Clause[Type]]:
+        """Return the ways to make a value, each with the types of its parts: it is impossible if one of them is."""
+        several = self.alternatives(type)
+        if several != (type,):
+            return [Clause((one,)) for one in several]
+        if type.kind == "choice" and not type.case:
+            return [Clause((replace(type, case=name),)) for name in type.schema["choices"]]
+        if type.kind == "tuple":
+            named = self.structure.properties(type.schema)
+            return [Clause(tuple(self.of(named[name]) for name in type.schema["tuple"]))]
+        if primitives.family(type.kind) != "object":
+            return [Clause()]
+        members = self.members(type)
+        ways = (
+            [] if members is None else [[members.named.get(name, members.more) for name in s] for s in members.possible]
+        )
+        return [Clause(tuple(part for part in way if part is not None)) for way in ways]
+
+    def _object(self, schema: JSONObject) -> _Members | None:
         if schema["type"] == "map":
             more = self.of(schema["values"], schema, "values")
             return _Members(named={}, needed=[frozenset()], more=more, instance=False)
         more = schema.get("additionalProperties", True)
-        return _Members(
+        found = _Members(
             named={name: self.of(item) for name, item in self.structure.properties(schema).items()},
             needed=[frozenset(names) for names in required(self.structure, schema)],
             more=None if more is False else self.of(more, schema, "additionalProperties"),
             instance=True,
         )
+        return found if found.possible else None
 
     def _choice(self, type: Type) -> _Members | None:
         chosen = type.schema["choices"][type.case]
@@ -199,6 +235,8 @@ class _Side:
         if inner.get("type") != "object":
             return None
         found = self._object(inner)
+        if found is None:
+            return None
         if name in found.named and all(self.refused(one, [type.case]) for one in self.alternatives(found.named[name])):
             return None  # the selector cannot have the name of this alternative
         tag = Type(id(type.schema), "/selector", {"type": "string", "const": type.case}, type.case)
@@ -242,6 +280,8 @@ class _Comparison:
         old, reader, top = question
         written, read = self.writer.alternatives(old), self.reader.alternatives(reader)
         self._spend(len(written) + len(read))
+        if self.writer.is_empty(old):
+            return []
         if any(one.kind == "any" for one in read):
             return []
         if len(written) > 1:
@@ -419,6 +459,8 @@ class _Comparison:
     def _written_members(self, given: _Members, taken: _Members) -> Clauses:
         found: Clauses = []
         for name, member in given.named.items():
+            if not given.may_have(name):
+                continue
             expected = taken.named.get(name, taken.more)
             if expected is not None and not (name == taken.free and name not in taken.named):
                 found.append(Clause((TypePair(member, expected, False),)))
@@ -435,7 +477,7 @@ class _Comparison:
         found: Clauses = []
         is_open = self.writer.alternatives(given.more)[0].kind == "any"
         for name, expected in taken.named.items():
-            if name in given.named:
+            if name in given.named or not given.may_have(name):
                 continue
             rule = f"property_added_to_{'' if is_open else 'partially_'}open_content_model"
             message = (
