@@ -272,7 +272,7 @@ PAIRS: list[tuple[str, JSON, JSON, str, str]] = [
             "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
             "additionalProperties": False,
         },
-        "max_properties_added",
+        "",
         "additional_properties_removed property_added_to_open_content_model",
     ),
     (
@@ -714,6 +714,79 @@ def tagged_union(count: int) -> JSONObject:
 
 def test_a_union_of_a_hundred_events_gains_one() -> None:
     assert differences(tagged_union(101), tagged_union(100)) == []
+
+
+def branches(count: int, **members: JSON) -> JSONObject:
+    """Events told apart by branches; ``members`` are those of the first one's data."""
+
+    def branch(number: int) -> JSONObject:
+        data = closed_object(x={"type": "string"}, **(members if number == 0 else {}))
+        condition = {"properties": {"type": {"const": f"e{number}"}}, "required": ["type"]}
+        return {"if": condition, "then": {"properties": {"data": data}}}
+
+    names = {"enum": [f"e{number}" for number in range(count)]}
+    return {**closed_object(type=names, data={"type": "object"}), "allOf": [branch(number) for number in range(count)]}
+
+
+def closed_object(**members: JSON) -> JSONObject:
+    return {"type": "object", "properties": members, "additionalProperties": False}
+
+
+def test_one_of_a_hundred_branches_gains_a_member() -> None:
+    """The branches of the writer and of the reader have the same conditions."""
+    old, new = branches(100), branches(100, y={"type": "string"})
+    assert differences(new, old) == []
+    (found,) = differences(old, new)
+    assert found.rule == "property_removed_from_closed_content_model"
+    assert found.path == "/allOf/0/then/properties/data/additionalProperties"
+
+
+# what the writer has, what the reader has, why: no reason is given for values that there are not
+UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
+    ("closed", {"additionalProperties": False}, {"maxProperties": 2}, ""),
+    ("full", {"maxProperties": 0}, {"properties": {"a": {"type": "string"}}}, ""),
+    ("full of others", {"required": ["a"], "maxProperties": 1}, {"required": ["a"], "properties": {"b": False}}, ""),
+    ("other names", {"propertyNames": {"enum": ["a"]}}, {"dependentRequired": {"b": ["c"]}}, ""),
+    (
+        "no such member",
+        {"dependentSchemas": {"a": {"type": "string"}}},
+        {"dependentSchemas": {"a": False}, "properties": {"a": {"type": "string"}}},
+        "",
+    ),
+    (
+        "a name of two patterns",
+        {"patternProperties": {"^a": {"type": "string"}}, "additionalProperties": {"type": "string"}},
+        {"patternProperties": {"^b": {"type": "number"}}},
+        "undecided",
+    ),
+    ("no item", {"type": "array", "items": {"enum": []}}, {"maxItems": 0}, ""),
+    (
+        "no item behind another",
+        {"type": "array", "prefixItems": [{"type": "integer", "minimum": 1, "maximum": 0}]},
+        {"prefixItems": [{}, {"type": "string"}], "items": False},
+        "",
+    ),
+    (
+        "contained and an item",
+        {"type": "array", "contains": {"type": "string"}, "items": {"type": "number"}},
+        {"maxItems": 0},
+        "",
+    ),
+    ("lengths of a pattern", {"type": "string", "pattern": "^ab+$"}, {"minLength": 2}, "undecided"),
+    (
+        "alternatives together",
+        {"type": "string"},
+        {"anyOf": [{"type": "string", "minLength": 1}, {"type": "string", "maxLength": 0}]},
+        "undecided",
+    ),
+    ("itself", {"allOf": [{"$ref": "#"}]}, {"allOf": [{"$ref": "#"}], "maxItems": 2}, "undecided"),
+]
+
+
+@pytest.mark.parametrize(("writer", "reader", "rule"), [row[1:] for row in UNTRUE], ids=[row[0] for row in UNTRUE])
+def test_no_reason_is_given_for_values_that_there_are_not(writer: JSONObject, reader: JSONObject, rule: str) -> None:
+    kind = {"type": "object"} if "type" not in writer else {}
+    assert named(differences({**kind, **reader}, {**kind, **writer}, "JsonSchema/draft/2020-12")) == rule
 
 
 def test_the_limit_of_steps_is_the_only_reason() -> None:

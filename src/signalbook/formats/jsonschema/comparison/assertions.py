@@ -120,13 +120,20 @@ def _common_multiple(steps: Iterable[Decimal]) -> Fraction | None:
     return Fraction(lcm(*(one.numerator for one in fractions)), gcd(*(one.denominator for one in fractions)))
 
 
+_PATTERNED: Final = "which lengths the texts of a pattern have is not looked into"
+
+
 def at_least(keyword: str, rule: str, size: str) -> Rule:
     """A rule for a least size: of a string, an array or an object."""
 
     def check(_: Proof, facts: Facts, term: Term) -> list[Difference]:
         known: Range = getattr(facts, size)
         asked: int = term.says[keyword]
-        return [] if known.low >= asked else [difference(rule, term, keyword, old=known.low)]
+        if known.low >= asked:
+            return []
+        if size == "length" and facts.patterns:
+            return [undecided(term, _PATTERNED, keyword)]
+        return [difference(rule, term, keyword, old=known.low)]
 
     return check
 
@@ -134,11 +141,15 @@ def at_least(keyword: str, rule: str, size: str) -> Rule:
 def at_most(keyword: str, rule: str, size: str) -> Rule:
     """A rule for a greatest size; ``rule`` is the stem of its name."""
 
-    def check(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+    def check(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
         known: Range = getattr(facts, size)
         asked: int = term.says[keyword]
         if known.high is not None and known.high <= asked:
             return []
+        if size == "size" and not _may_reach(proof, facts, asked):
+            return []
+        if size == "length" and facts.patterns:
+            return [undecided(term, _PATTERNED, keyword)]
         name = f"{rule}_added" if known.high is None else f"{rule}_decreased"
         return [difference(name, term, keyword, old=known.high)]
 
@@ -191,7 +202,9 @@ def _properties(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     for name, member in term.says["properties"].items():
         if not _spend(proof, facts, term):
             return [*found, undecided(term, _TOO_MANY, "properties")]
-        below = proof.below(facts.member(name), member) if _possible(proof, facts, name) else []
+        below = proof.below(facts.member(name), member) if is_possible(proof, facts, name) else []
+        if below and proof.empty(facts.known | {(has(name), True)}):
+            continue
         found += _added(facts, name, member) if below and not facts.declares(name) else below
     return found
 
@@ -208,11 +221,15 @@ def _pattern_properties(proof: Proof, facts: Facts, term: Term) -> list[Differen
         for name in facts.declared():
             if not _spend(proof, facts, term):
                 return [*found, undecided(term, _TOO_MANY, "patternProperties")]
-            if matches(pattern, name) and _possible(proof, facts, name):
+            if matches(pattern, name) and is_possible(proof, facts, name):
                 found += proof.below(facts.member(name), member)
         for known in _others(proof, facts, (), pattern):
             below = proof.below(known, member)
-            found += [difference("pattern_property_added", member, name=pattern)] if below and not known else below
+            if below and not _is_met(facts, pattern):
+                below = [undecided(member, f"there may be no name that matches {pattern} here")]
+            elif below and not known:
+                below = [difference("pattern_property_added", member, name=pattern)]
+            found += below
     return found
 
 
@@ -260,7 +277,7 @@ def _rest_of_members(proof: Proof, facts: Facts, term: Term, keyword: str, descr
     for name in facts.declared():
         if not _spend(proof, facts, term):
             return [*found, undecided(term, _TOO_MANY, keyword)]
-        if not described.declares(name) and _possible(proof, facts, name) and proof.below(facts.member(name), member):
+        if not described.declares(name) and is_possible(proof, facts, name) and proof.below(facts.member(name), member):
             model = "closed" if closed else "partially_open"
             old = _written(facts, name)
             found.append(difference(f"property_removed_from_{model}_content_model", term, keyword, old=old, name=name))
@@ -277,9 +294,11 @@ def _written(facts: Facts, name: str) -> object:
     return next((term.raw for part in facts.members for term in part.of(name)), None)
 
 
-def _possible(proof: Proof, facts: Facts, name: str) -> bool:
+def is_possible(proof: Proof, facts: Facts, name: str) -> bool:
     """Whether there may be a member of that name."""
-    return name not in facts.absent and all(_named(proof, name, rule) for rule in facts.names)
+    return (
+        name not in facts.absent and facts.has_room_for(name) and all(_named(proof, name, rule) for rule in facts.names)
+    )
 
 
 def _named(proof: Proof, name: str, rule: Term) -> bool:
@@ -295,6 +314,8 @@ def _others(proof: Proof, facts: Facts, patterns: Iterable[str], pattern: str) -
 
     Only names that match ``pattern`` are meant, if there is one, and none that match one of ``patterns``.
     """
+    if not facts.has_room_for():
+        return
     names = frozenset({(typed("string"), True), *((rule, True) for rule in facts.names)})
     if facts.names and (proof.empty(names) or proof.facts(names).values is not None):
         return
@@ -305,6 +326,12 @@ def _others(proof: Proof, facts: Facts, patterns: Iterable[str], pattern: str) -
     for case in dict.fromkeys(frozenset((term, True) for term in chosen if term) for chosen in product(*options)):
         if not proof.empty(case):
             yield case
+
+
+def _is_met(facts: Facts, pattern: str) -> bool:
+    """Return True if there surely is a name that matches ``pattern``, is allowed and that nobody mentions."""
+    own = all(rule.says == {"pattern": pattern} for rule in facts.names)
+    return own and all(part.patterns.keys() <= {pattern} for part in facts.members)
 
 
 def _cases(part: MemberFacts, patterns: frozenset[str], pattern: str) -> list[Term | None]:
@@ -327,13 +354,16 @@ def _has(_: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 def _property_names(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     wanted: Term = term.says["propertyNames"]
-    names = [name for name in facts.declared() if _possible(proof, facts, name) and not _allowed(proof, facts, name)]
+    names = [name for name in facts.declared() if is_possible(proof, facts, name) and not _allowed(proof, facts, name)]
     wrong = [name for name in names if wanted.accepts is None or not wanted.accepts(name)]
     others = list(_others(proof, facts, (), ""))
     known = frozenset({(typed("string"), True), *((rule, True) for rule in facts.names)})
     values = proof.facts(known).values
     if values is not None and facts.names:
-        wrong += [name for name in values.values() if wanted.accepts is None or not wanted.accepts(name)]
+        listed = [
+            name for name in values.values() if is_possible(proof, facts, name) and not _allowed(proof, facts, name)
+        ]
+        wrong += [name for name in listed if wanted.accepts is None or not wanted.accepts(name)]
     elif others and not proof.proves_below(known, wanted) and not _patterned(proof, facts, wanted):
         wrong.append("any")
     return [difference("property_names_narrowed", term, "propertyNames", name=some(wrong))] if wrong else []
@@ -399,10 +429,17 @@ def _prefix_items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
             break
         known = facts.item(index)
         below = proof.below(known, item)
+        if below and not _may_reach(proof, facts, index):
+            break
         if below and not known:
             below = [difference("item_added_to_open_content_model", item, name=index)]
         found += below
     return found
+
+
+def _may_reach(proof: Proof, facts: Facts, index: int) -> bool:
+    """Return False if there surely is no item at ``index``: it, or one before it, cannot be."""
+    return not any(proof.empty(facts.item(at)) for at in range(min(index, facts.prefix) + 1))
 
 
 def _items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
@@ -423,10 +460,15 @@ def _rest_of_items(proof: Proof, facts: Facts, term: Term, keyword: str, start: 
     found: list[Difference] = []
     for index in range(start, end):
         below = proof.below(facts.item(index), item)
+        if below and not _may_reach(proof, facts, index):
+            return found
         closed = below and "never" in item.says
         found += [difference("item_removed_from_closed_content_model", term, keyword, name=index)] if closed else below
     if facts.size.high is None or facts.size.high > max(start, facts.prefix):
-        below = proof.below(facts.item(max(start, facts.prefix)), item)
+        last = max(start, facts.prefix)
+        below = proof.below(facts.item(last), item)
+        if below and not _may_reach(proof, facts, last):
+            return found
         closed = below and "never" in item.says
         found += [difference("additional_items_removed", term, keyword)] if closed else below
     return found

@@ -52,6 +52,8 @@ Rule = Callable[[Proof, Facts, Term], list[Difference]]
 
 
 UNIONS: Final = frozenset({"anyOf", "oneOf"})
+# Keywords that ask their schemas about the same value: these divide it into cases themselves.
+PASSED_ON: Final = frozenset({"ref", "dynamicRef", "allOf", "if"})
 # With more alternatives, what the writer and the reader both have under one name is taken to be meant for each other.
 _MANY: Final = 8
 _REFUSED_A_STEP: Final = 128
@@ -106,7 +108,7 @@ def _chosen(proof: Proof, facts: Facts, term: Term, keyword: str) -> tuple[Term 
     if partner is not None and proof.proves(facts.known, partner):
         return partner, []
     if partner is not None and len(items) > _MANY and target(partner) is not partner:
-        return None, _meant(proof, facts, term, keyword, partner)
+        return None, _meant(proof, facts.known, term, keyword, partner)
     for item in items:
         # Each proof may use up what work is left: better no answer than one that takes minutes.
         if not proof.spend(0):
@@ -124,14 +126,16 @@ def _uncovered(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[Dif
     named = [item for item in alike if target(item) is not item]
     meant = near if len(near) == 1 else named or [item for item in alike if item in near]
     if len(meant) == 1:
-        return _meant(proof, facts, term, keyword, meant[0])
+        # A reason is true of a value only if no other alternative takes it.
+        others = frozenset((item, False) for item in near if item is not meant[0])
+        return _meant(proof, facts.known | others, term, keyword, meant[0])
     if not near:
         return [difference("alternative_removed", term, keyword, old=_shown(facts.known))]
     return [undecided(term, "no alternative takes all values, several may together", keyword)]
 
 
-def _meant(proof: Proof, facts: Facts, term: Term, keyword: str, item: Term) -> list[Difference]:
-    found = proof.differences(facts.known, item)
+def _meant(proof: Proof, known: Known, term: Term, keyword: str, item: Term) -> list[Difference]:
+    found = proof.differences(known, item)
     return found or [undecided(term, "values may match more than one alternative", keyword)]
 
 
@@ -153,12 +157,18 @@ def _not(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _if(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
-    condition: Term = term.says["if"]
+    condition = _shared(proof, facts, term.says["if"])
     found: list[Difference] = []
     for keyword, holds in (("then", True), ("else", False)):
         if keyword in term.says:
             found += proof.differences(facts.known | {(condition, holds)}, term.says[keyword])
     return found
+
+
+def _shared(proof: Proof, facts: Facts, condition: Term) -> Term:
+    """Return the writer's own term for a condition, so that it settles which of the writer's branches applies."""
+    asked = (term for options in facts.splits for term, _ in options[0])
+    return next((term for term in asked if proof.same(term, condition)), condition)
 
 
 def _opaque(_: Proof, facts: Facts, term: Term) -> list[Difference]:

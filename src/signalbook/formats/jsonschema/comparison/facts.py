@@ -111,8 +111,8 @@ class Facts:
     """Everything known; ``splits`` are the either-or that are left.
 
     ``whole`` has the years of the drafts that ask for an integer: in draft-04, 1.0 is none. What is said of one type
-    says nothing about values of the others. ``excluded`` values are known not to be. ``work`` is what it took to
-    find all this out.
+    says nothing about values of the others. ``excluded`` values are known not to be. ``circular``: a schema applies
+    itself to the very value, so that nothing follows from it. ``work`` is what it took to find all this out.
     """
 
     known: Known
@@ -137,6 +137,7 @@ class Facts:
     required: set[str] = field(default_factory=set)
     absent: set[str] = field(default_factory=set)
     opaque: set[Any] = field(default_factory=set)
+    circular: bool = False
     splits: list[Options] = field(default_factory=list)
     work: int = 0
 
@@ -145,6 +146,10 @@ class Facts:
         if name in self.absent:
             return frozenset({(NEVER, True)})
         return frozenset((target(term), True) for part in self.members for term in part.of(name))
+
+    def has_room_for(self, name: str | None = None) -> bool:
+        """Return True if the member ``name``, or one that nobody mentions, may be there beside the required ones."""
+        return self.count.high is None or len(self.required) + (name not in self.required) <= self.count.high
 
     def declares(self, name: str) -> bool:
         """Whether some schema mentions the member ``name``."""
@@ -249,6 +254,7 @@ class _Gatherer:
         if term in (self.facts.refused if holds else self.facts.terms):
             self.facts.types.clear()
         if term.circular:
+            self.facts.circular = True
             return
         if not holds:
             self._deny(term)
@@ -343,6 +349,9 @@ def _settle(facts: Facts) -> None:
         never = [i for i, term in enumerate((*part.prefix, part.rest)) if term is not None and "never" in term.says]
         if never:
             facts.size.lower_to(never[0])
+    for members in facts.members:
+        if members.rest is not None and "never" in members.rest.says and not members.patterns:
+            facts.count.lower_to(sum(term is None or "never" not in term.says for term in members.names.values()))
     # No object can be like that; the value may still be of another type.
     if facts.required & facts.absent or facts.count.empty:
         facts.types.discard("object")
@@ -490,6 +499,12 @@ _DENIED: Final[dict[str, Callable[[Facts, Any], object]]] = {
     "exclusiveMinimum": lambda facts, said: facts.number.lower_to(said),
     "maximum": lambda facts, said: facts.number.raise_to(said, open=True),
     "exclusiveMaximum": lambda facts, said: facts.number.raise_to(said),
+    "minLength": lambda facts, said: facts.length.lower_to(said - 1),
+    "maxLength": lambda facts, said: facts.length.raise_to(said + 1),
+    "minItems": lambda facts, said: facts.size.lower_to(said - 1),
+    "maxItems": lambda facts, said: facts.size.raise_to(said + 1),
+    "minProperties": lambda facts, said: facts.count.lower_to(said - 1),
+    "maxProperties": lambda facts, said: facts.count.raise_to(said + 1),
 }
 _REFUSED: Final[dict[str, Callable[[Any], list[Literal]]]] = {
     "ref": lambda said: [(said, False)],

@@ -20,8 +20,8 @@ from signalbook import work
 from signalbook.formats.base import MAX_FINDINGS, pointer
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema import regexes
-from signalbook.formats.jsonschema.comparison.assertions import ARRAYS, OBJECTS, SCALARS
-from signalbook.formats.jsonschema.comparison.combined import COMBINED, UNIONS, Proof, Rule
+from signalbook.formats.jsonschema.comparison.assertions import ARRAYS, OBJECTS, SCALARS, is_possible
+from signalbook.formats.jsonschema.comparison.combined import COMBINED, PASSED_ON, UNIONS, Proof, Rule
 from signalbook.formats.jsonschema.comparison.differences import difference, some, undecided
 from signalbook.formats.jsonschema.comparison.facts import (
     KINDS,
@@ -300,7 +300,11 @@ class Prover:
             if found and (self.trial or len(found) >= MAX_FINDINGS or found[-1].rule in ("type_changed", "undecided")):
                 break
         # Asked last, as it is costly and rarely so: values that contradict themselves meet any schema.
-        return [] if found and self.empty(known) else found
+        if not found or self.empty(known):
+            return []
+        if facts.circular:
+            return [undecided(term, "the writer's schema refers to itself without getting anywhere")]
+        return found
 
     def _keyword(self, facts: Facts, term: Term, keyword: str) -> list[Difference]:
         if keyword in UNIONS and facts.splits and not self._kept(facts, term, keyword):
@@ -308,7 +312,9 @@ class Prover:
             found = [undecided(term, "no alternative takes all values, several may together", keyword)]
         else:
             found = self._case(facts, term, keyword)
-        return self._by_cases(facts, term, keyword, found, _MAX_CASES) if found else found
+        if not found or keyword in PASSED_ON:
+            return found
+        return self._by_cases(facts, term, keyword, found, _MAX_CASES)
 
     def _case(self, facts: Facts, term: Term, keyword: str) -> list[Difference]:
         """One keyword against facts, without dividing them."""
@@ -398,13 +404,14 @@ class Prover:
 
     def _no_array(self, facts: Facts) -> bool:
         sure = min(facts.size.low, facts.prefix + 1)
-        wanted = [
-            frozenset({(term.says["contains"], True)}) for term in facts.contains if term.says.get("minContains", 1)
-        ]
+        items = frozenset() if facts.prefix else facts.item(0)
+        wanted = [items | {(term.says["contains"], True)} for term in facts.contains if term.says.get("minContains", 1)]
         return any(map(self.empty, [*wanted, *(facts.item(index) for index in range(sure))]))
 
     def _no_object(self, facts: Facts) -> bool:
-        return any(self.empty(facts.member(name)) for name in sorted(facts.required))
+        return any(
+            not is_possible(self, facts, name) or self.empty(facts.member(name)) for name in sorted(facts.required)
+        )
 
 
 def compare(reader: JsonSchemaDocument, writer: JsonSchemaDocument, *, steps: int = MAX_STEPS) -> list[Difference]:
