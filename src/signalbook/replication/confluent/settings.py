@@ -70,7 +70,14 @@ class ImportMode:
             if config is not None and "alias" in config:
                 # What is written to an alias goes elsewhere; settings are copied again when all is written.
                 self._target.set("config", scope, None)
-        write()
+        try:
+            write()
+        except Refused as error:
+            if error.code != _NOT_PERMITTED:
+                raise
+            # The mode of a subject goes with its last version.
+            self._target.set("mode", scope, _IMPORT, force=bool(parse_subject(scope).name))
+            write()
 
     def _try(self, scope: str, before: JSONObject | None) -> bool:
         try:
