@@ -64,11 +64,21 @@ def test_references_with_their_contexts(api: Api) -> None:
     assert api.code("GET", f"{path}?referenceFormat=other") == 422
 
 
-def test_what_cannot_be_done_is_refused_by_name(api: Api) -> None:
-    found = api.send("GET", "/schemas?aliases=true")
-    assert found.status_code == 422
-    assert "aliases" in found.json()["message"]
-    assert api.get("/schemas?aliases=false") == []
+def test_schemas_by_aliases(api: Api) -> None:
+    for subject in ("s", "other", ":.dev:s"):
+        api.register(subject)
+    for alias in ("old", "older", ":.dev:old"):
+        api.ask("PUT", f"/config/{alias}", {"alias": "s"})
+
+    def listed(query: str) -> list[tuple[str, Any]]:
+        return [(each["subject"], each.get("aliases")) for each in api.get(f"/schemas?{query}")]
+
+    own = ("s", ["old", "older"])
+    assert listed("subjectPrefix=old") == []
+    assert listed("subjectPrefix=old&aliases=true") == [own]
+    assert listed("subjectPrefix=o&aliases=true") == [("other", None), own]
+    assert listed("subjectPrefix=s&aliases=true") == [own]
+    assert listed("subjectPrefix=:*:old&aliases=true") == [own, (":.dev:s", [":.dev:old"])]
 
 
 def test_registering_by_force(api: Api) -> None:

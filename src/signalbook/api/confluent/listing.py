@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, TypeAlias, TypeVar
 
 from signalbook.api.confluent.associations import choice, stored
@@ -12,9 +12,9 @@ from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.associations import LIFECYCLES, Association
-from signalbook.confluent.errors import invalid_association, unprocessable
+from signalbook.confluent.errors import invalid_association
 from signalbook.confluent.metadata import rule_types
-from signalbook.confluent.naming import ALL_CONTEXTS, Subject
+from signalbook.confluent.naming import ALL_CONTEXTS, DEFAULT_CONTEXT, Subject
 from signalbook.engine.read.view import View
 from signalbook.storage.base import Row
 from signalbook.values import JSON, JSONObject
@@ -26,6 +26,7 @@ _NO_LIFECYCLE: Final = "NONE"
 """Asks for subjects without associations."""
 Associated: TypeAlias = Callable[[str], list[Association] | None]
 """The chosen associations of a subject, None if it is not to be listed."""
+Aliases: TypeAlias = dict[Subject, list[Subject]]
 T = TypeVar("T", SchemaVersion, Row)
 
 
@@ -76,12 +77,11 @@ def _chosen(subjects: Subjects, context: str, beginning: str, request: Confluent
 
 
 def list_schemas(view: View, request: ConfluentRequest) -> Response:
-    """Versions of subjects whose names begin as a parameter says."""
+    """Return versions of subjects whose names, or with ``aliases`` whose aliases, begin as a parameter says."""
     subjects = subjects_of(view, request)
-    if request.flag("aliases"):
-        raise unprocessable("aliases=true is not known here: GET /config/ALIAS says of which subject one is the alias")
+    aliases = _aliases(view, subjects) if request.flag("aliases") else {}
     associated = _associated(view, request)
-    names = _subjects(subjects, request)
+    names: Iterator[Subject] = chain(_subjects(subjects, request), _aliased(aliases, subjects, request))
     if associated is not None:
         names = (each for each in names if associated(str(each)) is not None)
     if request.flag("deleted"):
@@ -90,13 +90,44 @@ def list_schemas(view: View, request: ConfluentRequest) -> Response:
     else:
         # Documents of those alone that are shown.
         found = subjects.shown(page(_wanted(_live(subjects, names), request), request, _MOST_SCHEMAS))
-    return answer([_shown(each, subjects, request, associated) for each in found])
+    return answer([_shown(each, subjects, request, associated, aliases) for each in found])
+
+
+def _aliases(view: View, subjects: Subjects) -> Aliases:
+    """Return the readable aliases of each readable subject."""
+    found: Aliases = {}
+    after = ""
+    while settings := view.schemaids.settings("config", after, _MOST_SCHEMAS):
+        for scope, config in settings.items():
+            alias, name = subjects.parse(scope, DEFAULT_CONTEXT), config.get("alias")
+            target = subjects.parse(name, alias.context) if isinstance(name, str) and name and alias.name else None
+            if target is not None and subjects.is_readable(alias) and subjects.is_readable(target):
+                found.setdefault(target, []).append(alias)
+        after = next(reversed(settings))
+    return found
+
+
+def _aliased(aliases: Aliases, subjects: Subjects, request: ConfluentRequest) -> Iterator[Subject]:
+    """Yield the subjects that only their aliases match."""
+    asked, beginning = _asked_for(subjects, request)
+    contexts = set(asked)
+
+    def matches(subject: Subject) -> bool:
+        return subject.context in contexts and subject.name.startswith(beginning)
+
+    return (each for each, names in aliases.items() if not matches(each) and any(map(matches, names)))
 
 
 def _shown(
-    version: SchemaVersion, subjects: Subjects, request: ConfluentRequest, associated: Associated | None
+    version: SchemaVersion,
+    subjects: Subjects,
+    request: ConfluentRequest,
+    associated: Associated | None,
+    aliases: Aliases,
 ) -> JSONObject:
     found = shown(version, subjects, request)
+    if version.subject in aliases:
+        found["aliases"] = [str(alias) for alias in aliases[version.subject]]
     beside = associated(str(version.subject)) if associated is not None else None
     return {**found, "associations": [each.to_json() for each in beside]} if beside else found
 
