@@ -322,7 +322,7 @@ def compare_events(*both: tuple[Client, Store], hidden: list[str]) -> None:
     """What a stream sends at once, and what subscriptions of the identity would have delivered."""
     texts, delivered = [], []
     for client, store in both:
-        texts.append(client.run(streamed(client.app, ANN, "after=0", 0.05)))
+        texts.append(client.run(streamed(client.app, ANN, "after=0")))
         rights = DeliveryRights(store, AccessControl(store, Settings()))
         rights.renew()
         with store.read() as transaction:

@@ -105,15 +105,18 @@ def lookups(xid: str) -> Iterator[str]:
     yield quote(f"http://r.example{xid}/versions/1", safe="")
 
 
-async def streamed(app: Starlette, headers: dict[str, str], query: str, seconds: float) -> str:
-    """What a stream of events has to send at once."""
+async def streamed(app: Starlette, headers: dict[str, str], query: str) -> str:
+    """What a stream of events has to send at once: all before the sign of life that ends what there is."""
     sent: list[str] = []
+    over = asyncio.Event()
 
     async def receive() -> dict[str, Any]:
-        await asyncio.sleep(seconds)
+        await over.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
+        if message.get("body") == b":\n\n":
+            over.set()
         sent.append(f"{message.get('status', '')}{message.get('body', b'').decode()}")
 
     given = {"accept": "text/event-stream", "host": "r.example", **headers}
