@@ -648,9 +648,7 @@ struct Digits {
 impl Digits {
     /// Of a number as JSON writes it; refused if the exponent has more than 18 digits.
     fn new(text: &str) -> Scanned<Self> {
-        let (number, power) = text
-            .split_once(|letter| matches!(letter, 'e' | 'E'))
-            .unwrap_or((text, "0"));
+        let (number, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let unsigned = whole.strip_prefix('-').unwrap_or(whole);
         let mut digits = [unsigned.as_bytes(), fraction.as_bytes()].concat();
