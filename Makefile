@@ -1,5 +1,5 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test slow cluster spark airflow stores clouds hadoop faults mutants check check-image bench conformance fuzz run clean
+.PHONY: help demo test slow cluster spark airflow stores clouds hadoop faults mutants check check-image bench conformance fuzz soundness run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -7,6 +7,7 @@ WORKERS ?= 3
 REQUESTS ?= 20000
 SEED ?= 1
 EVERY ?= 11
+PAIRS ?= 20000
 VERSIONS ?= 3.5.0 3.5.9 4.0.5 4.1.4 4.2.1
 
 help:  ## show this
@@ -81,6 +82,10 @@ conformance:  ## hold a fresh server to the specification, renew docs/conformanc
 fuzz:  ## ask servers for anything, and see that nothing breaks; REQUESTS and SEED say how much and which
 	@tools/setup test
 	$(BIN)/python -m tests.fuzzing --requests $(REQUESTS) --seed $(SEED)
+
+soundness:  ## compare random pairs of schemas of all formats, and prove verdicts and reasons by values; PAIRS says how many
+	@tools/setup test
+	$(BIN)/pytest -q -s --pairs $(PAIRS) -k test_verdicts_are_sound_and_reasons_true tests/formats
 
 run:  ## a server on http://127.0.0.1:8080 with its data in signalbook.db
 	@tools/setup run

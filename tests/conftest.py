@@ -63,6 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """What the command line may say beside pytest's own."""
     parser.addoption("--kills", type=int, default=3, help="how often tests/test_killing.py kills a server")
     parser.addoption("--every-request", type=int, metavar="N", help="kill drivers with each N-th request to a store")
+    parser.addoption("--pairs", type=int, default=100, help="how many random pairs of schemas test_reasons.py compares")
     parser.addoption("--cluster", action="store_true", help="also run tests/pipeline/test_cluster.py")
     parser.addoption("--pictures", action="store_true", help="make the pictures of docs/ui.md anew")
 
@@ -86,6 +87,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         skip_without(OTHERS, marker.args[0], require_own_test(item, marker))
     elif "shared_data" in getattr(item, "fixturenames", ()):
         pytest.fail(f"{item.nodeid}: say by pytest.mark.others which test holds the same by our own", pytrace=False)
+
+
+@pytest.fixture
+def pairs(request: pytest.FixtureRequest) -> int:
+    """The number of random pairs of schemas to compare."""
+    number: int = request.config.getoption("--pairs")
+    return number
 
 
 @pytest.fixture(scope="session")

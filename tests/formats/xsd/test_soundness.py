@@ -18,6 +18,10 @@ from signalbook.formats.xsd import FORMAT, documents
 
 XS = "http://www.w3.org/2001/XMLSchema"
 XSI = "{http://www.w3.org/2001/XMLSchema-instance}"
+# Attributes that the library declares in every schema.
+PREDEFINED = [f"{{http://www.w3.org/XML/1998/namespace}}{name}" for name in ("lang", "space", "id", "base")] + [
+    f"{{http://www.w3.org/2007/XMLSchema-versioning}}{name}Version" for name in ("min", "max")
+]
 NAMES = ["a", "b", "c", "d"]
 TYPES = ["C0", "C1"]
 BUILTIN = [
@@ -215,6 +219,8 @@ class Writer:
                     for _ in range(self.times(part)):
                         child = Element(self.dice.choice(names))
                         child.text = self.dice.choice(TEXTS)
+                        if self.dice.random() < 0.2:
+                            child.set(self.dice.choice(PREDEFINED), "1 2")
                         found.append(child)
                 elif isinstance(part, XsdElement):
                     several = [part, *part.iter_substitutes()]

@@ -1,0 +1,98 @@
+"""Every verdict on random pairs of JSON Structure documents is sound and every reason true, judged by the validator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from functools import cache
+from random import Random
+from typing import Any
+
+from tests.formats.jsonstructure.test_soundness import DRAFT, Maker
+from tests.formats.reasons import Tally, judge_pairs
+
+from signalbook.formats import SchemaError
+from signalbook.formats.compatibility import Difference, SchemaText
+from signalbook.formats.jsonstructure import FORMAT, JsonStructure
+from signalbook.values import JSON, JSONObject, dump_json
+
+# Types that are gone are missed by what refers to them, not by a value.
+SKIPPED = ("definition_removed", "type_removed")
+REMOVED = "property_removed_from_closed_content_model"
+OF_TYPE = ("type", "choices", "tuple", "enum", "const", "maxLength", "precision", "scale", "contentEncoding")
+
+
+def loosened(document: JSONObject, paths: Iterable[str]) -> JSONObject:
+    """Return ``document`` without what it asks for at some places: a keyword is gone, a type is any."""
+    found = deepcopy(document)
+    for path in paths:
+        nodes: list[Any] = [found]
+        parts = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
+        for part in parts:
+            if not isinstance(nodes[-1], (dict, list)):  # the name of a type in a union, or a part of the writer's
+                break
+            nodes.append(nodes[-1].get(part) if isinstance(nodes[-1], dict) else nodes[-1][int(part)])
+        if parts[-1] == "required" and len(nodes) > len(parts) and parts[-1] in nodes[-2]:
+            del nodes[-2][parts[-1]]
+        elif parts[-1] == "additionalProperties" and len(nodes) > len(parts):
+            nodes[-2][parts[-1]] = {"type": "any"}
+        else:
+            at = max((at for at, node in enumerate(nodes) if at and is_type(node)), default=0)
+            if at:
+                nodes[at - 1][parts[at - 1]] = {"type": "any"}
+    return found
+
+
+def is_around(path: str, inner: str) -> bool:
+    """Whether the place ``inner`` is gone once the place ``path`` asks for nothing."""
+    parent, _, last = path.rpartition("/")
+    return inner == path or f"{inner}/".startswith(f"{parent if last in OF_TYPE else path}/")
+
+
+def is_type(node: Any) -> bool:
+    """Whether a part of a document declares a type."""
+    kind = node.get("type") if isinstance(node, dict) else None
+    return isinstance(kind, (str, list)) or (isinstance(kind, dict) and "$ref" in kind)
+
+
+def judge(dice: Random, tally: Tally) -> None:
+    maker = Maker(dice)
+    first = maker.document()
+    second = maker.changed(first)
+    old, new = (first, second) if dice.random() < 0.5 else (second, first)
+    try:
+        written, read = (FORMAT.parse(dump_json(one), DRAFT) for one in (old, new))
+    except SchemaError:
+        tally.counts["no schema"] += 1
+        return
+    found = FORMAT.differences(*(SchemaText(document=dump_json(one), format=DRAFT) for one in (new, old)))
+
+    def rejections() -> Iterator[JSON]:
+        for _ in range(10_000 if found else 30):
+            value = maker.value(written.structure, written.schema)
+            if not written.validate(value) and read.validate(value):
+                yield value
+
+    @cache
+    def without(*paths: str) -> JsonStructure | None:
+        try:
+            return FORMAT.parse(dump_json(loosened(new, paths)), DRAFT)
+        except SchemaError:
+            return None
+
+    def describes(difference: Difference, value: JSON) -> bool:
+        if difference.rule == REMOVED:  # its path is in the writer's document
+            return any(f"'{name}'" in difference.message for name in re.findall(r"'(\w+)':", str(value)))
+        others = [one.path for one in found if one.rule != REMOVED and not is_around(one.path, difference.path)]
+        return changes(value, others, difference.path) or changes(value, [], difference.path)
+
+    def changes(value: JSON, others: list[str], path: str) -> bool:
+        before, after = without(*others), without(*others, path)
+        return before is None or after is None or before.validate(value) != after.validate(value)
+
+    tally.add(f"{dump_json(old).decode()} read as {dump_json(new).decode()}", found, rejections(), describes)
+
+
+def test_verdicts_are_sound_and_reasons_true(pairs: int) -> None:
+    judge_pairs(judge, pairs, SKIPPED)
