@@ -163,7 +163,7 @@ class Guide:
                 if name in ("const", "enum"):
                     self.scalars += item if name == "enum" and isinstance(item, list) else [item]
                 elif type(item) in (int, float):
-                    self.scalars += [item, item + 1, item - 1, item + 0.5, item - 0.25, item * 3]
+                    self.scalars += [item * 126, item, item + 1, item - 1, item + 0.5, item - 0.25, item * 3]
                     if type(item) is int:
                         self.sizes |= dict.fromkeys([max(0, item - 1), item, item + 1])
                 self._collect(item)
@@ -280,6 +280,15 @@ class Guide:
         names += [name for name in self.names if dice.random() < density / 5]
         if dice.random() < 0.3:
             names = names[: dice.choice([*self.sizes])]
+        names += [
+            needed
+            for one in writers
+            for name, several in one.get("dependentRequired", {}).items()
+            for needed in several
+            if name in names and dice.random() < 0.9
+        ]
+        if dice.random() < 0.1:
+            names += [f"m{number}" for number in range(dice.choice([*self.sizes]))]
         names = list(dict.fromkeys(names))
         dice.shuffle(names)
         found: JSONObject = {}

@@ -772,6 +772,19 @@ UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
         {"maxItems": 0},
         "",
     ),
+    ("a bound between multiples", {"type": "number", "multipleOf": 2, "maximum": 1.5}, {"maximum": 0}, ""),
+    (
+        "a listed value that is refused",
+        {"type": "array", "prefixItems": [{"type": "object", "enum": [{}], "required": ["a"]}]},
+        {"maxItems": 0},
+        "",
+    ),
+    (
+        "a listed value",
+        {"type": "array", "enum": [[{"a": 1}]], "items": {"type": "object"}},
+        {"items": {"dependentRequired": {"a": ["b"]}}},
+        "enum_narrowed",
+    ),
     ("lengths of a pattern", {"type": "string", "pattern": "^ab+$"}, {"minLength": 2}, "undecided"),
     (
         "alternatives together",

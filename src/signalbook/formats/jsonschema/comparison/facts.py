@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -59,12 +60,14 @@ class Range:
         if self.high is None or (high, not open) < (self.high, not self.high_open):
             self.high, self.high_open = high, open
 
-    def close_to_integers(self) -> None:
-        """Move bounds to the nearest integers within, as far as floating point holds these exactly."""
+    def close_to_multiples(self, step: int) -> None:
+        """Move bounds to the nearest multiples within, as far as floating point holds these exactly."""
         if self.low is not None and abs(self.low) < MAX_EXACT:
-            self.raise_to(math.floor(self.low) + 1 if self.low_open else math.ceil(self.low))
+            steps = Fraction(self.low) / step
+            self.raise_to((math.floor(steps) + 1 if self.low_open else math.ceil(steps)) * step)
         if self.high is not None and abs(self.high) < MAX_EXACT:
-            self.lower_to(math.ceil(self.high) - 1 if self.high_open else math.floor(self.high))
+            steps = Fraction(self.high) / step
+            self.lower_to((math.ceil(steps) - 1 if self.high_open else math.floor(steps)) * step)
 
     @property
     def empty(self) -> bool:
@@ -356,7 +359,8 @@ def _settle(facts: Facts) -> None:
     if facts.required & facts.absent or facts.count.empty:
         facts.types.discard("object")
     if facts.has_integers_only:
-        facts.number.close_to_integers()
+        whole = [int(step) for step in facts.steps if step == step.to_integral_value() and step < MAX_EXACT]
+        facts.number.close_to_multiples(max(whole, default=1))
     for name, size in (("number", facts.number), ("string", facts.length), ("array", facts.size)):
         if size.empty:
             facts.types.discard(name)

@@ -111,8 +111,14 @@ def refused_values(facts: Facts, term: Term, keyword: str) -> list[Difference] |
         check = _keyword(keyword, dump_json(term.says[keyword]))
         refused = [value for value in (facts.values or {}).values() if not regexes.is_valid(check, value)]
         return [difference("value_refused", term, keyword, values=some(refused), broken=keyword)] if refused else []
-    refused_all = _refused(facts, term) if len(term.says) == 1 and keyword in UNIONS else None
-    return [difference("alternative_removed", term, keyword, old=refused_all[0])] if refused_all else None
+    is_union = len(term.says) == 1 and keyword in UNIONS
+    refused_all = _refused(facts, term) if is_union or keyword in ARRAYS or keyword in OBJECTS else None
+    if not refused_all:
+        return None
+    if is_union:
+        return [difference("alternative_removed", term, keyword, old=refused_all[0])]
+    # The keyword's own rule knows less of the values than the validator, which does not say what they break.
+    return [difference("enum_narrowed", term, old=refused_all, values=some(refused_all))]
 
 
 @lru_cache(maxsize=1024)
@@ -127,6 +133,16 @@ def _refused(facts: Facts, term: Term) -> list[JSON] | None:
     if len(values) > _MAX_LISTED or len(values) * tried > _MAX_TRIED or term.accepts is None:
         return None
     return [value for value in values.values() if not all(_passes(facts, term, way) for way in _spellings(value))]
+
+
+def _none_is_written(facts: Facts) -> bool:
+    """Return True if what is known refuses each of the listed values."""
+    values = facts.values or {}
+    tried = sum(known.listed for known, _ in facts.known)
+    if len(values) > _MAX_LISTED or len(values) * tried > _MAX_TRIED or any(one.year == 2013 for one, _ in facts.known):
+        return False
+    asked = [(known.accepts, holds) for known, holds in facts.known if known.accepts is not None]
+    return all(any(accepts(value) != holds for accepts, holds in asked) for value in values.values())
 
 
 def _passes(facts: Facts, term: Term, value: JSON) -> bool:
@@ -393,7 +409,7 @@ class Prover:
         return found
 
     def _empty(self, facts: Facts) -> bool:
-        if not facts.types or (facts.values is not None and not facts.values):
+        if not facts.types or (facts.values is not None and _none_is_written(facts)):
             return True
         impossible: dict[str, Callable[[Facts], bool]] = {"array": self._no_array, "object": self._no_object}
         if all(kind in impossible and impossible[kind](facts) for kind in facts.types):
