@@ -215,12 +215,12 @@ class Writer:
                 if isinstance(part, XsdGroup):
                     found += self.group(part)
                 elif isinstance(part, XsdAnyElement):
-                    names = ["{urn:x}q", "{urn:x}a", *NAMES, "h", "s"]
+                    names = ["{urn:x}q", "{urn:x}a", *NAMES, "h", "s", "t"]
                     for _ in range(self.times(part)):
                         child = Element(self.dice.choice(names))
                         child.text = self.dice.choice(TEXTS)
-                        if self.dice.random() < 0.2:
-                            child.set(self.dice.choice(PREDEFINED), "1 2")
+                        if self.dice.random() < 0.3:
+                            child.attrib.update(dict.fromkeys(self.dice.sample(PREDEFINED, 3), "1 2"))
                         found.append(child)
                 elif isinstance(part, XsdElement):
                     several = [part, *part.iter_substitutes()]
