@@ -318,8 +318,8 @@ class Prover:
         # Asked last, as it is costly and rarely so: values that contradict themselves meet any schema.
         if not found or self.empty(known):
             return []
-        if facts.circular:
-            return [undecided(term, "the writer's schema refers to itself without getting anywhere")]
+        if facts.circular or term.circular:
+            return [undecided(term, "the schema refers to itself without getting anywhere")]
         return found
 
     def _keyword(self, facts: Facts, term: Term, keyword: str) -> list[Difference]:
