@@ -54,6 +54,7 @@ def test_lengths_count(pattern: str, least: int, most: int) -> None:
         "(",
         r"(\1a)",
         r"[^\s\S]",
+        "(a)" + "".join(rf"(\{group}\{group}\{group}\{group})" for group in range(1, 15)),
         "a" * 1000,
         "^(?:" + "(?:a|" * 40 + "b" + ")" * 40 + "x{600})$",
     ],

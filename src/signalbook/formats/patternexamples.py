@@ -13,12 +13,13 @@ from string_gen import StringGen, StringGenError
 
 _MAX_PATTERN_CHARS: Final = 200
 _MAX_REPETITIONS: Final = 300
-"""The upper bounds of all repetitions of a pattern multiplied, as they may be nested."""
+"""The upper bounds of all repetitions of a pattern multiplied, as they may be nested, and 2 for each group repeated."""
 MAX_CHARS: Final = 500
 """Characters of an example."""
 _SEEDS: Final = range(5)
 _BOUND: Final = re.compile(r"(\d{1,9})\}")
 _OPEN: Final = re.compile(r"[*+]|,\}")
+_GROUP_REFERENCE: Final = re.compile(r"\\[1-9]|\(\?P=")
 # Escapes may name ranges of a million characters. Of the rest Python warns: it may become an operation on sets.
 _UNUSABLE: Final = re.compile(r"\\[uUN]|\d{10}|\[\[|--|&&|~~|\|\|")
 
@@ -33,6 +34,7 @@ def make_example(pattern: str, min_chars: int = 0, max_chars: int = MAX_CHARS) -
     if len(pattern) > _MAX_PATTERN_CHARS or not pattern.isascii() or _UNUSABLE.search(pattern):
         return None
     bounded = math.prod(max(1, int(bound)) for bound in _BOUND.findall(pattern))
+    bounded *= 2 ** len(_GROUP_REFERENCE.findall(pattern))
     if bounded > _MAX_REPETITIONS:
         return None
     repetitions = max(1, 2 * min_chars)
