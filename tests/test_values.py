@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from signalbook.values import (
     now,
     parse_json,
     parse_timestamp,
+    step_into,
 )
 
 json_values = st.recursive(
@@ -175,3 +177,19 @@ def test_a_finding_tells_where_and_what() -> None:
 def test_a_finding_as_json(finding: Finding, body: dict[str, object]) -> None:
     assert finding.to_json() == body
     assert Finding.from_json(body) == finding
+
+
+@pytest.mark.parametrize(
+    ("value", "token", "named"),
+    [({"a/b": 1}, "a~1b", 1), ({"~1": 1}, "~01", 1), ({"0": 1}, "0", 1), (["a", "b"], "1", "b")],
+)
+def test_a_token_of_a_pointer_names_a_part(value: Any, token: str, named: Any) -> None:
+    assert step_into(value, token) == named
+
+
+@pytest.mark.parametrize(
+    ("value", "token"), [({}, "a"), ([1], "1"), ([1], "-1"), ([1], "-"), ([1], "9" * 5000), ("text", "0"), (None, "")]
+)
+def test_a_token_that_names_nothing_is_a_lookup_error(value: Any, token: str) -> None:
+    with pytest.raises(LookupError):
+        step_into(value, token)

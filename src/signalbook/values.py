@@ -162,6 +162,16 @@ def count_separators(text: bytes) -> int:
     return text.count(b",") + _brackets(text)
 
 
+def step_into(value: JSON, token: str) -> JSON:
+    """Return what one token of a JSON Pointer (RFC 6901) names in ``value``. Raises ``LookupError``."""
+    name = token.replace("~1", "/").replace("~0", "~")
+    if isinstance(value, dict):
+        return value[name]
+    if isinstance(value, list) and name.isdecimal() and len(name) < 10:
+        return value[int(name)]
+    raise LookupError(name)
+
+
 def deeper_than(value: JSON, depth: int) -> bool:
     """Whether more than ``depth`` arrays and objects lie in each other."""
     # by recursion, which ``depth`` bounds: lists of all values of a level take longer to fill than to walk

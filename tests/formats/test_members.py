@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from signalbook.formats.members import MAX_MEMBERS, Member, members
+from signalbook.formats.members import MAX_MEMBERS, LinkedMembers, Member, Walk, members
 from signalbook.values import JSONObject
 
 AVRO = {
@@ -117,3 +117,20 @@ def test_what_is_said_of_all_members_is_bounded() -> None:
     schema = {"properties": {f"a{number}": {"description": "x" * 1_000} for number in range(500)}}
     found = members(json.dumps(schema).encode(), "JsonSchema/draft-07")
     assert 98 < len(found) < 100
+
+
+def test_a_part_has_no_members_of_what_an_earlier_one_refers_to() -> None:
+    many = {f"m{number}": {"$ref": "#/definitions/other"} for number in range(MAX_MEMBERS + 1)}
+    small: JSONObject = {"properties": {"s": {}}}
+    definitions = {"big": {"properties": many}, "small": small, "other": {"properties": {"x": {}}}}
+    linked = LinkedMembers(json.dumps({"definitions": definitions}).encode(), "JsonSchema/draft-07")
+    walk = Walk(100_000)
+    assert len(linked.of("/definitions/big", walk) or ()) == MAX_MEMBERS
+    assert linked.of("/definitions/small", walk) == (Member("s"),)
+
+
+def test_a_part_that_no_array_has_has_no_members() -> None:
+    linked = LinkedMembers(
+        json.dumps({"$dynamicRef": f"#/oneOf/{'9' * 5000}", "oneOf": [{}]}).encode(), "JsonSchema/draft-07"
+    )
+    assert linked.of("", Walk(100)) is None

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.localfiles import LocalFiles, names_file
 from signalbook.documents.reading import parse_document
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSON, JSONObject, step_into
 from signalbook.xid import ID
 
 _MAX_HOPS: Final = 64
@@ -136,13 +136,11 @@ class DocumentReader:
         file, pointer = split_place(place)
         value = self._parse(file, path) if file else self.document
         for part in pointer.split("/")[1:]:
-            name = last_name(part)
-            if isinstance(value, dict) and name in value:
-                value = value[name]
-            elif isinstance(value, list) and name.isdecimal() and len(name) < 9 and int(name) < len(value):
-                value = value[int(name)]
-            else:
-                raise DocumentError(f"{path}: there is no {place if file else f'#{place} in the document'}")
+            try:
+                value = step_into(value, part)
+            except LookupError:
+                where = place if file else f"#{place} in the document"
+                raise DocumentError(f"{path}: there is no {where}") from None
         return value
 
     def _parse(self, file: str, path: str) -> JSON:

@@ -18,7 +18,7 @@ from signalbook.formats.base import family, find
 from signalbook.formats.xsd import limits
 from signalbook.formats.xsd.limits import XS
 from signalbook.largejson import parse_untrusted_json
-from signalbook.values import JSON, JSONError
+from signalbook.values import JSON, JSONError, step_into
 
 MAX_MEMBERS: Final = 2_000
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -88,6 +88,7 @@ class LinkedMembers:
         parts = self._avro_parts if self._family == "avro" else self._json_parts
         if self._root is None:
             return None
+        walk.take()  # What an earlier part left: not all of its members may have been read.
         try:
             return tuple(_bounded(parts(unquote(link).lstrip("#:"), walk)))
         except (LookupError, RecursionError, _Endless):
@@ -149,14 +150,8 @@ def _lookup(node: JSON, pointer: str) -> JSON:
     """Return what a JSON Pointer leads to. Raises ``LookupError``."""
     if pointer and not pointer.startswith("/"):
         raise LookupError(pointer)
-    for part in pointer.split("/")[1:] if pointer.strip("/") else ():
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, dict):
-            node = node[name]
-        elif isinstance(node, list) and name.isdecimal():
-            node = node[int(name)]
-        else:
-            raise LookupError(pointer)
+    for token in pointer.split("/")[1:] if pointer.strip("/") else ():
+        node = step_into(node, token)
     return node
 
 

@@ -16,7 +16,7 @@ from urllib.request import url2pathname
 
 from signalbook.model.findings import ModelFinding, model_findings_to_error
 from signalbook.model.paths import DotPath
-from signalbook.values import JSON, MAX_DEPTH, JSONObject, dump_json, parse_json
+from signalbook.values import JSON, MAX_DEPTH, JSONObject, dump_json, parse_json, step_into
 
 Loader: TypeAlias = Callable[[str], JSON]
 
@@ -156,13 +156,10 @@ class _Expansion:
 def _resolve(document: JSON, pointer: str) -> JSON:
     """RFC 6901 in a URI fragment; the leading slash may be missing, as it is in published models."""
     for token in unquote(pointer).removeprefix("/").split("/") if pointer.strip("/") else ():
-        key = token.replace("~1", "/").replace("~0", "~")
-        if isinstance(document, dict) and key in document:
-            document = document[key]
-        elif isinstance(document, list) and key.isdecimal() and int(key) < len(document):
-            document = document[int(key)]
-        else:
-            raise _Failure(f'there is no "{key}" in it')
+        try:
+            document = step_into(document, token)
+        except LookupError:
+            raise _Failure(f'there is no "{token}" in it') from None
     return document
 
 

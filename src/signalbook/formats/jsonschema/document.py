@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Any, Final
 from urllib.parse import quote, unquote, urldefrag, urljoin
 
@@ -24,7 +24,7 @@ from signalbook.formats.base import (
 )
 from signalbook.formats.jsonschema import regexes
 from signalbook.largejson import parse_untrusted_json
-from signalbook.values import JSON, Finding, JSONError, canonical_json, digest
+from signalbook.values import JSON, Finding, JSONError, canonical_json, digest, step_into
 
 _PREFIX: Final = "JsonSchema"
 
@@ -120,9 +120,6 @@ def _bare(uri: str) -> str:
 _BY_URI: Final = {_bare(dialect.uri): dialect for dialect in DIALECTS}
 
 
-_MISSING: Final = object()
-
-
 def absolute(base: str, reference: str) -> str:
     """The URI of the document ``reference`` points into, read at ``base``."""
     return base if reference.startswith("#") or not reference else urldefrag(_joined(base, reference)).url
@@ -147,18 +144,10 @@ def uri_of(document: str, pointer: str) -> str:
 
 def lookup(root: JSON, pointer: str) -> JSON:
     """What a JSON Pointer names in ``root``; ``True`` (any value) where it names nothing."""
-    node = root
-    for part in pointer.split("/")[1:]:
-        node = _step(node, part.replace("~1", "/").replace("~0", "~"))
-        if node is _MISSING:
-            return True
-    return node
-
-
-def _step(node: JSON, key: str) -> JSON:
-    if isinstance(node, list) and key.isdecimal() and int(key) < len(node):
-        return node[int(key)]
-    return node.get(key, _MISSING) if isinstance(node, dict) else _MISSING
+    try:
+        return reduce(step_into, pointer.split("/")[1:], root)
+    except LookupError:
+        return True
 
 
 MAX_WEIGHT: Final = 100_000

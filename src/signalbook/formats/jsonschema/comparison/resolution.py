@@ -19,7 +19,7 @@ from signalbook.formats.jsonschema.document import (
     meta_validator,
     uri_of,
 )
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSON, JSONObject, step_into
 
 # Makes the term of a sub-schema, given the tokens that lead to it.
 Sub = Callable[..., Any]
@@ -364,7 +364,7 @@ class Library:
 
 
 def _step(node: JSON, token: str) -> JSON:
-    key = token.replace("~1", "/").replace("~0", "~")
-    if isinstance(node, list):
-        return node[int(key)] if key.isdecimal() and int(key) < len(node) else _MISSING
-    return node.get(key, _MISSING) if isinstance(node, dict) else _MISSING
+    try:
+        return step_into(node, token)
+    except LookupError:
+        return _MISSING
