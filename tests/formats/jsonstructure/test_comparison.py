@@ -214,6 +214,16 @@ def test_a_choice_by_selector() -> None:
     ]
 
 
+def test_an_alternative_whose_selector_completes_a_second_required_set() -> None:
+    """No value has exactly one of the sets: the selector is always there."""
+    members: JSONObject = {"box": INT, "kind": TEXT}
+    sets: list[JSON] = [[["box"], ["box", "kind"]], ["box"]]
+    impossible, plain = ({**BOX, "properties": members, "required": required} for required in sets)
+    old, new = address("Box", Box=impossible), address("Box", Box=plain)
+    assert why(new, old) == []
+    assert why(new, old, "forward") == [("", "nothing_accepted")]
+
+
 def test_objects_become_a_choice() -> None:
     """An object that names its own kind is as good as an alternative; one that does not is not."""
     kind: JSON = {"type": "string", "enum": ["Street"]}
@@ -334,6 +344,24 @@ def test_hostile_documents_end_soon() -> None:
     with Work(steps=1_000_000, seconds=0).in_turn():
         assert why(document("int8"), document("int32")) != []
         why(document("int32"), document("int8"))
+
+
+@pytest.mark.parametrize(
+    ("written", "required", "rule"),
+    [
+        (400, [["m0"]], "required_added"),
+        (200, [["m0"], ["m1"]], "required_changed"),
+        (4000, [["m0"]], "undecided"),
+        (4000, [[f"m{at}"] for at in range(1, 4000)], "undecided"),
+        (200, [[f"m{at}_{name}" for name in range(100)] for at in range(50)], "undecided"),
+    ],
+)
+def test_many_sets_of_required_properties(written: int, required: list[list[str]], rule: str) -> None:
+    """They are compared with each other once, not for each member, and count as work."""
+    old = opened([[f"m{at}"] for at in range(written)], **{f"m{at}": TEXT for at in range(written)})
+    new = opened(required, **{name: TEXT for names in required for name in names})
+    with Work(steps=400_000, seconds=0).in_turn():
+        assert why(new, old) == [("" if rule == "undecided" else "/required", rule)]
 
 
 def test_both_documents_are_read_once_for_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import compress
-from operator import not_
+from operator import and_, not_
 from typing import Final, NamedTuple
 
 from signalbook.formats.base import MAX_FINDINGS, pointer
@@ -21,6 +21,7 @@ from signalbook.work import spend
 
 MAX_STEPS: Final = 200_000
 _VALUES_A_STEP: Final = 20
+_NAMES_A_STEP: Final = 4
 _MAX_TEXT: Final = 200
 _MAX_NAMED: Final = 5
 _FAMILIES: Final = frozenset[Family | None]({"null", "boolean", "number", "string", "array", "object"})
@@ -67,7 +68,7 @@ def differences(reader: Structure, writer: Structure) -> list[Difference]:
     """
     if reader.fingerprint == writer.fingerprint:
         return []
-    comparison = _Comparison(_Side(reader), _Side(writer))
+    comparison = _Comparison(reader, writer)
     old, new = writer.top(), reader.top()
     if old is not None and new is not None:
         top = TypePair(comparison.writer.of(old), comparison.reader.of(new), True)
@@ -77,41 +78,55 @@ def differences(reader: Structure, writer: Structure) -> list[Difference]:
     return comparison.definitions()
 
 
+@dataclass(frozen=True, slots=True)
+class _Required:
+    """The sets of members of which an object has exactly one.
+
+    ``possible`` are those that an object can have: with a set that contains another one, it would have two of them.
+    All objects have the members ``always``. None has one of the members ``never``: each completes a second set.
+    """
+
+    sets: list[frozenset[str]]
+    possible: list[frozenset[str]]
+    always: frozenset[str]
+    never: frozenset[str]
+
+    @classmethod
+    def from_sets(cls, sets: list[frozenset[str]], spend: Callable[[int], None]) -> _Required | None:
+        """Compare the sets with each other; return None if no object has exactly one of them."""
+        spend(len(sets) * _count_names(sets) // _NAMES_A_STEP)
+        pairs = list(enumerate(sets))
+        possible = [names for at, names in pairs if not any(other <= names for there, other in pairs if there != at)]
+        if not possible:
+            return None
+        missing = ([names - have for names in sets] for have in possible)
+        never = (frozenset[str]().union(*(names for names in row if len(names) == 1)) for row in missing)
+        return cls(sets, possible, frozenset[str].intersection(*possible), reduce(and_, never))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Members:
-    """Objects of one kind. One of the sets ``needed`` is there, exactly; ``more`` is the type of other members.
+    """Objects of one kind. Of the sets ``required`` they have exactly one; ``more`` is the type of other members.
 
-    ``free`` members may be anything, ``tag`` is a member with a constant value. ``instance``: at the top of a payload,
-    ``$schema`` and ``$uses`` may be there, too.
+    ``free`` members may be anything, ``tag`` is a member with a constant value, and ``tagged`` are the required sets
+    with that member. ``instance``: at the top of a payload, ``$schema`` and ``$uses`` may be there, too.
     """
 
     named: dict[str, Type]
-    needed: list[frozenset[str]]
+    required: _Required
     more: Type | None
     instance: bool
     free: str | None = None
     tag: Type | None = None
-
-    @property
-    def possible(self) -> list[frozenset[str]]:
-        """The sets that an object can have: with one that contains another set, it would have two of them."""
-        sets = list(enumerate(self.needed))
-        return [names for at, names in sets if not any(other <= names for there, other in sets if there != at)]
-
-    def may_have(self, name: str) -> bool:
-        """Return True if the member ``name`` may be there: it completes no second one of the sets."""
-        return any(sum(names <= have | {name} for names in self.needed) == 1 for have in self.possible)
-
-    @property
-    def always(self) -> frozenset[str]:
-        return frozenset[str].intersection(*self.possible)
+    tagged: _Required | None = None
 
 
 class _Side:
     """One of the two documents."""
 
-    def __init__(self, structure: Structure) -> None:
+    def __init__(self, structure: Structure, spend: Callable[[int], None]) -> None:
         self.structure = structure
+        self._spend = spend
         self._parents: dict[int, tuple[int, str | int]] = {}
         self._alternatives: dict[Type, tuple[Type, ...]] = {}
         self._members: dict[Type, _Members | None] = {}
@@ -207,30 +222,32 @@ class _Side:
         if primitives.family(type.kind) != "object":
             return [Clause()]
         members = self.members(type)
-        ways = (
-            [] if members is None else [[members.named.get(name, members.more) for name in s] for s in members.possible]
-        )
+        if members is None:
+            return []
+        ways = [[members.named.get(name, members.more) for name in names] for names in members.required.possible]
         return [Clause(tuple(part for part in way if part is not None)) for way in ways]
 
     def _object(self, schema: JSONObject) -> _Members | None:
         if schema["type"] == "map":
             more = self.of(schema["values"], schema, "values")
-            return _Members(named={}, needed=[frozenset()], more=more, instance=False)
+            return _Members(named={}, required=_require(), more=more, instance=False)
+        sets = _Required.from_sets([frozenset(names) for names in required(self.structure, schema)], self._spend)
+        if sets is None:
+            return None
         more = schema.get("additionalProperties", True)
-        found = _Members(
+        return _Members(
             named={name: self.of(item) for name, item in self.structure.properties(schema).items()},
-            needed=[frozenset(names) for names in required(self.structure, schema)],
+            required=sets,
             more=None if more is False else self.of(more, schema, "additionalProperties"),
             instance=True,
         )
-        return found if found.possible else None
 
     def _choice(self, type: Type) -> _Members | None:
         chosen = type.schema["choices"][type.case]
         name = selector(type.schema)
         if name is None:
-            needed = [frozenset({type.case})]
-            return _Members(named={type.case: self.of(chosen)}, needed=needed, more=None, instance=False)
+            required = _require(type.case)
+            return _Members(named={type.case: self.of(chosen)}, required=required, more=None, instance=False)
         inner = resolved(self.structure, chosen)
         if inner.get("type") != "object":
             return None
@@ -239,8 +256,11 @@ class _Side:
             return None
         if name in found.named and all(self.refused(one, [type.case]) for one in self.alternatives(found.named[name])):
             return None  # the selector cannot have the name of this alternative
+        tagged = _Required.from_sets([names | {name} for names in found.required.sets], self._spend)
+        if tagged is None:
+            return None
         tag = Type(id(type.schema), "/selector", {"type": "string", "const": type.case}, type.case)
-        return replace(found, free=name, tag=tag)
+        return replace(found, free=name, tag=tag, tagged=tagged)
 
 
 def selector(schema: JSONObject) -> str | None:
@@ -252,16 +272,16 @@ def selector(schema: JSONObject) -> str | None:
 class _Comparison:
     """Finds the clauses of questions."""
 
-    def __init__(self, reader: _Side, writer: _Side) -> None:
-        self.reader = reader
-        self.writer = writer
+    def __init__(self, reader: Structure, writer: Structure) -> None:
+        self.reader = _Side(reader, self._spend)
+        self.writer = _Side(writer, self._spend)
         self._steps = 0
 
     def _spend(self, steps: int) -> None:
         self._steps += steps
-        spend(steps)
         if self._steps > MAX_STEPS:
             raise TooMuch
+        spend(steps)
 
     def definitions(self) -> list[Difference]:
         found: list[Difference] = []
@@ -405,10 +425,10 @@ class _Comparison:
         """The alternatives that what is written tells, by the member ``name`` or, without one, by its only member."""
         if name is None:
             alone = list(given.named) if given.more is None and not (top and given.instance) else []
-            return alone if len(alone) == 1 and given.always == {*alone} else None
+            return alone if len(alone) == 1 and given.required.always == {*alone} else None
         if given.tag is not None and given.free == name:
             return [given.tag.case]
-        if name not in given.named or name not in given.always:
+        if name not in given.named or name not in given.required.always:
             return None
         found: list[str] = []
         for one in self.writer.alternatives(given.named[name]):
@@ -427,8 +447,8 @@ class _Comparison:
             message = f"no value can be the alternative {new.case!r}"
             return [_failed(self.reader.path(new), "nothing_accepted", _text(old.schema), None, message)]
         self._spend(len(given.named) + len(taken.named))
-        if given.tag is not None and given.free is not None:
-            given = _tagged(given, given.free, given.tag)
+        if given.tag is not None and given.free is not None and given.tagged is not None:
+            given = replace(given, named={**given.named, given.free: given.tag}, required=given.tagged)
         return [
             *self._required(given, taken, new),
             *self._written_members(given, taken),
@@ -445,21 +465,24 @@ class _Comparison:
 
     def _required(self, given: _Members, taken: _Members, new: Type) -> Clauses:
         path = self.reader.path(new, "required")
-        if len(taken.needed) == 1:
+        expected = taken.required.sets
+        if len(expected) == 1:
             message = "is required here, but may be missing in what is written"
-            missing = sorted(taken.needed[0] - given.always)
+            missing = sorted(expected[0] - given.required.always)
             return [_failed(path, "required_added", None, name, f"the property {name!r} {message}") for name in missing]
-        self._spend(len(given.needed) ** 2 * len(taken.needed))
-        if all(_exactly_one(number, given, taken) for number in range(len(given.needed))):
+        written = given.required.sets
+        names_compared = len(written) * (_count_names(written) * len(expected) + _count_names(expected))
+        self._spend(names_compared // _NAMES_A_STEP)
+        if all(_exactly_one(number, given, taken) for number in range(len(written))):
             return []
-        shown = [sorted(names) for names in given.needed], [sorted(names) for names in taken.needed]
+        shown = [sorted(names) for names in written], [sorted(names) for names in expected]
         message = "exactly one of these sets of properties is needed here, which what is written need not have"
         return [_failed(path, "required_changed", _short(shown[0]), _short(shown[1]), message)]
 
     def _written_members(self, given: _Members, taken: _Members) -> Clauses:
         found: Clauses = []
         for name, member in given.named.items():
-            if not given.may_have(name):
+            if name in given.required.never:
                 continue
             expected = taken.named.get(name, taken.more)
             if expected is not None and not (name == taken.free and name not in taken.named):
@@ -477,7 +500,7 @@ class _Comparison:
         found: Clauses = []
         is_open = self.writer.alternatives(given.more)[0].kind == "any"
         for name, expected in taken.named.items():
-            if name in given.named or not given.may_have(name):
+            if name in given.named or name in given.required.never:
                 continue
             rule = f"property_added_to_{'' if is_open else 'partially_'}open_content_model"
             message = (
@@ -496,24 +519,29 @@ class _Comparison:
         return found
 
 
-def _tagged(given: _Members, name: str, tag: Type) -> _Members:
-    """Objects whose selector is a required member with a constant value."""
-    return replace(given, named={**given.named, name: tag}, needed=[names | {name} for names in given.needed])
+def _require(*names: str) -> _Required:
+    """Return what objects require that all have the same members."""
+    only = frozenset(names)
+    return _Required([only], [only], only, frozenset())
+
+
+def _count_names(sets: list[frozenset[str]]) -> int:
+    return sum(1 + len(names) for names in sets)
 
 
 def _exactly_one(number: int, given: _Members, taken: _Members) -> bool:
     """Whether objects that have one of the writer's sets, and no other, have exactly one of the reader's."""
-    have = given.needed[number]
-    others = [names for at, names in enumerate(given.needed) if at != number]
+    have, expected = given.required.sets[number], taken.required.sets
+    others = [names for at, names in enumerate(given.required.sets) if at != number]
     if any(names <= have for names in others):
         return True  # there is no such object
-    if sum(names <= have for names in taken.needed) != 1:
+    if sum(names <= have for names in expected) != 1:
         return False
     return all(
         names <= have
         or (given.more is None and not names <= given.named.keys())
-        or any(other <= names | have for other in others)
-        for names in taken.needed
+        or any(map((names | have).issuperset, others))
+        for names in expected
     )
 
 
