@@ -135,6 +135,7 @@ def test_what_names_no_file(folder: Path, body: JSON) -> None:
         ("link.json", "lies outside"),
         ("%2e%2e/secret.json", "lies outside"),
         ("gone.json", "/gs/g/ss/s#schemaurl: .*gone.json cannot be read: No such file"),
+        (f"{'a' * 300}.json", "cannot be read: File name too long"),
         ("deep", "cannot be read: Is a directory"),
         ("pipe", "is no regular file"),
     ],

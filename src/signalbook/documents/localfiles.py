@@ -33,7 +33,7 @@ class LocalFiles:
         """Return True if there is a file below the root at the path ``name``, relative to the document."""
         try:
             return self._find(self.document.parent / name, name).is_file()
-        except DocumentError:
+        except (DocumentError, OSError):  # a name that is too long, a folder that cannot be read
             return False
 
     def read(self, name: str, where: str, *, beside: Path | None = None) -> tuple[Path, bytes]:
@@ -44,9 +44,9 @@ class LocalFiles:
         """
         file = (beside or self.document).parent / name
         path = self._find(file, where)
-        if path.is_fifo():  # nobody may ever write to it
-            raise DocumentError(f"{where}: {file} is no regular file")
         try:
+            if path.is_fifo():  # nobody may ever write to it
+                raise DocumentError(f"{where}: {file} is no regular file")
             with path.open("rb") as opened:
                 content = opened.read(self.bytes_left + 1)
         except OSError as error:

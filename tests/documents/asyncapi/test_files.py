@@ -115,7 +115,15 @@ def test_a_schema_file_that_stands_alone_keeps_its_bytes(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "target",
     [
-        *("../secret.yaml#/m", "%2e%2e/secret.yaml#/m", "link.yaml#/m", "gone.yaml#/m", ".", "a\0b"),
+        *(
+            "../secret.yaml#/m",
+            "%2e%2e/secret.yaml#/m",
+            "link.yaml#/m",
+            "gone.yaml#/m",
+            ".",
+            "a\0b",
+            f"{'a' * 300}.yaml",
+        ),
         *("/etc/passwd", "file:///etc/passwd", "//x.example/m.yaml", "http://["),
     ],
 )
