@@ -84,9 +84,9 @@ class DocumentReader:
             each = pending.pop()
             if isinstance(each, dict | list):
                 pending += each.values() if isinstance(each, dict) else each
-        if self._copied > _MAX_COPIED:
-            most = f"more than {_MAX_COPIED} values"
-            raise DocumentError(f"its shared parts, put where they are used, make {most}: split it")
+            if self._copied > _MAX_COPIED:
+                most = f"more than {_MAX_COPIED} values"
+                raise DocumentError(f"its shared parts, put where they are used, make {most}: split it")
 
     def follow(self, value: JSON, path: str) -> tuple[JSON, str] | None:
         """Return what a value is once references are followed, and its place; None if it is in no file to read.
@@ -149,7 +149,7 @@ class DocumentReader:
             assert self.files is not None
             _, data = self.files.read(unquote(file), path)
             value, _ = parse_document(data, name=file)
-            self._parsed[file] = _rebase(value, file)
+            self._parsed[file] = _rebase(value, file, {})
         return self._parsed[file]
 
     def object(self, value: JSON, path: str) -> JSONObject:
@@ -262,13 +262,21 @@ def name_of(place: str) -> str:
     return last_name(pointer) if pointer else PurePosixPath(unquote(file)).stem
 
 
-def _rebase(value: JSON, file: str, *, is_map: bool = False) -> JSON:
-    """Return a value of ``file`` with its references made relative to the document that refers to the file."""
+def _rebase(value: JSON, file: str, copies: dict[tuple[int, bool], JSON], *, is_map: bool = False) -> JSON:
+    """Return a value of ``file`` with its references made relative to the document that refers to the file.
+
+    ``copies`` are the results by identity and ``is_map``: what YAML aliases share is made once, and stays shared.
+    """
+    key = id(value), is_map
+    if key in copies:
+        return copies[key]
     if isinstance(value, list):
-        return [_rebase(item, file) for item in value]
+        copies[key] = [_rebase(item, file, copies) for item in value]
+        return copies[key]
     if not isinstance(value, dict):
         return value
     rebased: JSONObject = {}
+    copies[key] = rebased
     for name, member in value.items():
         if name == "$ref" and isinstance(member, str):
             target, mark, fragment = member.partition("#")
@@ -280,16 +288,19 @@ def _rebase(value: JSON, file: str, *, is_map: bool = False) -> JSON:
         elif name in ("const", "enum") and not is_map:
             rebased[name] = member
         else:
-            rebased[name] = _rebase(member, file, is_map=name in SCHEMA_MAPS and not is_map)
+            rebased[name] = _rebase(member, file, copies, is_map=name in SCHEMA_MAPS and not is_map)
     return rebased
 
 
 def other_files(value: JSON, file: str) -> set[str]:
     """Return the files, or URLs, other than ``file`` that a value of ``file`` refers to."""
     targets: set[str] = set()
-    pending = [value]
+    pending, visited = [value], set[int]()
     while pending:
         part = pending.pop()
+        if id(part) in visited:  # shared by YAML aliases, or a small value
+            continue
+        visited.add(id(part))
         if isinstance(part, dict):
             reference = part.get("$ref")
             targets |= {reference.partition("#")[0]} if isinstance(reference, str) else set()
