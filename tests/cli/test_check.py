@@ -312,6 +312,23 @@ def test_against_a_git_revision(cli: Cli, shop: Path) -> None:
         assert (ran.code, REPLACED in ran.out) == (1, True), ran.err
 
 
+def test_a_file_of_a_folder_that_cannot_be_compared_hides_no_other(cli: Cli) -> None:
+    Path("schemas").mkdir()
+    lost = Path("schemas/lost.json")
+    for name, content in (("order.avsc", OLD), ("lost.json", {"$schema": "http://json-schema.org/draft-07/schema#"})):
+        Path("schemas", name).write_text(json.dumps(content))
+    git("init", "-q")
+    git("add", "schemas")
+    git("commit", "-qm", "first")
+    lost.write_text('{"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "gone.json"}')
+    Path("schemas/order.avsc").write_text(json.dumps(NEW))
+    Path("schemas/api.xreg.json").write_text("{")
+    ran = cli("check", "schemas", "--against", "git:HEAD")
+    assert (ran.code, "refused  schemas/order.avsc" in ran.out) == (1, True), ran.err
+    assert f"{lost} cannot be checked: " in ran.err
+    assert "schemas/api.xreg.json" in ran.err
+
+
 def test_in_a_hook_of_a_linked_worktree(cli: Cli, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """git tells such a hook its repository by GIT_DIR, for which every folder is the topmost one."""
     git("init", "-q")

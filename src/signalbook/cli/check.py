@@ -23,6 +23,7 @@ from signalbook.xid import Kind, Xid
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from signalbook.cli.revisions import FileChange, RevisionFiles
     from signalbook.client.registry import Registry, WriteChecks
     from signalbook.documents import ImportPlan, SourceDocument
 Checked = TypeVar("Checked")
@@ -136,13 +137,22 @@ def run(
         raise typer.Exit(1)
 
 
-def _check_each(sources: Sequence[str], check: Callable[[str], Iterable[Checked]]) -> tuple[list[Checked], list[str]]:
-    """Check each source; returns the results, and why other sources could not be checked, each with its name."""
+def _check_each(
+    sources: Iterable[str], check: Callable[[str], Iterable[Checked | SignalbookError]]
+) -> tuple[list[Checked], list[str]]:
+    """Check each source; returns the results, and why other sources could not be checked, each with its name.
+
+    An error among the results is about one of several files of a source.
+    """
     checked: list[Checked] = []
     failures: list[str] = []
     for source in sources:
         try:
-            checked += check(source)
+            for result in check(source):
+                if isinstance(result, SignalbookError):
+                    failures.append(str(result))
+                else:
+                    checked.append(result)
         except SignalbookError as error:
             failures.append(str(error) if source in str(error) else f"{source}: {error}")
     return checked, failures
@@ -227,7 +237,7 @@ def _resource(text: str) -> Xid:
     return xid
 
 
-def _follow(source: str, against: str, questions: _Questions) -> list[CheckedSource]:
+def _follow(source: str, against: str, questions: _Questions) -> Sequence[CheckedSource | SignalbookError]:
     """The verdict on ``source`` as what follows ``against``; no registry is asked. Raises ``SignalbookError``.
 
     Of a folder that follows a git revision there is one for each schema that changed, and one for its documents.
@@ -277,30 +287,43 @@ def _schema_since(source: str, revision: str, questions: _Questions) -> CheckedS
     return _schema_after(source, earlier, questions, same_kind=True)
 
 
-def _folder_since(source: str, revision: str, questions: _Questions) -> list[CheckedSource]:
+def _folder_since(source: str, revision: str, questions: _Questions) -> list[CheckedSource | SignalbookError]:
     """Compare the schemas of a folder with those of a revision, and its documents if it has any.
 
-    A schema that has another name is compared with what it was; one that is gone is a finding.
+    A schema that has another name is compared with what it was; one that is gone is a finding. What cannot be compared
+    is an error among the results.
     """
     from signalbook.cli.revisions import changed_files, files_at
     from signalbook.documents import NAMED, files_in
 
-    changes = changed_files(Path(source), revision)
+    changes = {str(change.new or change.old): change for change in changed_files(Path(source), revision)}
     files = files_at(Path(source), revision)
-    checked = []
-    for old, new in changes:
-        if not files.is_file(old):  # a link or a submodule
-            continue
-        content, is_document = files.read(old), old.name.endswith(NAMED)
-        stated = "" if is_document else guess_format(old.name, content)
-        if new is None and (stated or is_document):
-            checked.append(_gone(old, revision))
-        elif new is not None and stated:
-            earlier = SchemaFile(name=str(old), content=content, stated=questions.format or stated, revision=revision)
-            checked.append(_schema_after(str(new), earlier, questions, same_kind=old.suffix == new.suffix))
-    if files_in(Path(source), NAMED) or not (changes or files_in(Path(source), _SCHEMAS)):
-        checked.append(_documents_since(source, revision, replace(questions, format="", rule=None)))
-    return checked or [CheckedSource(name=source, verdict=Verdict())]
+
+    def check(name: str) -> Iterator[CheckedSource]:
+        if name == source:
+            yield _documents_since(source, revision, replace(questions, format="", rule=None))
+        elif files.is_file(changes[name].old):  # no link or submodule
+            yield from _change_since(changes[name], files, revision, questions)
+
+    has_documents = files_in(Path(source), NAMED) or not (changes or files_in(Path(source), _SCHEMAS))
+    checked, failures = _check_each([*changes, *([source] if has_documents else [])], check)
+    return [*checked, *map(SignalbookError, failures)] or [CheckedSource(name=source, verdict=Verdict())]
+
+
+def _change_since(
+    change: FileChange, files: RevisionFiles, revision: str, questions: _Questions
+) -> Iterator[CheckedSource]:
+    """Yield the verdict on a file of a folder, if it is a schema, or a document that is gone."""
+    from signalbook.documents import NAMED
+
+    old, new = change
+    content, is_document = files.read(old), old.name.endswith(NAMED)
+    stated = "" if is_document else guess_format(old.name, content)
+    if new is None and (stated or is_document):
+        yield _gone(old, revision)
+    elif new is not None and stated:
+        earlier = SchemaFile(name=str(old), content=content, stated=questions.format or stated, revision=revision)
+        yield _schema_after(str(new), earlier, questions, same_kind=old.suffix == new.suffix)
 
 
 def _gone(path: Path, revision: str) -> CheckedSource:
