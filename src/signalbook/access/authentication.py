@@ -71,10 +71,13 @@ class _Verified(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """Who they are of."""
+        """The identity that the credentials prove."""
 
     def holds(self, generation: Hashable, now: float) -> bool:
-        """Return True if they still are at ``now`` (seconds since 1970), by what this process knows."""
+        """Return True if the credentials are still valid, as far as this process knows.
+
+        ``generation`` is the one that the store has now, and ``now`` the time in seconds since 1970.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

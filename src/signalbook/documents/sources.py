@@ -70,8 +70,8 @@ _SHOWN: Final = 5
 class SourceDocument:
     """One document; ``files`` are those that were taken into it, ``lenient`` says how it was read.
 
-    ``parts`` are the documents it was made of, if it was (``merge``). One that ``is_whole`` counts where another
-    document refers to it, too.
+    ``parts`` are the documents it was made of, if it was (``merge``). A document that ``is_whole`` is imported by
+    itself even if another document refers to it.
     """
 
     name: str

@@ -26,9 +26,9 @@ def standard_of(document: JSON) -> Standard | None:
 
 
 def is_whole(document: JSON) -> bool:
-    """Return True if a document of another standard counts even where others refer to it.
+    """Return True if a document of another standard is imported by itself even if other documents refer to it.
 
-    One of AsyncAPI without channels is only a part of those that do.
+    An AsyncAPI document without channels is not: it only holds parts for the documents that refer to it.
     """
     standard = standard_of(document)
     if standard == "AsyncAPI" and isinstance(document, dict):

@@ -113,7 +113,7 @@ def profile(
     columns_of = {xid: landed.columns(table) for xid, table in chosen.items()}
     counts: dict[str, RowCounts] = {}
     for xid, table in chosen.items():
-        rows = landed.small(table, max_bytes=_SMALL_BYTES, max_files=_SMALL_FILES)
+        rows = landed.read_small(table, max_bytes=_SMALL_BYTES, max_files=_SMALL_FILES)
         if rows is not None:
             progress(f"looking at {table}")
             counts[xid] = count_rows(columns_of[xid], rows)

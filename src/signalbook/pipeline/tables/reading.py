@@ -227,7 +227,7 @@ class LandedTables:
         """The columns that the tables of a definition have together."""
         return together(self.parts(table).values())
 
-    def small(self, table: TableName, *, max_bytes: int, max_files: int) -> Iterator[pa.RecordBatch] | None:
+    def read_small(self, table: TableName, *, max_bytes: int, max_files: int) -> Iterator[pa.RecordBatch] | None:
         """Return all rows of a definition for a reader without Spark.
 
         None if the definition has several tables, which Spark makes one, or larger ones than these limits.

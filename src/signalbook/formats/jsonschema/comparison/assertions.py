@@ -225,7 +225,7 @@ def _pattern_properties(proof: Proof, facts: Facts, term: Term) -> list[Differen
                 found += proof.below(facts.member(name), member)
         for known in _others(proof, facts, (), pattern):
             below = proof.below(known, member)
-            if below and not _is_met(facts, pattern):
+            if below and not _has_unmentioned_name(facts, pattern):
                 below = [undecided(member, f"there may be no name that matches {pattern} here")]
             elif below and not known:
                 below = [difference("pattern_property_added", member, name=pattern)]
@@ -328,8 +328,8 @@ def _others(proof: Proof, facts: Facts, patterns: Iterable[str], pattern: str) -
             yield case
 
 
-def _is_met(facts: Facts, pattern: str) -> bool:
-    """Return True if there surely is a name that matches ``pattern``, is allowed and that nobody mentions."""
+def _has_unmentioned_name(facts: Facts, pattern: str) -> bool:
+    """Return True if some name surely matches ``pattern``, is allowed, and is mentioned by nothing else."""
     own = all(rule.says == {"pattern": pattern} for rule in facts.names)
     return own and all(part.patterns.keys() <= {pattern} for part in facts.members)
 

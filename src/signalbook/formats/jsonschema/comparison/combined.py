@@ -157,7 +157,7 @@ def _not(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _if(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
-    condition = _shared(proof, facts, term.says["if"])
+    condition = _find_written_condition(proof, facts, term.says["if"])
     found: list[Difference] = []
     for keyword, holds in (("then", True), ("else", False)):
         if keyword in term.says:
@@ -165,7 +165,7 @@ def _if(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     return found
 
 
-def _shared(proof: Proof, facts: Facts, condition: Term) -> Term:
+def _find_written_condition(proof: Proof, facts: Facts, condition: Term) -> Term:
     """Return the writer's own term for a condition, so that it settles which of the writer's branches applies."""
     asked = (term for options in facts.splits for term, _ in options[0])
     return next((term for term in asked if proof.same(term, condition)), condition)

@@ -114,8 +114,9 @@ class Facts:
     """Everything known; ``splits`` are the either-or that are left.
 
     ``whole`` has the years of the drafts that ask for an integer: in draft-04, 1.0 is none. What is said of one type
-    says nothing about values of the others. ``excluded`` values are known not to be. ``circular``: a schema applies
-    itself to the very value, so that nothing follows from it. ``work`` is what it took to find all this out.
+    says nothing about values of the others. ``excluded`` values are known not to be. ``circular``: validating the
+    value by a schema validates the same value by it again, so nothing follows from the schema. ``work`` is the number
+    of steps that collecting the facts took.
     """
 
     known: Known

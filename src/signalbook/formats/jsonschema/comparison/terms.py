@@ -80,7 +80,10 @@ class Term:
 
     @cached_property
     def circular(self) -> bool:
-        """Whether the schema applies itself to the very value it is about, which the specification leaves undefined."""
+        """True if validating a value by the schema validates the same value by it again (through ``$ref`` or others).
+
+        The specification leaves the result undefined.
+        """
         seen: set[Term] = set()
         waiting = list(in_place(self))
         while waiting:
