@@ -167,8 +167,8 @@ def _wanted(body: JSON, operation: str | None) -> Wanted:
 def complete(wanted: Wanted, own: str, existing: Association | None) -> Wanted:
     """Return what is wanted with all that it leaves open. Raises 42212 for what cannot be, whatever else exists.
 
-    A new association is STRONG with a schema and else WEAK, and one that exists stays what it is. ``own`` is the
-    subject that belongs to the resource alone.
+    A new association is STRONG with a schema and else WEAK, and one that exists stays what it is. The subject is
+    stated already; ``own`` is the one that belongs to the resource alone.
     """
     if existing is None:
         if wanted.operation == "UPSERT" and wanted.schema is not None:
@@ -178,16 +178,15 @@ def complete(wanted: Wanted, own: str, existing: Association | None) -> Wanted:
         lifecycle = wanted.lifecycle or existing.lifecycle
     if lifecycle == WEAK and wanted.schema is not None:
         raise invalid_association("lifecycle", "cannot be WEAK when schema is provided")
-    subject = wanted.subject or (own if existing is None else existing.subject)
-    if lifecycle == WEAK and subject == own:
+    if lifecycle == WEAK and wanted.subject == own:
         raise invalid_association("subject", f"WEAK associations need a subject other than '{own}'")
     is_frozen = lifecycle == STRONG if existing is None else existing.frozen
-    if is_frozen and subject != own:
+    if is_frozen and wanted.subject != own:
         raise invalid_association("subject", f"frozen associations must use subject '{own}'")
     frozen = is_frozen if wanted.frozen is None else wanted.frozen
     if frozen != (lifecycle == STRONG):
         raise invalid_association("frozen", f"a {lifecycle} association cannot be frozen={str(frozen).lower()}")
-    return replace(wanted, subject=subject, lifecycle=lifecycle, frozen=frozen)
+    return replace(wanted, lifecycle=lifecycle, frozen=frozen)
 
 
 def check_change(existing: Association, wanted: Wanted) -> None:

@@ -297,3 +297,50 @@ def test_who_may(store: Store, serve: Serve) -> None:
         assert api.code(method, path, body, **ann) == 403
     put_policy(store, {**rule, "allow": ["read", "update"]})
     assert api.send("DELETE", "/associations/resources/open", **ann).status_code == 204
+
+
+OWN_UNNAMED = {"associationType": "value", "schema": {"schema": ONE}}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/associations", wanted(OWN_UNNAMED, resourceId="new")),
+        ("POST", "/associations", wanted({**OWN_UNNAMED, "subject": ":.:"}, resourceId="new")),
+        ("POST", "/contexts/.a/associations", wanted(OWN_UNNAMED, resourceId="new")),
+        ("PUT", BY_ID, wanted({"associationType": "value"})),
+        ("PUT", f"/contexts/.a{BY_ID}", wanted({"associationType": "value"})),
+        ("PUT", f"{BY_ID}?context=.a", wanted({"associationType": "value"})),
+        ("PUT", f"/contexts/.a{BY_ID}", wanted({"associationType": "value", "subject": ":.:"})),
+        ("DELETE", f"/contexts/.a{BY_ID}", None),
+        ("POST", "/contexts/.a/associations:batchMutate", {"requests": [wanted({"opType": "DELETE"})]}),
+        (
+            "POST",
+            "/associations:batchMutate",
+            {
+                "requests": [
+                    wanted({"opType": "DELETE"}, resourceId="mine"),
+                    wanted({"opType": "CREATE", **OWN_UNNAMED}, resourceId="mine"),
+                ]
+            },
+        ),
+    ],
+)
+def test_the_right_is_that_of_the_subject_that_is_written(
+    store: Store, serve: Serve, method: str, path: str, body: dict[str, Any] | None
+) -> None:
+    """Ann may write the context a alone, where subjects have the names of those that she may only read."""
+    api = Api(serve(store, model="default", **PROXIED))
+    for subject in ("s", OWN, ":.a:s", ":.a:mine"):
+        api.register(subject)
+    api.ask("POST", "/associations", wanted(weak()))
+    api.ask("POST", "/associations", wanted(weak(":.a:mine"), resourceId="mine"))
+    before = api.get(BY_NAME)
+    put_policy(
+        store,
+        {"who": ["subject:ann"], "role": "reader"},
+        {"who": ["subject:ann"], "role": "owner", "on": ["/schemagroups/a"]},
+    )
+    ann = {"headers": {"X-User": "ann"}}
+    assert api.code(method, path, body, **ann) == 403
+    assert api.send("GET", BY_NAME, **ann).json() == before

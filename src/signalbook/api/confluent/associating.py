@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -23,7 +23,7 @@ from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.reading import subjects_of
 from signalbook.api.confluent.references import check_unreferred
 from signalbook.api.confluent.requests import ConfluentRequest, answer
-from signalbook.api.confluent.rights import WRITE, Right, subject_right
+from signalbook.api.confluent.rights import WRITE, subject_right
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.writing import check_writable, delete_softly, register_in
 from signalbook.api.kernel.responses import Response
@@ -74,50 +74,6 @@ class _Step:
 
     wanted: Wanted
     existing: Association | None
-
-
-def rights_to_put(subjects: Subjects, request: ConfluentRequest) -> Iterator[Right]:
-    """Yield the rights that ``create`` and ``upsert`` take: to write the subjects."""
-    resource, several = _read_put(request, "UPSERT")
-    visible, _ = _existing(subjects, resource)
-    for wanted in several:
-        yield from _rights(subjects, request, resource, wanted, visible.get(wanted.type))
-
-
-def rights_to_mutate(subjects: Subjects, request: ConfluentRequest) -> Iterator[Right]:
-    """Yield the rights that a batch takes; requests that cannot be read are answered with an error each."""
-    for body in batch_of(request):
-        try:
-            resource = read_resource(body, trial=request.flag(_DRY_RUN))
-            several = read_wanted(body)
-        except ConfluentError:
-            continue
-        visible, _ = _existing(subjects, resource)
-        for wanted in several:
-            yield from _rights(subjects, request, resource, wanted, visible.get(wanted.type))
-
-
-def rights_to_delete(subjects: Subjects, request: ConfluentRequest) -> Iterator[Right]:
-    """Yield the rights that ``delete`` takes: to write the subjects of those that it removes."""
-    for each in _chosen(subjects, request):
-        yield from _rights_to_remove(subjects, each, cascade=request.flag("cascadeLifecycle"))
-
-
-def _rights(
-    subjects: Subjects, request: ConfluentRequest, resource: Resource, wanted: Wanted, existing: Association | None
-) -> Iterator[Right]:
-    if wanted.operation != "DELETE":
-        unnamed = resource.own_subject(wanted.type) if existing is None else existing.subject
-        yield subject_right(subjects, subjects.parse(wanted.subject or unnamed, context_of(request)), *WRITE)
-    elif existing is not None:
-        yield from _rights_to_remove(subjects, existing, cascade=wanted.cascade)
-
-
-def _rights_to_remove(subjects: Subjects, association: Association, *, cascade: bool) -> Iterator[Right]:
-    subject = subjects.parse(association.subject, ".")
-    yield subject_right(subjects, subject, *WRITE)
-    if cascade and association.lifecycle == STRONG:
-        yield subject_right(subjects, subject, Action.DELETE)
 
 
 def create(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
@@ -191,7 +147,7 @@ def delete(session: Session, request: ConfluentRequest, subjects: Subjects) -> R
         raise association_not_found(request.names[0])
     cascade = request.flag("cascadeLifecycle")
     for each in found:
-        _check_deletable(subjects, each, cascade=cascade)
+        _check_deletable(session, subjects, each, cascade=cascade)
     for each in found:
         _take_away(session, request, each, cascade=cascade)
     return _ended(request, Response(status=204))
@@ -220,7 +176,11 @@ def _existing(subjects: Subjects, resource: Resource) -> tuple[dict[str, Associa
 def _checked(
     session: Session, request: ConfluentRequest, subjects: Subjects, resource: Resource, wanted: Sequence[Wanted]
 ) -> list[_Step]:
-    """Return what is to be done. Raises ``ConfluentError`` for what cannot be, before anything is."""
+    """Return what is to be done. Raises ``ConfluentError`` for what cannot be, before anything is.
+
+    Raises ``Forbidden`` without the right to write a subject. The right is checked here, because what a batch did
+    before can change which subject is meant.
+    """
     visible, hidden = _existing(subjects, resource)
     steps = []
     for each in wanted:
@@ -228,17 +188,19 @@ def _checked(
         if each.operation == "DELETE":
             if existing is None:
                 raise association_not_found(resource.id)
-            _check_deletable(subjects, existing, cascade=each.cascade)
+            _check_deletable(session, subjects, existing, cascade=each.cascade)
             steps.append(_Step(wanted=each, existing=existing))
             continue
+        own = str(subjects.parse(resource.own_subject(each.type), "."))
+        named = str(subjects.parse(each.subject, context_of(request))) if each.subject else ""
+        current = existing if each.operation == "UPSERT" else None
+        subject = named or (own if current is None else current.subject)
+        subject_right(subjects, subjects.parse(subject, "."), *WRITE).require(session.access)
         if each.type in hidden:
             # A resource has one association of a type. The error names no subject.
             raise association_of_resource_exists(each.type, resource.id)
-        named = str(subjects.parse(each.subject, context_of(request))) if each.subject else ""
-        current = existing if each.operation == "UPSERT" else None
-        own = str(subjects.parse(resource.own_subject(each.type), "."))
-        planned = complete(replace(each, subject=named), own, current)
-        check_writable(subjects, subjects.parse(planned.subject, "."))
+        planned = complete(replace(each, subject=subject), own, current)
+        check_writable(subjects, subjects.parse(subject, "."))
         if existing is None:
             _check_new(subjects, request, planned)
         else:
@@ -321,8 +283,12 @@ def _registering(request: ConfluentRequest, wanted: Wanted) -> ConfluentRequest:
     return request.about(subject, wanted.schema or {}, **query)
 
 
-def _check_deletable(subjects: Subjects, association: Association, *, cascade: bool) -> None:
-    check_writable(subjects, subjects.parse(association.subject, "."))
+def _check_deletable(session: Session, subjects: Subjects, association: Association, *, cascade: bool) -> None:
+    subject = subjects.parse(association.subject, ".")
+    subject_right(subjects, subject, *WRITE).require(session.access)
+    if cascade and association.lifecycle == STRONG:
+        subject_right(subjects, subject, Action.DELETE).require(session.access)
+    check_writable(subjects, subject)
     if association.frozen and not cascade:
         raise association_frozen(association.type, association.subject)
 

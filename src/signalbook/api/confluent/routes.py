@@ -59,16 +59,17 @@ class Read:
 class Write:
     """An operation that writes, unless ``known`` has the answer already. Both take ``rights``, checked before them.
 
+    Without ``rights`` the handler checks them, because only it finds out which subjects it writes.
     What it writes is audited: entities by the engine, all else by ``SubjectWriter``.
     """
 
-    rights: Rights
+    rights: Rights | None
     handler: Writes
     known: Known | None = None
 
     def check_rights(self, subjects: Subjects, request: ConfluentRequest) -> None:
         """Raise ``Forbidden`` unless the caller has the rights, whatever exists."""
-        for right in self.rights(subjects, request):
+        for right in () if self.rights is None else self.rights(subjects, request):
             right.require(request.access)
 
 
@@ -79,7 +80,7 @@ def _read(handler: Reads) -> Read:
     return Read(handler=handler)
 
 
-def _write(rights: Rights, handler: Writes, known: Known | None = None) -> Write:
+def _write(rights: Rights | None, handler: Writes, known: Known | None = None) -> Write:
     return Write(rights=rights, handler=handler, known=known)
 
 
@@ -124,14 +125,14 @@ ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
     ("schemas", "guids", "{}", "ids"): {"GET": _read(reading.ids_of_guid)},
     ("compatibility", "subjects", "{}", "versions"): {"POST": _read(writing.compare)},
     ("compatibility", "subjects", "{}", "versions", "{}"): {"POST": _read(writing.compare)},
-    ("associations",): {"POST": _write(associating.rights_to_put, associating.create)},
+    ("associations",): {"POST": _write(None, associating.create)},
     ("associations:batchGet",): {"POST": _read(associations.batch_get)},
-    ("associations:batchMutate",): {"POST": _write(associating.rights_to_mutate, associating.batch_mutate)},
+    ("associations:batchMutate",): {"POST": _write(None, associating.batch_mutate)},
     ("associations", "subjects", "{}"): {"GET": _read(associations.of_subject)},
     ("associations", "resources", "{}"): {
         "GET": _read(associations.of_resource),
-        "PUT": _write(associating.rights_to_put, associating.upsert),
-        "DELETE": _write(associating.rights_to_delete, associating.delete),
+        "PUT": _write(None, associating.upsert),
+        "DELETE": _write(None, associating.delete),
     },
     ("associations", "resources", "{}", "{}"): {"GET": _read(associations.of_named)},
     ("config",): _CONFIG,
