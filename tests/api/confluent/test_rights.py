@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.api.confluent.conftest import MOUNT, ONE, TWO, record
+from tests.api.confluent.conftest import BREAKING, MOUNT, ONE, TWO, record
 from tests.api.conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
 
 from signalbook.api import confluent
@@ -278,6 +278,30 @@ def test_the_other_id_of_a_hidden_subject_captures_nothing(store: Store, serve: 
     assert send(client, "POST", "/subjects/:.shared:payroll/versions", {"schema": ONE})[0] == 200
     assert client.get(f"{GROUP}/schemas/payroll", headers=ADMINISTRATOR).status_code == 200
     assert send(client, "GET", "/subjects/:.shared:payroll/versions/latest", **ANN)[0] == 404
+
+
+def test_the_id_of_a_schema_is_no_second_name_of_its_subject(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    subject = "/subjects/:.shared:a%20b.pii"
+    for schema in (ONE, TWO):
+        assert send(client, "POST", f"{subject}/versions", {"schema": schema})[0] == 200
+    put_policy(
+        store,
+        {"who": ["subject:ann"], "role": "owner", "on": [GROUP]},
+        {"who": ["subject:ann"], "deny": ["create", "update", "delete"], "on": [f"{GROUP}/schemas/*.pii"]},
+    )
+    (schema_id,) = client.get(f"{GROUP}/schemas", headers=ADMINISTRATOR).json()
+    by_id = f"/subjects/:.shared:{schema_id}"
+    for method, path, body, status in (
+        ("POST", f"{by_id}/versions/2/tags", TAGS, 404),
+        ("DELETE", f"{by_id}/versions/2", None, 404),
+        ("DELETE", by_id, None, 404),
+        ("POST", f"{by_id}/versions", {"schema": ONE}, 200),
+        ("POST", f"{by_id}/versions?force=true", {"schema": BREAKING}, 200),
+    ):
+        assert send(client, method, path, body, **ANN)[0] == status, (method, path)
+    assert send(client, "GET", f"{by_id}/versions") == send(client, "GET", f"{subject}/versions") == (200, "[1,2]")
+    assert len(client.get(f"{GROUP}/schemas", headers=ADMINISTRATOR).json()) == 2
 
 
 def test_hidden_subjects_are_not_deleted_by_the_ids_of_their_schemas(store: Store, serve: Serve) -> None:

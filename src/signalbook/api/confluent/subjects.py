@@ -510,12 +510,14 @@ class Subjects:
     def _is_schema_of(self, schema: Row, subject: Subject) -> bool:
         """Return True if a schema at one of the places of a subject has its name.
 
-        Anybody with rights on an id can write a schema with it: the id alone gives nobody the name.
+        Anybody with rights on an id can write a schema with it: the id alone gives nobody the name. Nor does the name
+        of a subject that is an id made of another name give anybody the other subject.
         """
-        if schema.xid.id == subject.name:
+        if schema.xid.id == subject.name and not is_made(subject.name):
             return True
         version = None if schema.xref is not None else self.view.reader.get(schema.default_version)
-        return version is not None and subject_name(schema.xid, version.attributes) == subject.name
+        name = schema.xid.id if version is None else subject_name(schema.xid, version.attributes)
+        return name == subject.name
 
     def shows(self, version: Row) -> bool:
         """Return True if the subject of a Version can be read. The Version itself can."""
