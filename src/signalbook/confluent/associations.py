@@ -72,8 +72,13 @@ class Association:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the association that ``to_json`` wrote. Earlier versions named its times in full."""
-        created, updated = (stored.get(f"{kind}Ts") or stored[f"{kind}Timestamp"] for kind in ("create", "update"))
+        """Return the association that ``to_json`` wrote. Earlier versions named its times in full.
+
+        Other registries may leave a time out, or send null: it is 0 then.
+        """
+        created, updated = (
+            stored.get(f"{kind}Ts") or stored.get(f"{kind}Timestamp") or 0 for kind in ("create", "update")
+        )
         return cls(
             resource=Resource(
                 name=stored["resourceName"],
