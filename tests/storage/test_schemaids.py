@@ -207,6 +207,9 @@ def test_settings_of_subjects(store: Store) -> None:
         assert reader.schemaids.setting("config", "s") == {"compatibilityLevel": "NONE"}
         assert reader.schemaids.setting("config", "none") is None
         assert list(reader.schemaids.settings("config", "", 2)) == [":.a:", ":.a:s"]
+        following = reader.schemaids.following("config", [":.a:", ":.a:a", ":.b:", "s"])
+        assert sorted(each["compatibilityLevel"] for each in following) == [":.a:s", "NONE"]
+        assert reader.schemaids.following("config", []) == []
     with store.write() as writer:
         writer.schemaids.put_setting("mode", "s", None)
         assert writer.schemaids.setting("mode", "s") is None

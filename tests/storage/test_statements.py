@@ -41,6 +41,7 @@ HOT = (
     "gone_with_id",
     "setting",
     "settings",
+    "following",
     "in_force",
     "identified",
     "groups",

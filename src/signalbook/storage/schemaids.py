@@ -103,6 +103,11 @@ class SchemaIdStatements:
         page = select(s.scope, s.value).where(s.kind == bindparam("kind"), s.scope > bindparam("after"))
         of_gone_group: Any = d.group == bindparam("group")
         self.settings = dialect.page(page.order_by(s.scope))
+        beginnings = dialect.elements("scopes")
+        behind = (s.kind == bindparam("kind"), s.scope > beginnings.c.value)
+        nearest = select(func.min(s.scope)).where(*behind).correlate(beginnings).scalar_subquery()
+        nearest_of_all = select(nearest).select_from(beginnings)
+        self.following = dialect.text(select(s.value).where(s.kind == bindparam("kind"), s.scope.in_(nearest_of_all)))
         value = dialect.insert_many(SUBJECT_SETTINGS)
         changed = {"value": value.excluded.value}
         size = func.coalesce(func.sum(func.length(s.value)), literal_column("0"))
@@ -176,6 +181,11 @@ class SchemaIdReader:
         """Up to ``limit`` settings by scope, behind the scope ``after``."""
         found = self._transaction.rows(self._sql.settings, {"kind": kind, "after": after, "limit": limit})
         return {scope: load_json(value) for scope, value in found}
+
+    def following(self, kind: SettingKind, scopes: Collection[str]) -> list[JSONObject]:
+        """Return the first setting behind each of these scopes, read all at once."""
+        given = {"kind": kind, "scopes": self._transaction.array(list(scopes))}
+        return [load_json(value) for (value,) in self._transaction.rows(self._sql.following, given)]
 
     def soft_deleted_usage(self, group: str) -> tuple[int, int]:
         """Return the number of Versions of a Group that are softly deleted, and the bytes of their documents."""

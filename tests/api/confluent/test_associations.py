@@ -180,7 +180,12 @@ def test_a_subject_of_a_topic_and_references_exclude_each_other(topics: Api) -> 
     key = {"associationType": "key", "schema": referring}
     assert topics.code("POST", "/associations", wanted(STRONG, key)) == 42206, "in one request, too"
     topics.ask("POST", "/associations", wanted(STRONG))
+    topics.ask("POST", "/associations", wanted(weak(), resourceName="a", resourceId="a"))
+    for index, subject in enumerate(("s", "t", ":.lkc-1:orders")):
+        topics.register(subject)
+        referring["references"].insert(index, {"name": f"S{index}", "subject": subject, "version": 1})
     assert topics.code("POST", "/subjects/referrer/versions", referring) == 42205
+    topics.register("referrer", **{**referring, "schema": TWO, "references": referring["references"][:-1]})
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,13 @@ def check_versions_left(view: View, subject: Subject) -> None:
 
 def check_references_allowed(view: View, subjects: Subjects, references: Iterable[Reference], context: str) -> None:
     """Raise 42205 if a reference from a context leads to a subject that belongs to a topic."""
-    for reference in references:
-        subject = subjects.parse(reference.subject, context)
-        if any(each.lifecycle == STRONG for each in stored(view, "subject", str(subject))):
-            raise not_permitted(f"Subject '{subject}' has a strong association and cannot be referenced")
+    named = {str(subjects.parse(reference.subject, context)) for reference in references}
+    # A strong association is the only one of its subject, and so the first.
+    nearest = view.schemaids.following("association", [scope("subject", name) for name in named]) if named else []
+    for association in map(Association.from_json, nearest):
+        if association.lifecycle == STRONG and association.subject in named:
+            message = f"Subject '{association.subject}' has a strong association and cannot be referenced"
+            raise not_permitted(message)
 
 
 def of_subject(view: View, request: ConfluentRequest) -> Response:
