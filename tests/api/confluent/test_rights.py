@@ -302,6 +302,11 @@ def test_the_id_of_a_schema_is_no_second_name_of_its_subject(store: Store, serve
         assert send(client, method, path, body, **ANN)[0] == status, (method, path)
     assert send(client, "GET", f"{by_id}/versions") == send(client, "GET", f"{subject}/versions") == (200, "[1,2]")
     assert len(client.get(f"{GROUP}/schemas", headers=ADMINISTRATOR).json()) == 2
+    # What is softly deleted keeps its id.
+    for path in (by_id, f"{by_id}?permanent=true", subject):
+        assert send(client, "DELETE", path) == (200, "[1,2]")
+    assert send(client, "POST", f"{by_id}/versions", {"schema": ONE, "version": 1}, **ANN)[0] == 200
+    assert send(client, "GET", f"{subject}/versions?deleted=true") == (200, "[1,2]")
 
 
 def test_hidden_subjects_are_not_deleted_by_the_ids_of_their_schemas(store: Store, serve: Serve) -> None:

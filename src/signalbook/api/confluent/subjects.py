@@ -223,9 +223,17 @@ class Subjects:
         row = self.view.reader.get(places[0].parent.owner) if places else None
         for place in places:
             # In another case it is another subject's.
-            if row is None or self.view.reader.is_vacant(row.key, SCHEMAS, place.id):
+            is_vacant = row is None or self.view.reader.is_vacant(row.key, SCHEMAS, place.id)
+            if is_vacant and not self._is_kept_for_another(place, subject):
                 return place
         return None
+
+    def _is_kept_for_another(self, schema: Xid, subject: Subject) -> bool:
+        """Return True if softly deleted versions of another subject, also of hidden ones, are of this schema."""
+        if not is_made(schema.id):
+            return False
+        kept = self.view.schemaids.soft_deleted(schema.group_id.lower(), [schema.id])
+        return any(subject_name(schema, each.attributes) != subject.name for each in kept)
 
     def live(self, subject: Subject) -> list[SchemaVersion]:
         """The versions of a subject that are not deleted, by number."""
