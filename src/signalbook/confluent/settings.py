@@ -21,9 +21,12 @@ LEVELS: Final = (
     "FULL_TRANSITIVE",
 )
 DEFAULT_LEVEL: Final = "BACKWARD"
-MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
+_OVERRIDE: Final = "READONLY_OVERRIDE"
+MODES: Final = ("READWRITE", "READONLY", _OVERRIDE, "IMPORT", "FORWARD")
 DEFAULT_MODE: Final = "READWRITE"
-READ_ONLY: Final = frozenset({"READONLY", "READONLY_OVERRIDE", "FORWARD"})
+READ_ONLY: Final = frozenset({"READONLY", _OVERRIDE, "FORWARD"})
+OVERRIDING: Final = ("", f":{GLOBAL_CONTEXT.lower()}:")
+"""The scopes whose mode ``READONLY_OVERRIDE`` stops writes everywhere: the default context, and all contexts."""
 _POLICIES: Final = ("STRICT", "LENIENT", "LOGICAL")
 _LEVEL: Final = "compatibilityLevel"
 _TEXTS: Final = ("alias", "aliasForDeks", "compatibilityGroup")
@@ -93,10 +96,9 @@ def stated(stored: Stored, subject: Subject) -> JSONObject:
 
 
 def effective_mode(stored: Stored, subject: Subject) -> str:
-    """The mode of a subject; one that overrides holds for all."""
-    registry = (stored("") or {}).get("mode")
-    if registry == "READONLY_OVERRIDE":
-        return "READONLY_OVERRIDE"
+    """Return the mode of a subject. ``stored`` has to have the settings of ``scopes`` and ``OVERRIDING``."""
+    if any((stored(scope) or {}).get("mode") == _OVERRIDE for scope in OVERRIDING):
+        return _OVERRIDE
     return next((str(found["mode"]) for scope in scopes(subject) if (found := stored(scope))), DEFAULT_MODE)
 
 

@@ -253,6 +253,20 @@ def test_a_read_only_registry_takes_no_config(api: Api) -> None:
     assert api.ask("PUT", "/config/s", {"compatibility": "NONE"}) == {"compatibility": "NONE"}
 
 
+@pytest.mark.parametrize("place", ["", "/:.__GLOBAL:"])
+def test_a_mode_that_overrides_stops_writes_in_all_contexts(api: Api, place: str) -> None:
+    """Whatever mode a subject or its context has, reads report the mode that writes meet."""
+    for where in ("s", ":.Team:s", ":.Team:"):
+        api.ask("PUT", f"/mode/{where}", {"mode": "READWRITE"})
+    api.ask("PUT", f"/mode{place}", {"mode": "READONLY_OVERRIDE"})
+    for subject in ("s", "t", ":.Team:s", ":.Team:t", ":.other:t"):
+        assert api.get(f"/mode/{subject}?defaultToGlobal=true") == {"mode": "READONLY_OVERRIDE"}
+        assert api.code("POST", f"/subjects/{subject}/versions", {"schema": ONE}) == 42205
+        assert api.code("PUT", f"/config/{subject}", {"compatibility": "NONE"}) == 42205
+    api.ask("DELETE", f"/mode{place}")
+    assert api.register(":.Team:s")["id"] == 1
+
+
 def test_settings_go_with_the_last_version(api: Api) -> None:
     api.register("s")
     api.register("s", TWO)

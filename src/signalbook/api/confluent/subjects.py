@@ -51,7 +51,16 @@ from signalbook.confluent.schemas import (
     stored_references,
     text_shown,
 )
-from signalbook.confluent.settings import Stored, aliased, effective, effective_mode, scope_of, scopes, stated
+from signalbook.confluent.settings import (
+    OVERRIDING,
+    Stored,
+    aliased,
+    effective,
+    effective_mode,
+    scope_of,
+    scopes,
+    stated,
+)
 from signalbook.engine.read.view import View
 from signalbook.formats.base import Resolve
 from signalbook.formats.references import match_reference
@@ -189,7 +198,7 @@ class Subjects:
         return aliased(self._stored("config", subject), subject)
 
     def _stored(self, kind: str, subject: Subject) -> Stored:
-        missing = [scope for scope in scopes(subject) if scope not in self._asked]
+        missing = {*scopes(subject), *OVERRIDING} - self._asked
         if missing:
             self._settings |= self.view.schemaids.in_force(missing)
             self._asked.update(missing)
