@@ -58,7 +58,17 @@ def test_registering_and_finding(api: Api) -> None:
     assert api.get(f"/schemas/guids/{made['guid']}/ids") == [{"context": ".", "id": 1}]
     assert [each["id"] for each in api.get("/schemas?latestOnly=true")] == [2, 2]
     assert api.ask("POST", "/subjects/s", {"schema": ONE})["version"] == 1
-    assert "max-age" in api.send("GET", "/schemas/ids/1").headers["Cache-Control"]
+
+
+@pytest.mark.parametrize("place", ["ids/1", "guids/{guid}"])
+def test_a_schema_is_asked_for_again_after_its_deletion(api: Api, place: str) -> None:
+    """The answer says whether it is deleted, and another schema can get its id."""
+    path = "/schemas/" + place.format_map(api.register("s"))
+    before = api.send("GET", path)
+    assert (before.json()["deleted"], before.headers["Cache-Control"]) == (False, "no-cache")
+    api.ask("DELETE", "/subjects/s")
+    again = api.send("GET", path, headers={"If-None-Match": before.headers["ETag"]})
+    assert (again.status_code, again.json()["deleted"]) == (200, True)
 
 
 def test_schemas_have_the_time_of_their_registration(api: Api) -> None:

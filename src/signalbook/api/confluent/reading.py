@@ -183,14 +183,14 @@ def referenced_by(view: View, request: ConfluentRequest) -> Response:
 
 
 def show_schema(view: View, request: ConfluentRequest) -> Response:
-    """A schema by its id; it stays what it is."""
+    """A schema by its id."""
     found = _by_id(view, request)
     body = _content(found, subjects_of(view, request), request)
     if "subject" in request.query or request.context != ".":
         body |= {"subject": str(found.subject), "version": found.version}
     if request.flag("fetchMaxId"):
         body["maxId"] = view.schemaids.highest(_group(view, request))
-    return answer(body, immutable=True)
+    return answer(body)
 
 
 def _content(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
@@ -261,7 +261,7 @@ def show_guid(view: View, request: ConfluentRequest) -> Response:
     for context, number in _places(view, request):
         found = subjects.with_id(context, number, 1)
         if found:
-            return answer(_content(found[0], subjects, request), immutable=True)
+            return answer(_content(found[0], subjects, request))
     raise schema_not_found()
 
 

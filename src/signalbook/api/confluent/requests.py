@@ -151,12 +151,9 @@ class ConfluentRequest:
         return "true" in stated or "/v8" in self.subject[:20]
 
 
-def answer(value: JSON, *, status: int = 200, immutable: bool = False) -> Response:
+def answer(value: JSON, *, status: int = 200) -> Response:
     """``value`` as clients expect it."""
-    lasting = (("Cache-Control", "private, max-age=3600"),) if immutable else ()
-    return Response(
-        status=status, headers=(("Content-Type", CONTENT_TYPE), *lasting), body=dump_json(value), is_json=True
-    )
+    return Response(status=status, headers=(("Content-Type", CONTENT_TYPE),), body=dump_json(value), is_json=True)
 
 
 def raw(text: str) -> Response:
