@@ -99,6 +99,13 @@ def test_tags_make_another_version(api: Api) -> None:
     assert there["formatvalidated"] is True
 
 
+@pytest.mark.parametrize(("metadata", "kept"), [(None, {"owner": "ada"}), ({}, {}), ({"properties": {}}, {})])
+def test_metadata_of_a_request_for_tags_replace_those_of_the_version(api: Api, metadata: Any, kept: Any) -> None:
+    api.register("s", metadata={"properties": {"owner": "ada"}})
+    made = api.ask("POST", "/subjects/s/versions/1/tags", {"metadata": metadata})
+    assert made["metadata"] == {"properties": {**kept, "confluent:version": "2"}}
+
+
 def test_tags_that_cannot_be_put(api: Api) -> None:
     api.register("s")
     path = "/subjects/s/versions/1/tags"

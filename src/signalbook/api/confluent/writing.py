@@ -151,8 +151,9 @@ def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Resp
     body: JSONObject = {name: asked.get(wanted) for name, wanted in zip(TAG_MEMBERS, _TAGS, strict=True)}
     stored = version.attributes
     metadata, ruleset = checked_metadata(asked, "metadata"), asked.get("ruleSet")
+    metadata = without_version(stored.get("metadata")) if metadata is None else metadata
     # Without a number this asks for a new version as well.
-    body["metadata"] = with_version(metadata or without_version(stored.get("metadata")), asked.get("newVersion") or 0)
+    body["metadata"] = with_version(metadata, asked.get("newVersion") or 0)
     body["ruleSet"] = _changed_rules(stored.get("ruleset"), asked) if ruleset is None else ruleset
     body |= {**schema_members(version), "version": asked.get("newVersion")}
     return register_in(session, request.about(version.subject, body), subjects, version.subject)
