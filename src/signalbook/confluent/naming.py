@@ -78,7 +78,12 @@ def is_global(context: str) -> bool:
 
 def is_subject(name: str) -> bool:
     """Return True if a subject can have this name."""
-    return 0 < len(name) <= MAX_SUBJECT and not _CONTROL.search(name) and name not in ("__GLOBAL", "__EMPTY")
+    return 0 < len(name) <= MAX_SUBJECT and "\0" not in name and name not in ("__GLOBAL", "__EMPTY")
+
+
+def has_control_character(name: str) -> bool:
+    """Return True for a name that only subjects may have that exist already."""
+    return _CONTROL.search(name) is not None
 
 
 def group_id(context: str, default_group: str) -> str | None:

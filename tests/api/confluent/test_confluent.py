@@ -14,6 +14,7 @@ from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT
 from tests.api.confluent.conftest import BREAKING, MOUNT, ONE, TWO, Api, record
 from tests.api.conftest import Serve
 
+from signalbook.confluent.naming import SUBJECT, schema_ids
 from signalbook.storage.store import Store
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 
@@ -582,7 +583,9 @@ def test_rules_and_metadata_of_a_config_are_merged_by_name(api: Api) -> None:
         ("POST", "/subjects/%00/versions", {"schema": ONE}, 42208),
         ("POST", "/subjects/a%0Ab/versions", {"schema": ONE}, 42208),
         ("PUT", "/config/a%C2%85b", {"compatibility": "NONE"}, 42208),
+        ("PUT", "/mode/a%0Ab", {"mode": "READONLY"}, 42208),
         ("GET", "/subjects/a%0Ab/versions", None, 40401),
+        ("GET", "/mode/a%0Ab", None, 40409),
         ("POST", "/subjects/:.__GLOBAL:a/versions", {"schema": ONE}, 42208),
         ("PUT", "/config/:.__GLOBAL:a", {"compatibility": "NONE"}, 42208),
         ("PUT", "/mode", {"mode": "FORWARD"}, 42204),
@@ -610,6 +613,26 @@ def test_what_is_wrong_has_a_code_and_changes_nothing(api: Api, method: str, pat
     assert api.code(method, path, body) == code
     assert api.get("/subjects?deleted=true") == ["s"]
     assert api.get("/subjects/s/versions?deleted=true") == [1]
+
+
+def test_a_subject_with_a_name_that_is_no_longer_taken(store: Store, api: Api) -> None:
+    """It was stored by an older release: it can be read and deleted, and its context, too."""
+    name = "a\nb"
+    attributes = {"format": "Avro/1.11", "schema": json.loads(ONE), SUBJECT: name}
+    made = api.client.send("PUT", f"/schemagroups/c/schemas/{schema_ids(name)[-1]}/versions/1$details", json=attributes)
+    assert made.is_success, made.text
+    scopes = (f":.c:{name}", ":.__global:a")
+    with store.write() as writer:
+        for scope in scopes:
+            writer.schemaids.put_setting("mode", scope, {"mode": "READWRITE"})
+    path = "/subjects/:.c:a%0Ab"
+    assert (api.get("/subjects"), api.get(f"{path}/versions")) == ([scopes[0]], [1])
+    assert api.get("/mode/:.c:a%0Ab") == {"mode": "READWRITE"}
+    assert api.ask("POST", f"{path}/versions", {"schema": TWO})["version"] == 2
+    api.ask("DELETE", "/mode/:.__GLOBAL:?recursive=true")
+    assert api.code("GET", "/mode/:.c:a%0Ab") == 40409
+    assert [api.ask("DELETE", f"{path}{query}") for query in ("", "?permanent=true")] == [[1, 2]] * 2
+    assert api.send("DELETE", "/contexts/.c").status_code == 204
 
 
 def test_media_types(api: Api) -> None:

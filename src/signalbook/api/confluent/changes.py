@@ -13,7 +13,8 @@ from signalbook.api.confluent.references import check_unreferred, forget
 from signalbook.api.confluent.rights import subject_right
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
 from signalbook.confluent.associations import Association
-from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, is_global, schema_places
+from signalbook.confluent.errors import invalid_subject
+from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, has_control_character, is_global, schema_places
 from signalbook.confluent.settings import scope_of
 from signalbook.engine.engine import Session
 from signalbook.engine.write.quotas import check_subject_quotas
@@ -38,12 +39,15 @@ class SubjectWriter:
     def set(self, kind: Literal["config", "mode"], place: Subject, value: JSONObject | None) -> JSONObject | None:
         """Set something for a subject, a context or the registry, or remove it (None). Return what was set before.
 
-        Raises ``bad_request`` for a value that is too large, and ``QuotaExceeded``.
+        Raises 42208 for a subject that cannot be made, ``bad_request`` for a value that is too large, and
+        ``QuotaExceeded``.
         """
         scope = scope_of(place)
         before = self._stored.setting(kind, scope)
         if before == value:
             return before
+        if before is None and has_control_character(place.name):
+            raise invalid_subject(place)
         size, size_before = len(dump_json(value or {})), len(dump_json(before or {}))
         # One that was larger already may lose some.
         if size > max(self._settings.max_entity_bytes, size_before):
@@ -122,8 +126,9 @@ class SubjectWriter:
 
     def _path(self, place: Subject) -> str:
         """Return the xid of what something is set for, as the audit has it."""
-        if place.name:
-            return str(schema_places(place, self._subjects.default_group)[0])
+        places = schema_places(place, self._subjects.default_group)
+        if places:
+            return str(places[0])
         everywhere = place.context == DEFAULT_CONTEXT or is_global(place.context)
         return str(ROOT if everywhere else self._subjects.group(place.context))
 

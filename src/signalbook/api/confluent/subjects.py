@@ -33,6 +33,7 @@ from signalbook.confluent.naming import (
     Subject,
     context_of,
     group_id,
+    has_control_character,
     id_beginning,
     is_made,
     name_xid,
@@ -226,7 +227,7 @@ class Subjects:
         found = self.schema(subject)
         if found is not None:
             return found
-        places = schema_places(subject, self.default_group)
+        places = () if has_control_character(subject.name) else schema_places(subject, self.default_group)
         if places and not self.is_readable(subject):
             return places[0]  # whether a place is free would say whether the subject exists
         row = self.view.reader.get(places[0].parent.owner) if places else None
