@@ -214,6 +214,8 @@ def test_a_trial_leaves_nothing(topics: Api) -> None:
     body = {**wanted(STRONG), "resourceId": ""}
     trial = {"resourceName": "orders", "resourceNamespace": "lkc-1", "resourceType": "topic"}
     assert topics.ask("POST", "/associations?dryRun=true", body) == trial
+    plain = topics.send("POST", "/associations?dryRun=true", body, headers={"Accept": "application/json"})
+    assert (plain.json(), plain.headers["Content-Type"]) == (trial, "application/json")
     assert topics.get(BY_NAME) == []
     assert topics.get("/subjects") == ["s"]
     assert topics.client.send("GET", "/schemagroups/lkc-1").status_code == 404

@@ -295,8 +295,9 @@ def test_settings_go_with_the_last_version(api: Api) -> None:
     ("accept", "named"),
     [
         ("application/json", "application/json"),
-        ("application/vnd.schemaregistry+json, */*;q=0.1", "application/vnd.schemaregistry.v1+json"),
+        ("application/vnd.schemaregistry+json, */*;q=0.1", "application/vnd.schemaregistry+json"),
         ("application/json, application/vnd.schemaregistry+json", "application/vnd.schemaregistry+json"),
+        ("application/json, text/plain, */*", "application/json"),
         ("*/*", "application/vnd.schemaregistry.v1+json"),
     ],
 )
