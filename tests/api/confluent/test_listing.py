@@ -65,9 +65,9 @@ def test_references_with_their_contexts(api: Api) -> None:
 
 
 def test_schemas_by_aliases(api: Api) -> None:
-    for subject in ("s", "other", ":.dev:s"):
+    for subject in ("s", "other", ":.dev:s", ":.Team:s"):
         api.register(subject)
-    for alias in ("old", "older", ":.dev:old"):
+    for alias in ("old", "older", ":.dev:old", ":.Team:old"):
         api.ask("PUT", f"/config/{alias}", {"alias": "s"})
 
     def listed(query: str) -> list[tuple[str, Any]]:
@@ -78,7 +78,9 @@ def test_schemas_by_aliases(api: Api) -> None:
     assert listed("subjectPrefix=old&aliases=true") == [own]
     assert listed("subjectPrefix=o&aliases=true") == [("other", None), own]
     assert listed("subjectPrefix=s&aliases=true") == [own]
-    assert listed("subjectPrefix=:*:old&aliases=true") == [own, (":.dev:s", [":.dev:old"])]
+    team, dev = ((f":.{context}:s", [f":.{context}:old"]) for context in ("Team", "dev"))
+    assert listed("subjectPrefix=:*:old&aliases=true") == [own, dev, team]
+    assert listed("subjectPrefix=:.Team:old&aliases=true") == listed("subjectPrefix=:.Team:&aliases=true") == [team]
 
 
 def test_registering_by_force(api: Api) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Final, TypeAlias, TypeVar
 
@@ -96,12 +97,22 @@ def list_schemas(view: View, request: ConfluentRequest) -> Response:
 def _aliases(view: View, subjects: Subjects) -> Aliases:
     """Return the readable aliases of each readable subject."""
     found: Aliases = {}
+    # Scopes have contexts in lower case.
+    contexts = {context.lower(): context for context in subjects.contexts()}
+
+    def parse(text: str, context: str) -> Subject:
+        subject = subjects.parse(text, context)
+        return replace(subject, context=contexts.get(subject.context.lower(), subject.context))
+
     after = ""
     while settings := view.schemaids.settings("config", after, _MOST_SCHEMAS):
         for scope, config in settings.items():
-            alias, name = subjects.parse(scope, DEFAULT_CONTEXT), config.get("alias")
-            target = subjects.parse(name, alias.context) if isinstance(name, str) and name and alias.name else None
-            if target is not None and subjects.is_readable(alias) and subjects.is_readable(target):
+            name = config.get("alias")
+            if not isinstance(name, str) or not name:
+                continue
+            alias = parse(scope, DEFAULT_CONTEXT)
+            target = parse(name, alias.context)
+            if alias.name and subjects.is_readable(alias) and subjects.is_readable(target):
                 found.setdefault(target, []).append(alias)
         after = next(reversed(settings))
     return found
