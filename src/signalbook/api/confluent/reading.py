@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from http import HTTPStatus
 from importlib.metadata import version as version_of_package
 from itertools import islice
 from typing import Final, TypeVar
@@ -118,7 +119,9 @@ def _version_anywhere(view: View, request: ConfluentRequest) -> SchemaVersion:
     """Return the version that the path names, or that of a subject with this name in another context."""
     try:
         return _version(view, request)
-    except ConfluentError:
+    except ConfluentError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
         subjects, deleted = subjects_of(view, request), request.flag("deleted")
         for subject in subjects.namesakes(subject_of(subjects, request), deleted=deleted):
             with suppress(ConfluentError):
