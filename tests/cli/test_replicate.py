@@ -171,11 +171,11 @@ def test_by_confluents_api(cli: Cli, serve: Callable[..., Server], tmp_path: Pat
         httpx.post(where, json=AVRO, timeout=300).raise_for_status()
     ran = cli("replicate", one, f"confluent+{two}", "--json")
     assert (ran.code, ran.err) == (0, "")
-    done = {"created": {"versions": 2}, "updated": {}, "deleted": {}, "unchanged": {"configs": 1, "modes": 1}}
+    done = {"created": {"versions": 2}, "updated": {}, "deleted": {}, "unchanged": {"configs": 2, "modes": 2}}
     assert json.loads(ran.out) == {**done, "skipped": [], "skippedcount": 0, "refused": [], "refusedcount": 0}
     assert httpx.get(f"{two}/schemagroups/dev/schemas/s", timeout=300).json()["name"] == "R"
     again = cli("replicate", f"confluent+{one}/apis/ccompat/v7", two)
-    assert (again.code, again.err.strip()) == (0, "unchanged 2 versions, 1 config, 1 mode")
+    assert (again.code, again.err.strip()) == (0, "unchanged 2 versions, 2 configs, 2 modes")
     httpx.post(f"{one}/compat/confluent/subjects/t/versions", json={"schema": '"int"'}, timeout=300).raise_for_status()
     httpx.post(f"{two}/compat/confluent/subjects/u/versions", json={"schema": '"long"'}, timeout=300).raise_for_status()
     clash = cli("replicate", f"confluent+{one}", two)

@@ -16,6 +16,7 @@ from tests.replication.confluent.registries import MOUNT, ask, content, copy, fi
 from tests.replication.servers import Server, wait_until
 
 from signalbook.client.confluent import UnusableRegistry
+from signalbook.replication.confluent.settings import GLOBAL_SCOPE
 from signalbook.replication.replicating import StateError, StateFile
 
 Serve = Callable[..., Server]
@@ -38,11 +39,12 @@ def test_everything_is_the_same_and_once_is_enough(serve: Serve, stored: str, re
     report = copy(source, target)
     assert not report.refused
     assert (
-        str(report) == "created 10 versions, 3 configs, 2 modes; updated 1 config; deleted 3 versions; unchanged 1 mode"
+        str(report) == "created 10 versions, 3 configs, 2 modes; updated 1 config; deleted 3 versions; "
+        "unchanged 1 config, 2 modes"
     )
     assert content(target) == before
     again = copy(source, target)
-    assert str(again) == "unchanged 10 versions, 4 configs, 3 modes"
+    assert str(again) == "unchanged 10 versions, 5 configs, 4 modes"
     assert content(target) == before == content(source)
 
 
@@ -66,6 +68,21 @@ def test_what_is_new_and_what_is_deleted(pair: list[str]) -> None:
     report = copy(source, target)
     assert not report.refused
     assert content(target) == content(source)
+    assert str(copy(source, target)).startswith("unchanged")
+
+
+@pytest.mark.parametrize("mode", ["READONLY", "READONLY_OVERRIDE"])
+def test_settings_of_all_contexts(pair: list[str], mode: str) -> None:
+    source, target = pair
+    for subject in ("first", "later"):
+        ask(source, "DELETE", f"/mode/{GLOBAL_SCOPE}")
+        register(source, subject, record("R", subject))
+        ask(source, "PUT", f"/config/{GLOBAL_SCOPE}", {"compatibility": "FULL"})
+        ask(source, "PUT", f"/mode/{GLOBAL_SCOPE}", {"mode": mode})
+        assert not copy(source, target).refused
+        assert content(target) == content(source)
+        assert ask(target, "GET", f"/config/{GLOBAL_SCOPE}") == {"compatibilityLevel": "FULL"}
+        assert ask(target, "GET", f"/mode/{GLOBAL_SCOPE}") == {"mode": mode}
     assert str(copy(source, target)).startswith("unchanged")
 
 

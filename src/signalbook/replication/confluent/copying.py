@@ -16,11 +16,11 @@ import msgspec
 from signalbook.client.confluent import ConfluentRegistry, UnusableRegistry
 from signalbook.client.responses import Refused
 from signalbook.client.schemaversions import SchemaVersion
-from signalbook.confluent.naming import DEFAULT_CONTEXT, parse_subject
+from signalbook.confluent.naming import DEFAULT_CONTEXT, GLOBAL_CONTEXT, parse_subject
 from signalbook.replication.confluent.associations import AssociationLink, Associations
 from signalbook.replication.confluent.ordering import LATEST, Key, cycle_of, in_waves, referred
 from signalbook.replication.confluent.progress import CopyProgress
-from signalbook.replication.confluent.settings import ImportMode, ScopeSettings, refusal
+from signalbook.replication.confluent.settings import GLOBAL_SCOPE, ImportMode, ScopeSettings, refusal
 from signalbook.replication.replicating import StateError, StateInMemory, StateStore
 from signalbook.replication.report import CopyOutcome, CopyReport, SubjectKind
 from signalbook.values import JSON, dump_json
@@ -394,4 +394,10 @@ class Round:
 
     def _scopes(self) -> list[str]:
         contexts = {parse_subject(subject).context for subject in self._here} | set(self._source.contexts())
-        return [*self._here, *(f":{each}:" for each in sorted(contexts - {DEFAULT_CONTEXT})), ""]
+        named = [f":{each}:" for each in sorted(contexts - {DEFAULT_CONTEXT, GLOBAL_CONTEXT})]
+        if self._source.setting("config", GLOBAL_SCOPE) is not None:
+            if self._target.setting("config", GLOBAL_SCOPE) is not None:
+                named.append(GLOBAL_SCOPE)
+            else:
+                self._progress.skip(GLOBAL_SCOPE, None, "the target has no settings of all contexts")
+        return [*self._here, *named, ""]

@@ -8,12 +8,14 @@ from typing import Final
 
 from signalbook.client.confluent import ABSENT, ConfluentRegistry, SettingKind, UnusableRegistry
 from signalbook.client.responses import Refused
-from signalbook.confluent.naming import DEFAULT_CONTEXT, parse_subject
+from signalbook.confluent.naming import DEFAULT_CONTEXT, GLOBAL_CONTEXT, parse_subject
 from signalbook.errors import SignalbookError
 from signalbook.replication.confluent.progress import CopyProgress
 from signalbook.replication.report import CopyOutcome, SubjectKind
 from signalbook.values import JSONObject
 
+GLOBAL_SCOPE: Final = f":{GLOBAL_CONTEXT}:"
+"""The scope of what is set for all contexts."""
 _NOT_PERMITTED: Final = "42205"
 _IMPORT: Final[JSONObject] = {"mode": "IMPORT"}
 _ADVICE: Final = {
@@ -37,8 +39,9 @@ class ImportMode:
     def begin(self, subjects: Iterable[str]) -> None:
         """Before anything is written: what is empty is opened as a whole, which spares requests for each subject."""
         registry = self._target.setting("mode", "")
-        if registry == {"mode": "READONLY_OVERRIDE"}:  # the modes of subjects are nothing against it
-            self._set("", {"mode": "READONLY"}, registry)
+        for scope, mode in (("", registry), (GLOBAL_SCOPE, self._target.setting("mode", GLOBAL_SCOPE))):
+            if mode == {"mode": "READONLY_OVERRIDE"}:  # the modes of subjects are nothing against it
+                self._set(scope, {"mode": "READONLY"}, mode)
         if not self._known and self._try("", registry):
             registry = _IMPORT
         filled = {parse_subject(subject).context for subject in self._known}
@@ -155,6 +158,8 @@ class ScopeSettings:
         wanted = self._source.setting("mode", scope) if self._modes else before
         if wanted == {"mode": "FORWARD"}:
             self._progress.skip(scope, None, "the mode FORWARD is about a registry that the source sends to")
+            wanted = before
+        if wanted is None and scope == GLOBAL_SCOPE:  # there is always one, unless all scopes show that of the registry
             wanted = before
         self._put("mode", scope, wanted, there, before)
         self._progress.advance()
