@@ -1,9 +1,10 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test slow cluster spark airflow stores clouds hadoop faults mutants check check-image bench conformance fuzz soundness run clean
+.PHONY: help demo test merge test-all soak cluster spark airflow stores clouds hadoop faults mutants check check-image bench conformance fuzz soundness run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
 WORKERS ?= 3
+PARALLEL = -n $(WORKERS) --dist worksteal --durations=20
 REQUESTS ?= 20000
 SEED ?= 1
 EVERY ?= 11
@@ -11,19 +12,28 @@ PAIRS ?= 20000
 VERSIONS ?= 3.5.0 3.5.9 4.0.5 4.1.4 4.2.1
 
 help:  ## show this
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
 
 demo:  ## load real definitions, run the pipeline over real events, then live from a Kafka, show the result
 	@tools/setup demo
 	$(BIN)/signalbook demo --folder var/demo
 
-test:  ## run all tests but those of make slow
+test:  ## run the tests that every change has to pass
 	@tools/setup test
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=20 -m "not slow" $(TESTS)
+	$(BIN)/pytest $(PARALLEL) -m "not merge and not soak" $(TESTS)
 
-slow:  ## kill processes, cut connections, flood servers, drive other people's programs, try many generated examples
+merge:  ## run what else a merge has to pass: PostgreSQL everywhere, kills, other people's programs, more generated examples
 	@tools/setup test
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=20 -m "slow or hypothesis" --hypothesis-profile=thorough $(TESTS)
+	$(BIN)/pytest $(PARALLEL) -m "(merge or hypothesis) and not soak" --hypothesis-profile=thorough $(TESTS)
+
+test-all: test merge  ## run both
+
+soak:  ## run what takes hours: kills in all stores, new generated examples, random requests and pairs of schemas
+	@tools/setup test
+	$(BIN)/pytest $(PARALLEL) -m "soak or hypothesis" --hypothesis-profile=explore $(TESTS)
+	$(MAKE) --no-print-directory fuzz REQUESTS=300000 SEED=$$(date +%s)
+	$(MAKE) --no-print-directory soundness PAIRS=200000
+	$(MAKE) --no-print-directory faults stores
 
 cluster:  ## run the pipeline on a Spark cluster of two workers on this machine
 	@tools/setup test

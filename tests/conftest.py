@@ -31,6 +31,8 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SPARK_CLASSES = Path(sys.prefix) / "brokers" / "spark.jsa"
 """Where ``tools/setup test`` archives them."""
 _MANY_BYTES = 1 << 20
+_ABOUT_STORAGE = ("tests/storage/", "tests/engine/", "tests/test_upgrade.py")
+"""Where tests run on PostgreSQL in ``make test``, too."""
 
 # How long an example takes is no test's business: a busy machine must not fail one. Nor must an example that nobody has
 # seen yet: the same ones are tried each time, more of them with the profile "thorough", and others with "explore".
@@ -66,6 +68,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pairs", type=int, default=100, help="how many random pairs of schemas test_reasons.py compares")
     parser.addoption("--cluster", action="store_true", help="also run tests/pipeline/test_cluster.py")
     parser.addoption("--pictures", action="store_true", help="make the pictures of docs/ui.md anew")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave tests on PostgreSQL to ``make merge``, unless storage is their subject: ``make test`` has SQLite."""
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        if parameters and "postgres" in parameters.params.values() and not item.nodeid.startswith(_ABOUT_STORAGE):
+            item.add_marker("merge")
 
 
 def pytest_collection_finish() -> None:

@@ -13,6 +13,8 @@ import pytest
 import yaml
 from tests.serving import BIN
 
+pytestmark = pytest.mark.merge
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 EXAMPLES = ROOT / "examples" / "evolution"

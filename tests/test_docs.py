@@ -197,6 +197,7 @@ def test_the_clients_page_works(place: Path, url: str) -> None:
     ]
 
 
+@pytest.mark.merge
 def test_the_documents_page_works(place: Path) -> None:
     page = blocks("docs/documents.md", "sh", "")
     folder, protos, lights, hooks, contract, idl, services = (run(["bash", "-ec", block], place) for block in page)

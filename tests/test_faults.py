@@ -16,7 +16,7 @@ HISTORY = [(1, "a", "/x"), (2, "a", "/y"), (3, "b", "/x"), (5, "c", "/x")]
 TOLD = [Told(position, "t", subject, correlation) for position, correlation, subject in HISTORY]
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_nothing_is_lost_and_nothing_stale_is_read() -> None:
     with tempfile.TemporaryDirectory(prefix="sb-faults-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL runs as a user of its own

@@ -140,7 +140,7 @@ def check_told(reader: ReadTransaction, resource: Row) -> None:
     assert len(writes) == len({record.correlationid for record in records})
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_what_was_acknowledged_outlives_a_killed_server(store_url: str, kills: int) -> None:
     acknowledged: list[str] = []
     for turn in range(kills if store_url.startswith("sqlite") else max(1, kills // 3)):

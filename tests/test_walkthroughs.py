@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from tests.serving import BIN, kept_port, serving
 
+pytestmark = pytest.mark.merge
+
 ROOT = Path(__file__).parents[1]
 SHOWN = "http://127.0.0.1:8080"
 SECOND = "http://127.0.0.1:8081"

@@ -384,7 +384,7 @@ def prove(full: Store, bare: Store, entities: Entities, rules: list[Rule], rando
                 assert not [each for each in hidden if each in told], answer.text
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @given(random=st.randoms(use_true_random=False), data=st.data())
 # Without shrinking: a failure says what was asked, and a smaller one takes minutes to find.
 @settings(
@@ -398,7 +398,7 @@ def test_what_is_hidden_leaves_no_trace(sqlite_store: Callable[[], Store], rando
     prove(sqlite_store(), sqlite_store(), entities, data.draw(policies(sorted(entities))), random)
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_nor_where_much_is_readable_and_written(store: Store, sqlite_store: Callable[[], Store]) -> None:
     """On each database: parts of Groups are hidden, what is shown refers to them, and much may be written."""
     entities = registry(Random(1))

@@ -41,7 +41,7 @@ from .tenants import (
     writes,
 )
 
-# All requests take minutes: CRAWL_SHARE=1 pytest -m slow tests/api/test_tenants.py
+# All requests take minutes: CRAWL_SHARE=1 pytest -m merge tests/api/test_tenants.py
 SHARE: Final = float(os.environ.get("CRAWL_SHARE", "0.25"))
 
 
@@ -217,7 +217,7 @@ def test_what_is_hidden_changes_no_answer(sqlite_store: Callable[[], Store]) -> 
     assert not comparison.differences, "\n".join(comparison.differences[:_MAX_SHOWN])
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_what_is_hidden_changes_no_answer_to_any_request(store: Store, sqlite_store: Callable[[], Store]) -> None:
     comparison = crawl(store, sqlite_store(), seed=2, share=SHARE)
     assert not comparison.differences, "\n".join(comparison.differences[:_MAX_SHOWN])

@@ -97,7 +97,7 @@ def generated(folder: Path, definitions: str, name: str) -> dict[str, Counter[st
     return files
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_code_from_the_server_is_code_from_the_file(
     url: str, tmp_path: Path, sample_file: Callable[[str], Path], scenario: str

@@ -122,7 +122,7 @@ def test_a_model_that_lacks_types(cli: Cli, server: str, target: str, monkeypatc
     assert "modelled" in cli("get", "/schemagroups", "--db", other).out
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_follower_killed_and_started_again(serve: Callable[..., Server], tmp_path: Path) -> None:
     """It goes on where it was; everything is there, and there once."""
     one = serve("--db", f"sqlite:///{tmp_path / 'one.db'}").url

@@ -99,7 +99,7 @@ def started(command: list[str]) -> list[Any]:
     return [json.loads(line) for line in ran.stdout.split("\n")[:-1]]
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.usefixtures("spark_session")
 def test_languages_read_each_other_and_the_pipeline_lands_it(kafka: Broker, tmp_path: Path) -> None:
     servers, topic = f"127.0.0.1:{kafka.ports['plain']}", f"exchange-{uuid4().hex[:8]}"

@@ -20,7 +20,7 @@ def shown(folder: Path) -> str:
     return screen.getvalue()
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_every_seeded_fault_and_only_those_are_sidelined(tmp_path: Path) -> None:
     """The carrier's own catalogue can carry the demonstration alone; what an earlier run left is cleared."""
     for name in ("traffic/parcels", "lake/live", "live/kafka/data", "registry"):

@@ -16,7 +16,7 @@ from tests.fuzzing.wire import Connection, Response
 REQUESTS = 400
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_no_request_does_harm(tmp_path: Path) -> None:
     with serving("short", f"sqlite:///{tmp_path}/r.db", tmp_path, open_=False) as server:
         run = Run(server, seed=7, connections=4, folder=tmp_path)

@@ -50,7 +50,7 @@ def killed(lake: Lake, at: int, *, after: bool) -> bool:
     return done.returncode != 0
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("table_format", ["parquet", "iceberg"])
 def test_a_driver_that_is_killed(table_format: TableFormat, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """With some of its requests to HDFS; with ``--every-request N`` before and after each N-th.

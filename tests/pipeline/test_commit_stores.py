@@ -78,7 +78,7 @@ def numbers(lake: Lake) -> list[int]:
     return [row["a"] for row in lake.rows()]
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_requests_that_go_wrong_now_and_then(way: StoreWay, lake: Lake, fate: Fate) -> None:
     way.fate = fate
     with lake.journal.alone():
@@ -203,7 +203,7 @@ def killed(way: StoreWay, lake: Lake, at: int, *, after: bool) -> bool:
     return killing.done
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_driver_that_is_killed(way: StoreWay, lake: Lake, request: pytest.FixtureRequest) -> None:
     """With any of its requests; with ``--every-request N`` before and after each N-th, else with some of them."""
     every = request.config.getoption("--every-request")

@@ -19,6 +19,8 @@ from signalbook.pipeline.journal import Journal, JournalEntry
 from signalbook.pipeline.places import HdfsPlace, Place, Storage, Stored, hdfs, place_of, stores
 from signalbook.pipeline.places.base import TOGETHER
 
+pytestmark = pytest.mark.merge
+
 
 @pytest.fixture(params=SERVERS)
 def output(request: pytest.FixtureRequest, tmp_path: Path) -> Place:

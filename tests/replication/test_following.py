@@ -51,7 +51,7 @@ def test_a_server_follows_others(serve: Serve, trio: list[Server]) -> None:
     wait_until(lambda: (told := shown())["follows"] and told["sources"].keys() == sources)
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_source_that_is_away_is_waited_for(serve: Serve, tmp_path: Path) -> None:
     one = Server(folder=tmp_path)
     hub = serve("--follow", one.url)
@@ -93,7 +93,7 @@ def test_a_server_pushes_to_others(serve: Serve, trio: list[Server]) -> None:
     wait_until(lambda: shown()["follows"] is False)
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_push_goes_on_where_it_was_killed(serve: Serve, trio: list[Server], tmp_path: Path) -> None:
     """Issue 11, 4.6: what is at the target is not compared again; what happened meanwhile arrives."""
     target = trio[0]
@@ -118,7 +118,7 @@ def _pushed(source: Server) -> int:
     return state["position"] or 0 if isinstance(state, dict) else 0
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_target_that_is_away_or_made_anew(serve: Serve, tmp_path: Path) -> None:
     """It is waited for; one in the place of another gets everything."""
     target = Server(folder=tmp_path)

@@ -78,7 +78,7 @@ def test_a_database_is_copied_and_followed(source: LocalRegistry, target: LocalR
     target.wait(target.position(), 0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_resources_too_large_to_be_held(
     source: LocalRegistry, target: LocalRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,7 +58,7 @@ def test_mutual_followers_come_to_rest(trio: list[Server]) -> None:
     assert [event for event in one.send("GET", last.removeprefix(one.url)).json() if "deleted" in event["type"]] == []
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("after", [3_000, 40_000])
 def test_a_link_cut_at_any_point(trio: list[Server], cable: Callable[[Server], Cable], after: int) -> None:
     """Reading or writing: what was on the way is fetched again, and is there once."""
@@ -87,7 +87,7 @@ def shown(server: Server) -> dict[str, Any]:
     return schemas
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_servers_killed_in_the_middle(serve: Callable[[], Server]) -> None:
     """They come back, and the copying goes on; nothing is written twice."""
     one, two = serve(), serve()
@@ -123,7 +123,7 @@ def test_a_follower_goes_on_where_it_was(trio: list[Server], tmp_path: Path) -> 
     assert following.report.to_json()["unchanged"] == {}
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("changes", [1, 8])
 def test_a_source_that_begins_anew_is_compared_as_a_whole(
     serve: Callable[[], Server], trio: list[Server], tmp_path: Path, changes: int

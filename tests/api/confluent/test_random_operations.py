@@ -215,7 +215,7 @@ class Machine(RuleBasedStateMachine):
         }
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_any_operations(store: Store, serve: Serve) -> None:
     class OnThisStore(Machine):
         pass

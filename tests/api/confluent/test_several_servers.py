@@ -22,7 +22,7 @@ def schema(number: int) -> str:
     return json.dumps({"name": f"R{number}", "type": "record", "fields": [{"name": "a", "type": "long"}]})
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_several_servers_give_one_id_to_one_content(store_url: str, tmp_path: Path) -> None:
     """Each of some clients brings all schemas, in its own order and to its own subjects, by one of two servers."""
     first, second = tmp_path / "one", tmp_path / "two"

@@ -60,7 +60,7 @@ async def answered(large_requests: LargeRequests, path: str, body: bytes = LARGE
     return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_it_answers_dies_and_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_IDLE_SECONDS", 1.0)
     settings = Settings(db=f"sqlite:///{tmp_path}/r.db")
@@ -114,7 +114,7 @@ def test_another_version_does_not_answer(tmp_path: Path, monkeypatch: pytest.Mon
     asyncio.run(program())
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_what_is_thrown_away_is_one_registry(tmp_path: Path) -> None:
     """Also capabilities stay as they were put, whatever the file says that the server began with."""
     available = {name: {"mutable": name != "model"} for name in ("capabilities", "entities", "model")}
@@ -146,7 +146,7 @@ def children(pid: str) -> list[str]:
     return subprocess.run(["pgrep", "-P", pid], capture_output=True, text=True).stdout.split()
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_large_bodies_do_not_reach_the_server_process(url: str) -> None:
     """By length or in chunks; with all the headers that others have; the memory of the server stays as it was.
 

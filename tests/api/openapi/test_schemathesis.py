@@ -78,7 +78,7 @@ def described(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         yield [f"{root}/openapi.json", *ASKED[request.param]]
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_any_request(described: list[str], tmp_path: Path) -> None:
     """R18, R20, R134, R278, R284: nothing fails inside, and nothing is answered in a way that is not described.
 

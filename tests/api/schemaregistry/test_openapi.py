@@ -115,7 +115,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield root
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_any_request(url: str, openapi: Path, tmp_path: Path) -> None:
     """A-53: requests made from the document, right ones and wrong ones; nothing fails inside."""
     command = [

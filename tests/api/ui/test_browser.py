@@ -29,6 +29,8 @@ from ..test_pipelines import report
 from .conftest import PATHS, REGISTRY
 from .test_site import made
 
+pytestmark = pytest.mark.merge
+
 AXE = Path(sys.prefix) / "brokers" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 """Where ``tools/setup test`` puts it."""
 OPTIONS = (

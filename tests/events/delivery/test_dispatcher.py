@@ -237,7 +237,7 @@ def test_subscriptions_that_could_not_be_read_are_read_again(place: Place, monke
     assert not failures
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_queue_that_is_full_is_read_again(place: Place) -> None:
     """More changes than a queue holds, and a sink that stumbles: nothing is missed, and nothing out of order"""
     script = [Says()] * 5 + [Says(500)] + [Says()] * 200 + [Says(500)]

@@ -106,7 +106,7 @@ def first_times(hook: Hook) -> list[str]:
     return list(dict.fromkeys(hook.subjects))
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_server_killed_in_the_midst_loses_nothing(start: Start, hook: Hook) -> None:
     """Each acknowledged change arrives, the first time in order; some twice, with the same id"""
@@ -125,7 +125,7 @@ def test_a_server_killed_in_the_midst_loses_nothing(start: Start, hook: Hook) ->
         assert known.setdefault(event["subject"], event["id"]) == event["id"]
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_one_of_several_servers_delivers(start: Start, hook: Hook) -> None:
     """Whichever was written to; when it is killed, another takes over with nothing lost"""
     servers = [start(hook), start(hook)]

@@ -17,6 +17,8 @@ from tests.serving import serving
 
 from signalbook.values import JSONObject
 
+pytestmark = pytest.mark.merge
+
 CREDENTIAL = {"credentialtype": "PLAIN", "identifier": USER, "secret": PASSWORD}
 
 

@@ -179,7 +179,7 @@ def filled(job: tuple[Place, str], show: Callable[[Progress], None]) -> None:
 
 @pytest.mark.parametrize(
     ("lake", "stage", "done"),
-    [pytest.param(where, *at, marks=[] if where in FAST else pytest.mark.slow) for where in WHERE for at in KILLED_AT],
+    [pytest.param(where, *at, marks=[] if where in FAST else pytest.mark.merge) for where in WHERE for at in KILLED_AT],
     indirect=["lake"],
 )
 def test_a_killed_backfill_is_completed_or_was_never_begun(lake: Lake, tmp_path: Path, stage: str, done: int) -> None:

@@ -104,7 +104,7 @@ def compacted(output: Place, show: Callable[[Progress], None]) -> None:
 
 @pytest.mark.parametrize(
     ("lake", "stage", "done"),
-    [pytest.param(where, *at, marks=[] if where in FAST else pytest.mark.slow) for where in WHERE for at in KILLED_AT],
+    [pytest.param(where, *at, marks=[] if where in FAST else pytest.mark.merge) for where in WHERE for at in KILLED_AT],
     indirect=["lake"],
 )
 def test_a_killed_compaction_is_completed_or_forgotten(lake: Lake, stage: str, done: int | None) -> None:

@@ -26,18 +26,18 @@ from tests.pipeline.storeway import Answer, Asked, Deliver, StoreWay, delivered,
 from signalbook.pipeline import PipelineError, Place, Storage, locks, place_of, read, run, status
 from signalbook.pipeline.journal import TableFormat
 
-slow = pytest.mark.slow
+pytestmark = pytest.mark.merge
 
 
 @pytest.mark.parametrize(
     ("way", "table_format"),
     [
         ("instance", "delta"),
-        pytest.param("web identity", "iceberg", marks=slow),
-        pytest.param("web identity", "delta", marks=slow),
-        pytest.param("token", "iceberg", marks=slow),
-        pytest.param("token", "delta", marks=slow),
-        pytest.param("token file", "delta", marks=slow),
+        ("web identity", "iceberg"),
+        ("web identity", "delta"),
+        ("token", "iceberg"),
+        ("token", "delta"),
+        ("token file", "delta"),
     ],
 )
 def test_a_run_by_a_role(
@@ -69,9 +69,9 @@ def test_a_run_by_a_role(
     ("way", "table_format"),
     [
         ("metadata server", "delta"),
-        pytest.param("metadata server", "iceberg", marks=slow),
-        pytest.param("user", "delta", marks=slow),
-        pytest.param("impersonation", "iceberg", marks=slow),
+        ("metadata server", "iceberg"),
+        ("user", "delta"),
+        ("impersonation", "iceberg"),
     ],
 )
 def test_a_run_by_an_identity_of_google(
@@ -98,9 +98,9 @@ def test_a_run_by_an_identity_of_google(
     ("way", "table_format"),
     [
         ("machine", "delta"),
-        pytest.param("workload", "delta", marks=slow),
-        pytest.param("app", "iceberg", marks=slow),
-        pytest.param("secret", "delta", marks=slow),
+        ("workload", "delta"),
+        ("app", "iceberg"),
+        ("secret", "delta"),
     ],
 )
 def test_a_run_by_an_identity_on_azurite(
@@ -182,12 +182,12 @@ def way(s3proxy: Broker) -> Iterator[StoreWay]:
 @pytest.mark.parametrize(
     ("word", "after", "table_format"),
     [
-        pytest.param(".staging/", False, "parquet", marks=slow),
+        (".staging/", False, "parquet"),
         ("batches/prepared/", True, "parquet"),
-        pytest.param("batches/prepared/", True, "delta", marks=slow),
-        pytest.param("batches/prepared/", True, "iceberg", marks=slow),
-        pytest.param("_delta_log/", False, "delta", marks=slow),
-        pytest.param("metadata/", False, "iceberg", marks=slow),
+        ("batches/prepared/", True, "delta"),
+        ("batches/prepared/", True, "iceberg"),
+        ("_delta_log/", False, "delta"),
+        ("metadata/", False, "iceberg"),
     ],
 )
 def test_keys_that_end_in_a_run(

@@ -94,7 +94,7 @@ def second(job: Job, root: Place) -> Job:
     return replace(job, inputs=(f"{root}/in/b.jsonl",), batch_id="b2")
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize(
     ("kind", "fate"),
     ALL,
@@ -153,7 +153,7 @@ FAST = (REFUSED[2], REFUSED[4])
 @pytest.mark.parametrize(
     ("kind", "wanted", "at", "begun"),
     [
-        pytest.param(kind, *refused, marks=[] if kind == KINDS[0] and refused in FAST else pytest.mark.slow)
+        pytest.param(kind, *refused, marks=[] if kind == KINDS[0] and refused in FAST else pytest.mark.merge)
         for kind in KINDS[:3]
         for refused in REFUSED
     ],
@@ -181,7 +181,7 @@ def test_a_store_that_refuses(
     lands(job).check_whole()
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("kind", KINDS, indirect=True)
 def test_a_store_that_is_overloaded_for_long(way: StoreWay, job: Job) -> None:
     way.fate = Refusing(r"/\.staging/.*\.parquet", 2, 503)
@@ -194,7 +194,7 @@ def test_a_store_that_is_overloaded_for_long(way: StoreWay, job: Job) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [*KINDS[:1], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])], indirect=True
+    "kind", [*KINDS[:1], *(pytest.param(kind, marks=pytest.mark.merge) for kind in KINDS[1:])], indirect=True
 )
 def test_listings_that_are_old(way: StoreWay, root: Place, job: Job, definitions: Path) -> None:
     """Two runs follow on one of which they see nothing in listings.
@@ -216,7 +216,7 @@ def test_listings_that_are_old(way: StoreWay, root: Place, job: Job, definitions
     lands(job).check_whole()
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("kind", KINDS[:3], indirect=True)
 def test_a_stream(
     way: StoreWay,

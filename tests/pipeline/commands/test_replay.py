@@ -121,7 +121,7 @@ KILLED = [(server, *at) for server in ("local", "s3proxy") for at in KILLED_AT]
 
 @pytest.mark.parametrize(
     ("server", "table_format", "stage", "done"),
-    [pytest.param(*each, marks=[] if each in FAST else pytest.mark.slow) for each in KILLED],
+    [pytest.param(*each, marks=[] if each in FAST else pytest.mark.merge) for each in KILLED],
 )
 def test_a_killed_replay_is_completed_or_was_never_begun(
     made: Make, server: str, table_format: TableFormat, stage: str, done: int, definitions: Path

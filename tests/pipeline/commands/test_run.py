@@ -170,7 +170,7 @@ SLOW = [("local", "parquet"), ("local", "iceberg"), ("local", "delta"), ("s3mock
 
 @pytest.mark.parametrize(
     ("server", "table_format", "stage", "done"),
-    [*KILLED, *(pytest.param(*each, *at, marks=pytest.mark.slow) for each in SLOW for at in KILLED_AT)],
+    [*KILLED, *(pytest.param(*each, *at, marks=pytest.mark.merge) for each in SLOW for at in KILLED_AT)],
 )
 def test_a_killed_run_is_completed_by_the_next(
     job: Callable[..., Job],
@@ -227,7 +227,7 @@ def test_an_interrupt_says_what_it_left(job: Callable[..., Job], stage: str, sai
     assert len(rows(folder(job()), "parcels/parcel.accepted")) == 28
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize(("stage", "done"), [("processing", 0), ("prepared", 0), ("committing", 1)])
 def test_a_catalog_killed_at_a_stage(
     job: Callable[..., Job], rest_catalog: Broker, request: pytest.FixtureRequest, stage: str, done: int
@@ -286,7 +286,7 @@ def processes(driver: int) -> dict[int, str]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("server", ["local", "s3proxy"])
 @pytest.mark.parametrize("killed", ["driver", "workers", "all"])
 def test_processes_that_are_killed_while_workers_write(

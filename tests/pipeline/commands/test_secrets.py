@@ -210,7 +210,7 @@ def test_a_run_tells_no_secret(asked: str, registry: tuple[str, str], lake: Plac
     assert all(name.encode() in shown for name in FOR_WORKERS)
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("table_format", ["iceberg", "parquet"])
 def test_a_stream_tells_no_secret(
     table_format: str, asked: str, registry: tuple[str, str], lake: Place, told: Told, tmp_path: Path
@@ -221,7 +221,7 @@ def test_a_stream_tells_no_secret(
     told.check()
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("source", ["nats", "mqtt", "amqp"])
 def test_a_stream_of_another_broker_tells_no_secret(
     source: str,
@@ -255,7 +255,7 @@ def test_a_stream_of_another_broker_tells_no_secret(
     told.check()
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("wrong", ["LAKE_SECRET", "NO_LOGIN"])
 def test_what_fails_tells_no_secret(
     wrong: str, asked: str, registry: tuple[str, str], lake: Place, told: Told, tmp_path: Path

@@ -57,7 +57,7 @@ from signalbook.pipeline.sources import base
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.values import JSONObject
 
-pytestmark = pytest.mark.usefixtures("spark_session")
+pytestmark = [pytest.mark.usefixtures("spark_session"), pytest.mark.merge]
 ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
 
 
@@ -282,7 +282,7 @@ def followed(job: Job, show: Callable[[Progress], None]) -> None:
 @pytest.mark.parametrize(
     ("server", "table_format", "stage", "done", "lost"),
     [
-        pytest.param(*each, marks=[] if each == FAST else pytest.mark.slow)
+        pytest.param(*each, marks=[] if each == FAST else pytest.mark.soak)
         for number, (where, at) in enumerate(product(WHERE, STAGES))
         for each in [(*where, *at, number % 2 == 1)]
     ],

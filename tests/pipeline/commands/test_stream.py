@@ -130,7 +130,7 @@ def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic, definitions: Pa
     assert all_once(folder(job), 30)
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     """Micro-batches die at one stage after the other; Spark asks again, and the journal knows what is left to do.
 
@@ -148,7 +148,7 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
     assert not list(folder(job).glob(".staging/*"))
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_catalog_that_is_killed(job: Job, topic: Topic, rest_catalog: Broker, request: pytest.FixtureRequest) -> None:
     """At one stage of a batch after the other: the stream ends and says why, and goes on when the catalog is back."""
     job = replace(job, table_format="iceberg", catalog=rest_choice(request))
@@ -205,7 +205,7 @@ def java_of(driver: int) -> int:
     return java
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> None:
     """The same with a JVM and workers of its own, and a job file as the documentation has it.
 

@@ -24,7 +24,7 @@ from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.pipeline import Job, PipelineError
 from signalbook.pipeline.commands.stream import MicroBatches
 
-pytestmark = pytest.mark.usefixtures("spark_session")
+pytestmark = [pytest.mark.usefixtures("spark_session"), pytest.mark.merge]
 PATIENT = {"timeout": "300"}
 _numbers = count(1)
 
@@ -83,7 +83,6 @@ def job(tmp_path: Path, definitions: Path, queue: Queue) -> Job:
     )
 
 
-@pytest.mark.slow
 def test_each_message_is_in_one_place_once(
     job: Job, queue: Queue, definitions: Path, parcels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +115,6 @@ def test_each_message_is_in_one_place_once(
     assert dict(weighed["_headers"]) == {"grams": "500"}
 
 
-@pytest.mark.slow
 def test_a_folder_that_is_full_holds_back_what_comes(job: Job, queue: Queue) -> None:
     small = replace(job, options=PATIENT | {"maxSpoolBytes": "4000"})
     queue.send(30)

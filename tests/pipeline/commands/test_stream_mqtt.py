@@ -31,7 +31,7 @@ from signalbook.messages import Policy
 from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, stream
 from signalbook.pipeline.commands.stream import MicroBatches
 
-pytestmark = pytest.mark.usefixtures("spark_session")
+pytestmark = [pytest.mark.usefixtures("spark_session"), pytest.mark.merge]
 PATIENCE = 300
 PATIENT = {"timeout": "300"}
 _numbers = count(1)
@@ -144,7 +144,6 @@ def test_a_message_that_is_no_event(job: Job, topic: Topic, definitions: Path, p
     assert (row["ce_type"], row["ce_source"], row["ce_subject"]) == ("com.ex.sale", "17", "4")
 
 
-@pytest.mark.slow
 def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     """Micro-batches die at one stage after the other; what was received waits in the spool, and goes once landed."""
     follow(job)
@@ -158,7 +157,6 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
     assert all_once(folder(job), 20)
 
 
-@pytest.mark.slow
 def test_a_folder_that_is_full_holds_back_what_comes(job: Job, topic: Topic) -> None:
     """The broker keeps it, the stream is notified, and all of it comes when there is room."""
     small = replace(job, options=PATIENT | {"maxSpoolBytes": "2000"})
@@ -182,7 +180,6 @@ def test_a_folder_that_is_full_holds_back_what_comes(job: Job, topic: Topic) -> 
     assert all_once(folder(job), 60)
 
 
-@pytest.mark.slow
 def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> None:
     """With a JVM and a receiver of its own, which live on for a moment; a job file as the documentation has it."""
     (tmp_path / "job.toml").write_text(page(job, topic))

@@ -26,7 +26,7 @@ from tests.pipeline.lake import folder
 from signalbook.pipeline import Job, PipelineError, run
 from signalbook.pipeline.commands.stream import MicroBatches
 
-pytestmark = pytest.mark.usefixtures("spark_session")
+pytestmark = [pytest.mark.usefixtures("spark_session"), pytest.mark.merge]
 PATIENCE = 300
 PATIENT = {"timeout": "300"}
 _numbers = count(1)
@@ -135,7 +135,6 @@ def test_messages_of_a_subject_as_a_batch(job: Job, stream: Stream, definitions:
     assert run(job).tally.landed.total() == 5
 
 
-@pytest.mark.slow
 def test_each_message_is_in_one_place_once(job: Job, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Micro-batches die at one stage after the other; what was planned is read again, and nothing else with it."""
     stream.make()

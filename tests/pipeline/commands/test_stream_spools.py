@@ -34,7 +34,7 @@ from signalbook.pipeline import Job, PipelineError, Place, place_of
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
-pytestmark = pytest.mark.usefixtures("spark_session")
+pytestmark = [pytest.mark.usefixtures("spark_session"), pytest.mark.merge]
 ROOT = Path(__file__).parents[3]
 ACCEPTED = TableName("parcels", "parcel.accepted")
 GIVES = ("mqtt", "amqp")
@@ -221,7 +221,7 @@ KILLED = [(GIVES[number % 2], *stage, number // 2 % 2 == 0) for number, stage in
 
 @pytest.mark.parametrize(
     ("protocol", "request_", "at", "after", "lost"),
-    [pytest.param(*each, marks=[] if each == KILLED[4] else pytest.mark.slow) for each in KILLED],
+    [pytest.param(*each, marks=[] if each == KILLED[4] else pytest.mark.soak) for each in KILLED],
 )
 def test_a_driver_that_is_killed(
     way: StoreWay, disturbed: Job, sending: Sending, state: Path, request_: str, at: int, after: bool, lost: bool
@@ -252,7 +252,6 @@ def test_a_driver_that_is_killed(
     check(disturbed, sending.sent, twice=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("protocol", GIVES)
 def test_a_store_that_fails_meanwhile(way: StoreWay, disturbed: Job, sending: Sending) -> None:
     """It goes on where requests go wrong now and then, and ends with the store's words where they always do."""

@@ -86,14 +86,14 @@ def by_connect(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 connecting = pytest.mark.skipif(not SERVER, reason="Spark 3.5 comes without its server for Connect")
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @connecting
 def test_the_page_runs_by_spark_connect(tmp_path: Path) -> None:
     """All of it: ``validate``, ``typed``, the functions of SQL, streams and ``land``."""
     by_connect(tmp_path, "-c", CONNECT, str(tmp_path))
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @connecting
 def test_the_program_runs_by_spark_connect(tmp_path: Path) -> None:
     """With a function for each batch that runs on the server."""
@@ -119,7 +119,7 @@ for row in frame.where("landed_on > DATE'2026-01-02'").collect():
 """
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @connecting
 def test_tables_in_a_store_are_read_by_spark_connect(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Nobody can ask the server for jars there, so that workers read them."""

@@ -95,7 +95,7 @@ with open_session("local[1]") as session:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_master_that_cannot_be_used() -> None:
     """Is said in a line each, and the next session finds nothing of it."""
     # the first is tried for a minute, as is Spark's way
@@ -148,7 +148,7 @@ def test_an_interrupt_leaves_no_java_and_no_trace() -> None:
     assert (ran.stdout, ran.stderr) == ("interrupted\nleft: b''\ninterrupted\n", "")
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_session_with_connectors_follows_one_without() -> None:
     """Java takes libraries only when it starts, and outlives a session; what it prints is not the program's."""
     command = [sys.executable, "-c", PROGRAM, str(CONNECTORS)]
@@ -176,7 +176,7 @@ DEPENDENCY = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize(
     ("there", "said"),
     [

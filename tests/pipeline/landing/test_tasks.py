@@ -82,7 +82,7 @@ for folder in others:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.skipif(sys.platform != "linux", reason="takes what Linux says of a process's memory")
 def test_a_huge_message_is_in_memory_few_times(staging: Path, parcels: Any) -> None:
     """One that lands, one that does not conform, and both: 13 and 15 times when each step kept its copy."""

@@ -421,7 +421,7 @@ def test_a_request_of_many_that_fails() -> None:
         list(in_parallel(place_of("s3://bucket/lake"), lambda number: 1 // number, [1, 0, 1]))
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_condition_waits_for_a_connection(s3proxy: Broker) -> None:
     """obstore waits five seconds for one, and asks again for one unless the request has a condition."""
     with store_way(s3proxy.ports["plain"]) as way, socket.socket() as door, ExitStack() as opened:

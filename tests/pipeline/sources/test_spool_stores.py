@@ -152,7 +152,7 @@ def write(spot: Place, first: int) -> Iterator[int]:
         spool.trim(before)
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("way", S3[:1], indirect=True)
 def test_a_writer_that_is_killed(way: StoreWay, spot: Place) -> None:
     """With each of its requests, before and after the store has it."""

@@ -228,7 +228,7 @@ def four_days(table_format: TableFormat, tmp_path: Path, request: pytest.Fixture
 
 
 @pytest.mark.parametrize(
-    "table_format", ["parquet", *(pytest.param(each, marks=pytest.mark.slow) for each in ("iceberg", "delta"))]
+    "table_format", ["parquet", *(pytest.param(each, marks=pytest.mark.merge) for each in ("iceberg", "delta"))]
 )
 def test_files_of_other_days_are_not_asked_of_a_store(
     tmp_path: Path,

@@ -102,7 +102,7 @@ def test_an_answer_that_is_lost(way: Passage, lake: Lake, make: Make, fates: lis
     assert lake.journal.unfinished() == []
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize(("make", "made"), [(created, True), (widened, False), (appended, True), (replaced, False)])
 def test_a_catalog_that_is_killed_while_a_table_is_committed(
     way: Passage, lake: Lake, rest_catalog: Broker, make: Make, made: bool

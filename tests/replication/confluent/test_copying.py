@@ -48,6 +48,7 @@ def test_everything_is_the_same_and_once_is_enough(serve: Serve, stored: str, re
     assert content(target) == before == content(source)
 
 
+@pytest.mark.merge
 def test_what_is_new_and_what_is_deleted(pair: list[str]) -> None:
     """Where the target has something already, subjects are opened one by one, whatever their mode, and closed again."""
     source, target = pair
@@ -86,6 +87,7 @@ def test_settings_of_all_contexts(pair: list[str], mode: str) -> None:
     assert str(copy(source, target)).startswith("unchanged")
 
 
+@pytest.mark.merge
 def test_back(pair: list[str], serve: Serve) -> None:
     source, target = pair
     copy(source, target)
@@ -94,6 +96,7 @@ def test_back(pair: list[str], serve: Serve) -> None:
     assert content(third) == content(source)
 
 
+@pytest.mark.merge
 def test_ids_that_mean_something_else(pair: list[str]) -> None:
     """What the target has of its own stays, and all the rest is copied."""
     source, target = pair
@@ -126,7 +129,7 @@ def test_one_content_with_several_ids_and_an_id_that_is_used_again(serve: Serve,
     assert ask(target, "GET", "/schemas/ids/300/versions") == [{"subject": "c", "version": 1}]
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_killed_in_the_middle_and_run_again(serve: Serve) -> None:
     """What is there is not written again, and the modes are those of the source in the end."""
     source, target = mounts([serve(), serve()])
@@ -155,6 +158,7 @@ def remove(url: str, subject: str) -> None:
         ask(url, "DELETE", path)
 
 
+@pytest.mark.merge
 def test_what_is_deleted_for_good(pair: list[str], tmp_path: Path) -> None:
     """It is deleted at the target if it was copied from there, and stays where nothing says so."""
     source, target = pair
@@ -180,7 +184,7 @@ def test_what_is_deleted_for_good(pair: list[str], tmp_path: Path) -> None:
     assert copy(source, target, state).moved == 0
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_source_that_lost_everything(serve: Serve, pair: list[str], tmp_path: Path) -> None:
     """It is rather another one than one whose schemas were all deleted for good."""
     state = StateFile(tmp_path / "state")
@@ -198,6 +202,7 @@ def test_a_source_that_lost_everything(serve: Serve, pair: list[str], tmp_path: 
         copy(source, target, state)
 
 
+@pytest.mark.merge
 def test_a_version_that_is_deleted_and_still_referred_to(pair: list[str], tmp_path: Path) -> None:
     """The target does not let it go: it is reported, and deleted as soon as nobody refers to it."""
     source, target = pair
@@ -215,6 +220,7 @@ def test_a_version_that_is_deleted_and_still_referred_to(pair: list[str], tmp_pa
     assert content(target) == content(source)
 
 
+@pytest.mark.merge
 def test_following(pair: list[str], tmp_path: Path) -> None:
     """It sees what is new, deleted and set; killed and started again, also what happened meanwhile."""
     source, target = pair
@@ -243,7 +249,7 @@ def test_following(pair: list[str], tmp_path: Path) -> None:
     assert (follower.returncode, told.count("\n"), told.startswith("created 2 versions")) == (0, 1, True), told
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_following_through_an_outage(pair: list[str], serve: Serve) -> None:
     source = serve()
     register(source.url + MOUNT, "s", record("R", "a"))

@@ -73,7 +73,7 @@ def apicurio(path: str, status: int, value: Any) -> tuple[int, Any]:
     return status, plain(value, "deleted", "guid")
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("change", [confluent_7, confluent_5, karapace])
 def test_all_that_they_have(serve: Serve, changing: Changing, change: Change) -> None:
     real, target = mounts([serve(), serve()])
@@ -94,7 +94,7 @@ def test_all_that_they_have(serve: Serve, changing: Changing, change: Change) ->
     assert content(target)["versions"] == content(real)["versions"]
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_what_apicurio_shows(serve: Serve, changing: Changing) -> None:
     """It is found at its mount. What is deleted there without having been copied is named; what was copied, deleted."""
     server, other = serve(), serve()
@@ -114,7 +114,7 @@ def test_what_apicurio_shows(serve: Serve, changing: Changing) -> None:
     assert ask(target, "GET", "/subjects/same/versions/1?deleted=true")["deleted"]
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_pages_that_move(serve: Serve, changing: Changing) -> None:
     """What is deleted for good while a list is read moves what is behind it: it is read again."""
     real, target = mounts([serve(), serve()])

@@ -17,6 +17,8 @@ from tests.serving import BIN, serving
 
 from signalbook.demo.kafka import command
 
+pytestmark = pytest.mark.merge
+
 HERE = Path(__file__).parent
 SCHEMAS = HERE / "schemas"
 PYTHON = BIN.parent / "clients"
