@@ -121,14 +121,14 @@ def _confluent_steps() -> Iterator[Step]:
     yield register(":.open:hush-gone", _record("gone"), hidden=True)
     yield step("DELETE", "/subjects/:.open:hush-gone", hidden=True)
     yield step("PUT", "/config/:.open:sale-value", {"compatibility": "FULL"}, hidden=False)
-    for name in (":.open:hush-value", ":.hush:sale-value", ":.hush:"):
-        yield step("PUT", f"/config/{name}", {"compatibility": "NONE"}, hidden=True)
-        yield step("PUT", f"/mode/{name}", {"mode": "READONLY"}, hidden=True)
     yield step("PUT", "/config/:.open:alias-to-hidden", {"alias": ":.open:hush-value"}, hidden=False)
     yield step("PUT", "/config/:.open:hush-alias", {"alias": ":.open:sale-value"}, hidden=True)
     yield step("POST", "/associations", associate("topic-both", "hush-value", kind="key"), hidden=True)
     yield step("POST", "/associations", associate("topic-both", "sale-value"), hidden=False)
     yield step("POST", "/associations", associate("topic-hush", "hush-value"), hidden=True)
+    for name in (":.open:hush-value", ":.hush:sale-value", ":.hush:"):
+        yield step("PUT", f"/config/{name}", {"compatibility": "NONE"}, hidden=True)
+        yield step("PUT", f"/mode/{name}", {"mode": "READONLY"}, hidden=True)
 
 
 def associate(topic: str, subject: str, kind: str = "value") -> dict[str, Any]:

@@ -31,7 +31,7 @@ def associate(**stated: Any) -> Any:
         made = client.create_association(AssociationCreateOrUpdateRequest(**TOPIC, associations=[wanted]))
     except SchemaRegistryError as error:
         return error.error_code
-    return [[each.subject, each.lifecycle, each.frozen] for each in made.associations or ()]
+    return [[each.subject, each.lifecycle] for each in made.associations or ()]
 
 
 def id_written() -> int:

@@ -18,10 +18,10 @@ def test_a_serializer_finds_the_subject_of_its_topic(tmp_path: Path) -> None:
     own = ":.lkc-1:orders-value"
     assert found == {
         "without a version": 40907,
-        "weak": [["shop", "WEAK", False]],
+        "weak": [["shop", "WEAK"]],
         "weakly written": True,
         "listed": ["shop"],
         "deleted": [],
-        "strong": [[own, "STRONG", True]],
+        "strong": [[own, "STRONG"]],
         "again": [own],
     }
