@@ -309,6 +309,27 @@ def test_the_id_of_a_schema_is_no_second_name_of_its_subject(store: Store, serve
     assert send(client, "GET", f"{subject}/versions?deleted=true") == (200, "[1,2]")
 
 
+def test_a_new_default_version_takes_no_subject_from_its_schema(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    assert send(client, "POST", "/subjects/:.shared:a%20b.pii/versions", {"schema": ONE})[0] == 200
+    put_policy(
+        store,
+        {"who": ["subject:ann"], "role": "owner", "on": [GROUP]},
+        {"who": ["subject:ann"], "deny": ["create", "update", "delete"], "on": [f"{GROUP}/schemas/*.pii"]},
+    )
+    (schema_id,) = client.get(f"{GROUP}/schemas", headers=ADMINISTRATOR).json()
+    version = f"{GROUP}/schemas/{schema_id}/versions/7$details"
+    stored = client.get(f"{GROUP}/schemas/{schema_id}$details", headers=ADMINISTRATOR).json()
+    body = {"format": stored["format"], "schema": ONE}
+    for headers, status in ((ANN, 403), (ADMINISTRATOR, 201)):
+        answer = client.send("PUT", version, json=body, headers=headers)
+        assert answer.status_code == status, answer.text
+    back = {"defaultversionid": "1", "defaultversionsticky": True}
+    meta = f"{GROUP}/schemas/{schema_id}/meta"
+    for headers, status in ((ANN, 403), (ADMINISTRATOR, 200)):
+        assert client.send("PATCH", meta, json=back, headers=headers).status_code == status
+
+
 def test_hidden_subjects_are_not_deleted_by_the_ids_of_their_schemas(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     for name in ("a%20b.pii", "a%20b", "orders"):

@@ -80,15 +80,17 @@ class WritePermission:
         """Check the rights of the subjects that schemas have the names of, where these are not the schemas' ids.
 
         A Version names its subject in an attribute if the name cannot be the id of the schema. Whoever may write the
-        schema by its id has no right to the name yet.
+        schema by its id has no right to the name yet. The default Version gives the schema its subject.
         """
         if self._access.unrestricted:
             return
         for schema in tree.resources.values():
             action = Action.CREATE if schema.before is None else Action.UPDATE
+            old = schema.defaultversionid if schema.before is None else schema.before.defaultversionid
+            defaults = {old, schema.defaultversionid} if old != schema.defaultversionid else set()
             for version in schema.versions.values():
                 before = {} if version.before is None else version.before.attributes
-                for attributes in (before, version.attributes) if version.changed else ():
+                for attributes in (before, version.attributes) if version.changed or version.id in defaults else ():
                     self._require_subject(action, schema.xid, attributes)
             # A write also removes Versions that are more than the model allows.
             for version in schema.removed.values():
