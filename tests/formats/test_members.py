@@ -125,12 +125,12 @@ def test_a_part_has_no_members_of_what_an_earlier_one_refers_to() -> None:
     definitions = {"big": {"properties": many}, "small": small, "other": {"properties": {"x": {}}}}
     linked = LinkedMembers(json.dumps({"definitions": definitions}).encode(), "JsonSchema/draft-07")
     walk = Walk(100_000)
-    assert len(linked.of("/definitions/big", walk) or ()) == MAX_MEMBERS
-    assert linked.of("/definitions/small", walk) == (Member("s"),)
+    assert len(linked.list_members("/definitions/big", walk) or ()) == MAX_MEMBERS
+    assert linked.list_members("/definitions/small", walk) == (Member("s"),)
 
 
 def test_a_part_that_no_array_has_has_no_members() -> None:
     linked = LinkedMembers(
         json.dumps({"$dynamicRef": f"#/oneOf/{'9' * 5000}", "oneOf": [{}]}).encode(), "JsonSchema/draft-07"
     )
-    assert linked.of("", Walk(100)) is None
+    assert linked.list_members("", Walk(100)) is None

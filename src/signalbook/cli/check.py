@@ -320,13 +320,13 @@ def _change_since(
     content, is_document = files.read(old), old.name.endswith(NAMED)
     stated = "" if is_document else guess_format(old.name, content)
     if new is None and (stated or is_document):
-        yield _gone(old, revision)
+        yield _report_deleted(old, revision)
     elif new is not None and stated:
         earlier = SchemaFile(name=str(old), content=content, stated=questions.format or stated, revision=revision)
         yield _schema_after(str(new), earlier, questions, same_kind=old.suffix == new.suffix)
 
 
-def _gone(path: Path, revision: str) -> CheckedSource:
+def _report_deleted(path: Path, revision: str) -> CheckedSource:
     message = (
         f"git has it at {revision}: whoever reads or writes by it still needs it; restore it, or leave out --strict"
     )

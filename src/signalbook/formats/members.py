@@ -80,7 +80,7 @@ class LinkedMembers:
             with suppress(JSONError, RecursionError):
                 self._root = parse_untrusted_json(document, max_depth=_MAX_DEPTH)
 
-    def of(self, link: str, walk: Walk) -> tuple[Member, ...] | None:
+    def list_members(self, link: str, walk: Walk) -> tuple[Member, ...] | None:
         """Return the members of the part that ``link`` names; None if that cannot be told here.
 
         So it is for Protobuf and XML Schema, for parts that are not found, and when ``walk`` has no steps left.
@@ -125,7 +125,7 @@ class LinkedMembers:
 
 @dataclass(slots=True)
 class Walk:
-    """How many steps through documents may still be taken, and the references that were met since they were taken."""
+    """The steps through documents that are left, and the references found since the last ``take``."""
 
     steps: int
     references: list[str] = field(default_factory=list)

@@ -232,7 +232,7 @@ class SchemaIdWriter(SchemaIdReader):
 
     def ids(self, group: str, contents: Collection[str]) -> dict[str, int]:
         """The same, with those given in this transaction: of several the one that was claimed last."""
-        found = {content: numbers[-1] for content in contents if (numbers := self._own(group, content))}
+        found = {content: numbers[-1] for content in contents if (numbers := self._list_claimed(group, content))}
         stored = super().ids(group, [content for content in contents if content not in found])
         for content, number in stored.items():
             if self._is_still(group, number, content):
@@ -244,24 +244,24 @@ class SchemaIdWriter(SchemaIdReader):
     def all_ids(self, group: str, content: str) -> list[int]:
         """The same, with those given in this transaction."""
         stored = [number for number in super().all_ids(group, content) if self._is_still(group, number, content)]
-        return sorted({*stored, *self._own(group, content)})
+        return sorted({*stored, *self._list_claimed(group, content)})
 
     def content(self, group: str, id: int) -> str | None:
         """The same, with those given in this transaction."""
-        return self._taken_by(group, id) or super().content(group, id)
+        return self._find_claimant(group, id) or super().content(group, id)
 
-    def _taken_by(self, group: str, id: int) -> str | None:
+    def _find_claimant(self, group: str, id: int) -> str | None:
         """Return the content that got a number in this transaction."""
         layers = reversed(self._writing.layers)
         return next((layer.schemaids[group, id] for layer in layers if (group, id) in layer.schemaids), None)
 
-    def _own(self, group: str, content: str) -> list[int]:
+    def _list_claimed(self, group: str, content: str) -> list[int]:
         numbers = self._numbers.get((group, content), ())
-        return [number for number in numbers if self._taken_by(group, number) == content]
+        return [number for number in numbers if self._find_claimant(group, number) == content]
 
     def _is_still(self, group: str, id: int, content: str) -> bool:
         """Return True unless a stored number of a content went to another one in this transaction."""
-        return self._taken_by(group, id) in (None, content)
+        return self._find_claimant(group, id) in (None, content)
 
     def give(self, group: str, contents: Sequence[str]) -> dict[str, int]:
         """The numbers of ``contents`` in a Group; those that have none yet get the next ones, in this order."""

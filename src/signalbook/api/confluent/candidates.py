@@ -40,7 +40,7 @@ from signalbook.formats.compatibility import SchemaText
 from signalbook.values import JSON, JSONObject, digest
 
 _LATEST: Final = -1
-"""The version in a request that is met by the latest version alone."""
+"""The version of a request that asks for the latest version."""
 _NEW: Final = "0"
 """The number that metadata state to ask for a new version."""
 _SCHEMA: Final = frozenset(

@@ -82,7 +82,7 @@ def list_schemas(view: View, request: ConfluentRequest) -> Response:
     subjects = subjects_of(view, request)
     aliases = _aliases(view, subjects) if request.flag("aliases") else {}
     associated = _associated(view, request)
-    names: Iterator[Subject] = chain(_subjects(subjects, request), _aliased(aliases, subjects, request))
+    names: Iterator[Subject] = chain(_subjects(subjects, request), _list_aliases(aliases, subjects, request))
     if associated is not None:
         names = (each for each in names if associated(str(each)) is not None)
     if request.flag("deleted"):
@@ -118,7 +118,7 @@ def _aliases(view: View, subjects: Subjects) -> Aliases:
     return found
 
 
-def _aliased(aliases: Aliases, subjects: Subjects, request: ConfluentRequest) -> Iterator[Subject]:
+def _list_aliases(aliases: Aliases, subjects: Subjects, request: ConfluentRequest) -> Iterator[Subject]:
     """Yield the subjects that only their aliases match."""
     asked, beginning = _asked_for(subjects, request)
     contexts = set(asked)

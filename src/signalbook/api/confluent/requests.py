@@ -29,7 +29,7 @@ _DIGITS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class ConfluentPath:
-    """A path below the mount: the ``words`` of it, decoded, and the context that it begins with, None for none."""
+    """A path below the mount: its decoded ``words``, and the context that it begins with, if it has one."""
 
     words: tuple[str, ...]
     context: str | None = None

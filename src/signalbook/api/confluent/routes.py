@@ -249,11 +249,11 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         with self.kernel.engine.reading(request.access) as view:
             self.check(view, request)
             if isinstance(operation, Read):
-                return _as_accepted(operation.handler(view, request), request.raw_headers)
+                return _set_accepted_type(operation.handler(view, request), request.raw_headers)
             subjects = reading.subjects_of(view, request)
             operation.check_rights(subjects, request)
             known = None if operation.known is None else operation.known(request, subjects)
-            return None if known is None else _as_accepted(known, request.raw_headers)
+            return None if known is None else _set_accepted_type(known, request.raw_headers)
 
     def _operation(self, request: ConfluentRequest) -> Operation:
         methods, _ = find_route(request.path.words)
@@ -280,7 +280,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         operation = self._operation(request)
         if not isinstance(operation, Read):
             raise errors.not_allowed()
-        return _as_accepted(operation.handler(view, request), request.raw_headers)
+        return _set_accepted_type(operation.handler(view, request), request.raw_headers)
 
     def write(self, session: Session, request: ConfluentRequest) -> Response:
         """Do what a write asks for, if the caller has the rights that it takes."""
@@ -289,7 +289,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
             raise errors.not_allowed()
         subjects = reading.subjects_of(session.view, request)
         operation.check_rights(subjects, request)
-        return _as_accepted(operation.handler(session, request, subjects), request.raw_headers)
+        return _set_accepted_type(operation.handler(session, request, subjects), request.raw_headers)
 
     def is_point_read(self, request: ConfluentRequest) -> bool:
         """Whether it is about one schema."""
@@ -298,7 +298,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
     def failed(self, error: Exception, scope: Scope) -> Response:
         """An error as clients know it."""
         if isinstance(error, associating.Undone):
-            return _as_accepted(error.response, RequestHeaders(scope["headers"]))
+            return _set_accepted_type(error.response, RequestHeaders(scope["headers"]))
         found = _as_confluent(error)
         if found is not None:
             response = _error(found)
@@ -316,7 +316,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         return replace(response, headers=(response.headers[0], *headers))
 
 
-def _as_accepted(response: Response, headers: RequestHeaders) -> Response:
+def _set_accepted_type(response: Response, headers: RequestHeaders) -> Response:
     """Return a response with the media type that a request with these headers accepts."""
     accepted = _media_type(",".join(headers.values("accept")) or "*/*") or CONTENT_TYPE
     named = tuple((name, accepted if value == CONTENT_TYPE else value) for name, value in response.headers)

@@ -27,7 +27,7 @@ from typing import Any, Final
 from signalbook.codegen.base import Inexpressible
 from signalbook.codegen.standalone.patterns import portable
 from signalbook.formats.jsonschema.document import JsonSchemaDocument, absolute, fragment_of, walk
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSON, JSONObject, step_into
 
 MOST_RULES: Final = 200_000
 _SAME: Final = (
@@ -124,12 +124,11 @@ class SchemaRules:
 
     def _pointed(self, node: JSON, scope: str, pointer: str) -> Place:
         for part in pointer.split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(node, dict):
-                scope = _scope(node, scope)
-                node = node.get(key, True)
-            else:
-                node = node[int(key)] if isinstance(node, list) and key.isdecimal() and int(key) < len(node) else True
+            scope = _scope(node, scope) if isinstance(node, dict) else scope
+            try:
+                node = step_into(node, part)
+            except LookupError:
+                node = True
         return node, scope
 
     def _index(self, node: JSON, scope: str) -> int:

@@ -149,7 +149,9 @@ def _hit(
     of_schemas = [
         snippet
         for each in (referrer.schemas if referrer is not None else ())
-        for snippet in snippets(_of_fields(wanted.query), members or texts.get(each.key, ()), schema=each.target)
+        for snippet in snippets(
+            _of_fields(wanted.query), texts.get(each.key, ()) if members is None else members, schema=each.target
+        )
     ]
     return SearchHit(
         xid=xid if wanted.versions or xid.kind is not Kind.VERSION else xid.resource,

@@ -160,7 +160,7 @@ def _linked_members(
     for each in referrers:
         key = each.candidate.key
         if key in links and each.schemas[0].key in documents:
-            members = documents[each.schemas[0].key].of(links[key], walk)
+            members = documents[each.schemas[0].key].list_members(links[key], walk)
             if members is not None:
                 found[key] = tuple(Text(member=True, path=one.path, text=one.description) for one in members)
     return found

@@ -133,7 +133,7 @@ class _Comparison(Comparison):
 
     def missing(self, written: Mapping[str, Descriptor], known: Mapping[str, Descriptor]) -> None:
         """Messages only the writer has, unless they are parts of others: then the fields say what is lost."""
-        parts = self.parts(message for name, message in written.items() if name in known)
+        parts = self.list_parts(message for name, message in written.items() if name in known)
         for name, message in written.items():
             outer = message.containing_type
             listed = outer is not None and relative(outer) not in known
@@ -142,7 +142,7 @@ class _Comparison(Comparison):
                     message.full_name, "message_removed", message.full_name, None, "the reader has no such message"
                 )
 
-    def parts(self, known: Iterable[Descriptor]) -> set[str]:
+    def list_parts(self, known: Iterable[Descriptor]) -> set[str]:
         """Return the full names of messages that are compared where fields of ``known`` messages have them."""
         return _reachable(known)
 
@@ -160,7 +160,7 @@ class _Comparison(Comparison):
             if number in known:
                 self.field(known[number], field, f"{path}.{_label(known[number])}")
             else:
-                self.removed(field, names, path)
+                self.compare_removed(field, names, path)
         for number, field in known.items():
             if field.is_required and not (number in written and written[number].is_required):
                 what = "the reader requires a field that need not be written"
@@ -170,7 +170,7 @@ class _Comparison(Comparison):
         for oneof in writer.oneofs:
             self.scattered(oneof, [known[field.number] for field in oneof.fields if field.number in known], path)
 
-    def removed(self, writer: FieldDescriptor, names: Mapping[str, FieldDescriptor], path: str) -> None:
+    def compare_removed(self, writer: FieldDescriptor, names: Mapping[str, FieldDescriptor], path: str) -> None:
         """Compare a field whose number the reader does not know; ``names`` are the reader's fields by name."""
         for field in {names[name].number: names[name] for name in _json_names(writer) & names.keys()}.values():
             what = f"the field is written as number {writer.number} and read as {field.number}, so it gets lost"
@@ -190,7 +190,7 @@ class _Comparison(Comparison):
             self.report(f"{path}.{writer.name}", "oneof_removed", writer.name, None, what)
 
     def field(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
-        self.names(reader, writer, path)
+        self.compare_names(reader, writer, path)
         known, written = map_value(reader), map_value(writer)
         if known is not None and written is not None:
             self.value(_key(known), _key(written), path + "{key}")
@@ -201,7 +201,7 @@ class _Comparison(Comparison):
         elif self.value(reader, writer, path) and not reader.is_repeated and not writer.is_required:
             self.default(reader, writer, path)
 
-    def names(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
+    def compare_names(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
         if not _json_names(writer) <= _json_names(reader):
             names = [" or ".join(sorted(_json_names(side))) for side in (writer, reader)]
             what = f"JSON has {names[0]} where the reader looks for {names[1]}"
@@ -277,10 +277,10 @@ class _Comparison(Comparison):
 class _WireComparison(_Comparison):
     """Compares pairs of messages by the rules of Confluent's registry."""
 
-    def parts(self, known: Iterable[Descriptor]) -> set[str]:  # noqa: ARG002
+    def list_parts(self, known: Iterable[Descriptor]) -> set[str]:  # noqa: ARG002
         return set()  # A message that another file declares now is gone from this one.
 
-    def removed(self, writer: FieldDescriptor, names: Mapping[str, FieldDescriptor], path: str) -> None:  # noqa: ARG002
+    def compare_removed(self, writer: FieldDescriptor, names: Mapping[str, FieldDescriptor], path: str) -> None:  # noqa: ARG002
         if writer.is_required:
             what = "a required field may not be removed"
             self.report(f"{path}.{_label(writer)}", "required_removed", "required", None, what)
@@ -292,7 +292,7 @@ class _WireComparison(_Comparison):
                 what = f"when {field.name} is written, the reader takes none of {writer.name} to be set"
                 self.report(f"{path}.{_label(field)}", "oneof_field_removed", writer.name, None, what)
 
-    def names(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
+    def compare_names(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
         pass
 
     def default(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
