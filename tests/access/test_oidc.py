@@ -360,7 +360,7 @@ def test_an_issuer_that_goes_away_later(
 
 @contextmanager
 def held_up(issuer: FakeIssuer, ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A block in which a thread waits for an answer of the issuer; it waits still when the block is over."""
+    """Run a block while a thread waits for an answer of the issuer, which comes only after the block."""
     monkeypatch.setattr(oidc, "_TIMEOUT", 300.0)
     before = len(issuer.asked)
     issuer.answers.clear()

@@ -211,7 +211,7 @@ if __name__ == "__main__":
 
 
 def test_a_real_server_writes_for_others_while_a_document_is_checked(tmp_path: Path) -> None:
-    """Small writes, one after the other, while the check of another goes on."""
+    """Small writes finish one after the other while a large one is still being checked."""
 
     def put(name: str, schema: Any) -> int:
         address = f"{url}/schemagroups/g/schemas/{name}$details"

@@ -106,7 +106,7 @@ def lookups(xid: str) -> Iterator[str]:
 
 
 async def streamed(app: Starlette, headers: dict[str, str], query: str) -> str:
-    """What a stream of events has to send at once: all before the sign of life that ends what there is."""
+    """Return what a stream of events sends at once: everything before its first sign of life."""
     sent: list[str] = []
     over = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Values that YAML aliases share are read once, however often they stand in a document."""
+"""A value that YAML aliases share is read once, even if it occurs often."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class Proxy:
         )
 
     def set(self, link: int, mode: str, seconds: float = 0.0) -> None:
-        """Begin a fault, or end it: it holds when this returns."""
+        """Begin or end a fault. It is in force when this returns."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{link} {mode} {seconds}\n".encode())

@@ -197,7 +197,7 @@ TYPE = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
     ],
 )
 def test_headers_as_columns(protocol: str, pairs: list[arrays.Header], texts: object, exact: Any) -> None:
-    """The text of headers by name is no whole truth where a name recurs, or a value is null or no text."""
+    """Raw headers are kept if a name occurs twice, or a value is null or not text."""
     maps, lists = arrays.header_columns([("KAFKA", ()), (protocol, pairs)])
     assert maps.to_pylist() == [None, texts]
     assert lists.to_pylist() == [None, exact and [{"name": name, "value": value} for name, value in exact]]

@@ -94,7 +94,7 @@ class Clock:
 
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch, renewal: float) -> None:
-    """Leases are of other machines, and renewed after ``renewal`` real seconds."""
+    """Treat leases as those of other machines, and renew them after ``renewal`` real seconds."""
     monkeypatch.setattr(locks, "_machine", lambda: "")
     monkeypatch.setattr(locks, "_LIVE", _Nobody())
     monkeypatch.setattr(locks, "_RENEWAL", renewal)

@@ -125,7 +125,7 @@ def test_while_nothing_answers_one_thread_tries(
 
 
 def test_who_waits_for_its_turn_is_not_given_up(store: Store, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often it is asked whether an answer is still to come."""
+    """It is an error no matter how often the client checks for the answer."""
     monkeypatch.setattr(silence, "_SILENT_SECONDS", 0.01)
     asked = threading.Semaphore(0)
     ask = silence.Connection._ask

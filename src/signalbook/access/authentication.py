@@ -71,7 +71,7 @@ class _Verified(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """The identity that the credentials prove."""
+        """Return the identity that the credentials prove."""
 
     def holds(self, generation: Hashable, now: float) -> bool:
         """Return True if the credentials are still valid, as far as this process knows.

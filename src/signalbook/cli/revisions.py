@@ -99,7 +99,7 @@ def files_at(top: Path, revision: str) -> RevisionFiles:
 
 
 class FileChange(NamedTuple):
-    """A file of a folder that is not as at a revision: ``new`` is None if it is gone, ``old`` is its name before."""
+    """A file that changed since a revision: ``old`` is its earlier name, ``new`` is None if it was deleted."""
 
     old: Path
     new: Path | None

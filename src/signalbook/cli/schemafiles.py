@@ -23,7 +23,7 @@ MAX_FILES: Final = 5_000
 """Files of a folder that are looked through for the names that they give themselves."""
 MAX_FILE_BYTES: Final = 1024 * 1024
 _NAMED: Final = {".avsc": "Avro", ".json": "JsonSchema", ".jsonschema": "JsonSchema", ".xsd": "XSD"}
-"""The formats of files that give themselves names, by their endings."""
+"""The formats whose files state their own names, by file ending."""
 _ENDINGS: Final = ("", ".json", ".schema.json")
 _SKIPPED: Final = frozenset({"node_modules", "__pycache__"})
 

@@ -16,7 +16,7 @@ from signalbook.xid import ID, Xid
 
 DEFAULT_CONTEXT: Final = "."
 GLOBAL_CONTEXT: Final = ".__GLOBAL"
-"""Holds what is set for all contexts, and no subjects."""
+"""The context for settings of all contexts. It has no subjects."""
 ALL_CONTEXTS: Final = ":*:"
 URL_PREFIX: Final = "confluent+"
 """What the URL of a registry begins with that is to be spoken to by Confluent's API."""

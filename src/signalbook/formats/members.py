@@ -199,7 +199,7 @@ def _avro_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> I
 
 
 def _avro_named(node: JSON, walk: Walk) -> Iterator[dict[str, JSON]]:
-    """The records in a document."""
+    """Yield the records in a document."""
     walk.step()
     if isinstance(node, dict) and isinstance(node.get("name"), str) and node.get("type") in ("record", "error"):
         yield node
@@ -224,7 +224,7 @@ def _json(document: bytes) -> Iterator[Member]:
 
 
 def _json_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> Iterator[Member]:
-    """The members of a schema; with a ``walk`` without those of named types in it, to which it may refer."""
+    """Yield the members of a schema. With a ``walk``, named types in it count only where it refers to them."""
     if walk is not None:
         walk.step()
     if isinstance(node, list):

@@ -15,7 +15,7 @@ _MAX_PATTERN_CHARS: Final = 200
 _MAX_REPETITIONS: Final = 300
 """The upper bounds of all repetitions of a pattern multiplied, as they may be nested, and 2 for each group repeated."""
 MAX_CHARS: Final = 500
-"""Characters of an example."""
+"""The length of the longest example, in characters."""
 _SEEDS: Final = range(5)
 _BOUND: Final = re.compile(r"(\d{1,9})\}")
 _OPEN: Final = re.compile(r"[*+]|,\}")

@@ -140,7 +140,7 @@ def _sample(node: SchemaNode, depth: int, patterns: Room) -> Any:
 
 
 _MAX_PATTERNS: Final = 50
-"""Patterns of which a sample has texts: each may take 0.1 s."""
+"""The most patterns for which a sample makes texts: each may take 0.1 s."""
 _OPTIONAL_DEPTH: Final = 4
 _PLAIN: Final[dict[str, Any]] = {
     "boolean": True,

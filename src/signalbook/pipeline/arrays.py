@@ -508,7 +508,7 @@ def header_arrays(protocol: str, headers: pa.ListArray, names: HeaderNames) -> l
 
 
 def header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, bytes | None]]:
-    """The headers of one message out of Arrow."""
+    """Return the headers of one message from Arrow."""
     return [(header["name"] or "", header["value"]) for header in headers or ()]
 
 
@@ -593,7 +593,7 @@ def taken(array: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def _headers_at_once(headers: pa.ListArray, found: HeaderNames, *, folded: bool) -> pa.Array | None:
-    """The maps without looking at each message, unless one has a name twice, or a value that is no text."""
+    """Return all maps at once, or None if a message has a name twice or a value that is not text."""
     if not found.numbers:
         return pa.nulls(len(headers), columns.TEXT_MAP)
     flat = headers.flatten()

@@ -41,7 +41,7 @@ class NoIdLeft(SignalbookError):
 
 
 class IdTaken(SignalbookError):
-    """A number was claimed that another content has, or that can be none."""
+    """Somebody claimed a number that another content has, or that is no valid id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +231,7 @@ class SchemaIdWriter(SchemaIdReader):
         self._used: set[tuple[str, int]] = set()
 
     def ids(self, group: str, contents: Collection[str]) -> dict[str, int]:
-        """The same, with those given in this transaction: of several the one that was claimed last."""
+        """Return the same, with the numbers of this transaction. Of several, the last claimed one counts."""
         found = {content: numbers[-1] for content in contents if (numbers := self._list_claimed(group, content))}
         stored = super().ids(group, [content for content in contents if content not in found])
         for content, number in stored.items():
@@ -242,12 +242,12 @@ class SchemaIdWriter(SchemaIdReader):
         return found
 
     def all_ids(self, group: str, content: str) -> list[int]:
-        """The same, with those given in this transaction."""
+        """Return the same, with the numbers of this transaction."""
         stored = [number for number in super().all_ids(group, content) if self._is_still(group, number, content)]
         return sorted({*stored, *self._list_claimed(group, content)})
 
     def content(self, group: str, id: int) -> str | None:
-        """The same, with those given in this transaction."""
+        """Return the same, with the numbers of this transaction."""
         return self._find_claimant(group, id) or super().content(group, id)
 
     def _find_claimant(self, group: str, id: int) -> str | None:

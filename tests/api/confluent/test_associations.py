@@ -197,7 +197,7 @@ def test_a_subject_of_a_topic_and_references_exclude_each_other(topics: Api) -> 
     ],
 )
 def test_modes(topics: Api, mode: str, method: str, body: Any, code: int) -> None:
-    """What is imported is associated without a schema."""
+    """In mode IMPORT an association needs no schema."""
     topics.register(OWN)
     topics.ask("PUT", f"/mode/{OWN}?force=true", {"mode": mode})
     sent = topics.send(method, BY_ID if method == "PUT" else "/associations", wanted(body))
@@ -336,7 +336,7 @@ OWN_UNNAMED = {"associationType": "value", "schema": {"schema": ONE}}
 def test_the_right_is_that_of_the_subject_that_is_written(
     store: Store, serve: Serve, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
-    """Ann may write the context a alone, where subjects have the names of those that she may only read."""
+    """Ann may write only context a, which has subjects of the same names as contexts that she may only read."""
     api = Api(serve(store, model="default", **PROXIED))
     for subject in ("s", OWN, ":.a:s", ":.a:mine"):
         api.register(subject)

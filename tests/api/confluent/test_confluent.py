@@ -63,7 +63,7 @@ def test_registering_and_finding(api: Api) -> None:
 
 @pytest.mark.parametrize("place", ["ids/1", "guids/{guid}"])
 def test_a_schema_is_asked_for_again_after_its_deletion(api: Api, place: str) -> None:
-    """The answer says whether it is deleted, and another schema can get its id."""
+    """Caches must ask again: a schema may be deleted, and another one may get its id."""
     path = "/schemas/" + place.format_map(api.register("s"))
     before = api.send("GET", path)
     assert (before.json()["deleted"], before.headers["Cache-Control"]) == (False, "no-cache")
@@ -617,7 +617,7 @@ def test_what_is_wrong_has_a_code_and_changes_nothing(api: Api, method: str, pat
 
 
 def test_a_subject_with_a_name_that_is_no_longer_taken(store: Store, api: Api) -> None:
-    """It was stored by an older release: it can be read and deleted, and its context, too."""
+    """An older release stored such subjects. They and their context can be read and deleted."""
     name = "a\nb"
     attributes = {"format": "Avro/1.11", "schema": json.loads(ONE), SUBJECT: name}
     made = api.client.send("PUT", f"/schemagroups/c/schemas/{schema_ids(name)[-1]}/versions/1$details", json=attributes)

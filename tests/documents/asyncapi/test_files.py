@@ -83,7 +83,7 @@ def test_what_a_document_refers_to(
 
 
 def test_channels_servers_and_traits_in_files_that_refer_to_each_other(tmp_path: Path) -> None:
-    """A reference is relative to the file that it is in, also where a trait takes it elsewhere."""
+    """A reference is relative to the file that contains it, even if a trait copies it to another file."""
     channel = {
         "address": "orders.placed",
         "messages": {"placed": reference("../api.json#/components/messages/placed")},
@@ -166,7 +166,7 @@ def test_files_above_the_document_are_read_within_the_folder_that_is_imported(tm
 
 
 def test_documents_that_refer_to_each_other(tmp_path: Path) -> None:
-    """A document with channels is one of its own; one without is a part: its messages would match every topic."""
+    """A document without channels is only a part of others: by itself, its messages would match every topic."""
     common = {"asyncapi": "3.0.0", "info": {"title": "Common"}, "components": {"messages": {"paid": {}}}}
     other = api({"title": "Other"}) | {"info": {"title": "Other"}}
     write(

@@ -168,7 +168,7 @@ PROTO = 'syntax = "proto3"; message Fork { string ref = 1; } message Purchase { 
 def test_fields_count_that_the_part_has_which_a_deep_link_names(
     registry: Registry, format: str, schema: Any, fork: str, purchase: str, exact: bool
 ) -> None:
-    """And those of the types that the part refers to; of formats that are not looked through, all fields."""
+    """Fields of types that the part refers to count as well. For Protobuf and XML Schema all fields count."""
     events = "/schemagroups/g/schemas/events"
     registry.put(events, {"format": format, "schema": schema})
     links = {"fork": f"#{fork}", "purchase": f"#{purchase}", "lost": "#/definitions/none", "whole": ""}

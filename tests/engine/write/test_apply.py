@@ -115,7 +115,7 @@ def test_changes(tree: Registry, method: str, path: str, body: JSON, expected: J
 
 
 def test_created_and_pruned(make: Make) -> None:
-    """R297, R306: of both events the one of the deletion."""
+    """R297, R306: of the two events only the deletion is sent."""
     registry = make(maxversions=2, versionmode="createdat")
     registry.put(F1, {"versionid": "v2"})
     old = {"createdat": "2020-01-01T00:00:00Z"}

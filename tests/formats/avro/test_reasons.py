@@ -181,7 +181,7 @@ def branches(node: JSON) -> list[JSON]:
 
 
 def meanings(writer: JSON, reader: JSON) -> set[Any]:
-    """What logical types on both sides make of the same bytes."""
+    """Return what the logical types of both sides make of the same bytes."""
     logical = [one for side in (writer, reader) for one in branches(side) if "logicalType" in one]
     return {Channel(one, one).read(b"x" if one["type"] == "bytes" else 5) for one in logical}
 
@@ -190,7 +190,7 @@ STEP = re.compile(r"\.(\w+)|(\[\])|(\{\})|<([\w.]+)>")
 
 
 def inside(writer: JSON, reader: JSON, path: str) -> list[tuple[JSON, JSON]]:
-    """The pairs of types that a path of a difference leads to."""
+    """Return the pairs of types that the path of a difference leads to."""
     named = [one for one in branches(reader) if path.startswith(label(one) + ".")]
     named += [one for one in branches(reader) if path == label(one)]
     pairs = [(writer, one) for one in named] or [(writer, reader)]

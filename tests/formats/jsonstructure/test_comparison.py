@@ -357,7 +357,7 @@ def test_hostile_documents_end_soon() -> None:
     ],
 )
 def test_many_sets_of_required_properties(written: int, required: list[list[str]], rule: str) -> None:
-    """They are compared with each other once, not for each member, and count as work."""
+    """The sets are compared with each other once instead of for each member, and count as work."""
     old = opened([[f"m{at}"] for at in range(written)], **{f"m{at}": TEXT for at in range(written)})
     new = opened(required, **{name: TEXT for names in required for name in names})
     with Work(steps=400_000, seconds=0).in_turn():

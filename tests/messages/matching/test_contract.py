@@ -422,7 +422,7 @@ def test_several_definitions_fit(contract_of: ContractOf, line: Line, policy: An
 def test_a_message_means_the_variant_for_its_protocol(
     contract_of: ContractOf, message: Message, policy: Any, expected: list[str]
 ) -> None:
-    """K-26.1, K-29: from a file the base, whose variants' options are compared with nothing."""
+    """K-26.1, K-29: an event from a file means the base, as it has no protocol to compare variants with."""
     base = "/messagegroups/g/messages/base"
     mqtt = {"topic_name": "s/{id}", "qos": 0}
     amqp = {"application-properties": {"k": {"value": "{id}", "type": "uritemplate", "required": True}}}

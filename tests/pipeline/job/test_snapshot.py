@@ -467,7 +467,7 @@ def test_versions_are_found_by_the_number_in_wire_prefixes(parcels: Any, labels:
 
 
 def test_members_that_have_no_columns_are_named_before_a_message_is_read() -> None:
-    """A schema that is too wide has members as JSON text, which nobody would see from the definition."""
+    """The check warns of members that become JSON text because the schema is too wide."""
     inner = {"type": "object", "properties": {f"f{number}": {"type": "string"} for number in range(100)}}
     members = {f"m{number}": {"$ref": "#/$defs/inner"} for number in range(106)}
     schema = {"type": "object", "$defs": {"inner": inner}, "properties": members}

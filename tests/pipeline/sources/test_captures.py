@@ -103,7 +103,7 @@ def test_times_as_programs_write_them(rows: Rows, times: pa.Array) -> None:
 
 
 def test_keys_and_headers_may_be_of_any_type(rows: Rows) -> None:
-    """Formats such as JSON infer types: a key is the text of a number then, JSON of an object, and null stays null."""
+    """Spark infers the types of keys in JSON: numbers land as text, objects as JSON, null as null."""
     found = rows(
         value=pa.array([b"a"] * 2), key=pa.array([17, None]),
         headers=pa.array([[{"key": "h", "value": 1.5}, {"key": "h", "value": None}], None]),

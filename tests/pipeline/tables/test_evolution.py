@@ -190,7 +190,7 @@ def read_columns(versions: list[set[str]]) -> list[dict[str, str]]:
     st.lists(st.sets(st.sampled_from(["id", "userId", "userID", "UserId", "total", "Total"]), min_size=1), min_size=2)
 )
 def test_a_member_keeps_its_column_for_life(added: list[set[str]]) -> None:
-    """In whatever order members are added that differ in case: no column has two of them, or another name later."""
+    """Members that differ only in case may be added in any order: each keeps its own column and its name."""
     versions: list[set[str]] = list(accumulate(added, lambda known, more: known | more))
     before, after = read_columns(versions[:-1]), read_columns(versions)
     assert after[:-1] == before

@@ -114,7 +114,7 @@ def test_ids_that_mean_something_else(pair: list[str]) -> None:
 
 
 def test_one_content_with_several_ids_and_an_id_that_is_used_again(serve: Serve, tmp_path: Path) -> None:
-    """As registries have them after imports: all are copied, also where the target had the id for something else."""
+    """All ids are copied, even if the target used one of them for another schema."""
     source, target = mounts([serve(), serve()])
     state = StateFile(tmp_path / "state")
     ask(source, "PUT", "/mode", {"mode": "IMPORT"})

@@ -85,7 +85,7 @@ def of_resource(view: View, request: ConfluentRequest) -> Response:
 
 
 def of_named(view: View, request: ConfluentRequest) -> Response:
-    """Those of a resource by its name. Of both the name and its namespace, "-" stands for any."""
+    """List the associations of a resource by its name. ``-`` stands for any name or namespace."""
     namespace, name = request.names
     return _listed(view, request, _of_named(view, namespace, name))
 

@@ -26,7 +26,7 @@ Reason: TypeAlias = tuple[str, SchemaVersion | None]
 """Why a schema does not fit, and the version that it does not fit, if it is one."""
 _LEVEL: Final = "compatibilityLevel"
 _OLD_CHARS: Final = 1000
-"""Characters of a schema in an error."""
+"""The longest part of a schema that an error quotes, in characters."""
 _COMBINING: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "$recursiveRef"})
 _PARTS: Final = frozenset({"items", "additionalItems", "contains"})
 _MAPS: Final = frozenset({"properties", "definitions", "$defs"})

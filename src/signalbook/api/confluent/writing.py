@@ -247,7 +247,7 @@ def _as_confluent(error: RegistryError, subject: Subject) -> Exception:
 
 
 def look_up(view: View, request: ConfluentRequest) -> Response:
-    """The version of a subject, or of one with its name in another context, that has the schema."""
+    """Return the version with the schema, of the subject or of its namesake in another context."""
     subjects = subjects_of(view, request)
     subject = existing_subject(subjects, request)
     deleted = request.flag("deleted")

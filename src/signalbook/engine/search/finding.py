@@ -114,7 +114,7 @@ class SearchPage:
 
 
 def search(index: IndexReader, entities: Reader, wanted: Search, access: Access) -> SearchPage:
-    """The page of what matches and ``access`` lets be read; ``entities`` reads what ``index`` is of."""
+    """Return a page of the matches that ``access`` allows to be read. ``index`` finds them, ``entities`` reads them."""
     finder = _Finder(index, entities, wanted, access)
     found = finder.find()
     behind = found if wanted.after is None else [each for each in found if each[0] > wanted.after]
@@ -185,7 +185,7 @@ class _Finder:
         self._groups: dict[tuple[str, str], tuple[bool, bool]] = {}
         self.complete = True
         self.schemas: dict[int, SchemaReferrer] = {}
-        """By key what was found by a field of a schema that it refers to."""
+        """The entities found by a field of a schema that they refer to, by key."""
 
     def find(self) -> list[tuple[Place, Candidate]]:
         """What matches, each in the first of the tiers in which it does, the best first; no more than ``MOST``."""

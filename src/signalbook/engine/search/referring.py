@@ -25,7 +25,7 @@ from signalbook.xid import Kind
 MOST: Final = 1_000
 """Entities, and schemas with a field, that are looked at. If there are more of both, not all that match are found."""
 MAX_LINKED_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of documents that are read for the parts that deep links name."""
+"""The most bytes of documents that are read to follow deep links."""
 MAX_LINKED_STEPS: Final = 500_000
 _LINKING: Final = "dataschemauri"
 _HAS_PINNED: Final = Condition((Phrase((PINS,)),), ("facets",))

@@ -91,7 +91,7 @@ class KafkaBinding(Binding):
         ]
 
     def values(self, message: Message) -> Mapping[str, Any]:
-        """Topic, partition, key and headers, bytes that are text as text. A header that is null counts as empty."""
+        """Return topic, partition, key and headers, with bytes as text where they are text. A null header is empty."""
         sections = message.sections
         pairs = [(name, readable(raw or b"")) for name, raw in sections.get("headers", ())]
         values: dict[str, Any] = grouped(pairs, "headers.", fold=False)

@@ -1,4 +1,4 @@
-"""What ``pipeline profile`` counts of rows in Arrow: in this process, or in Spark's tasks, whose counts are merged."""
+"""Counts for ``pipeline profile``, made from Arrow rows in this process or in Spark's tasks and then merged."""
 
 from __future__ import annotations
 

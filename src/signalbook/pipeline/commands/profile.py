@@ -146,7 +146,7 @@ def _count_by_spark(frame: DataFrame, columns: pa.Schema, table: TableName) -> R
 
 
 def _count_task(columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow``: rows in, their counts out."""
+    """Count the rows of a task (for ``mapInArrow``)."""
     yield pa.record_batch({"counts": pa.array([pickle.dumps(count_rows(columns, batches))], pa.binary())})
 
 

@@ -198,7 +198,7 @@ class MessageParts:
 
 
 def _as_bytes(column: str, kind: DataType) -> str:
-    """A column of ``kind`` as bytes; a number that a format inferred is its text, an object is JSON."""
+    """Return SQL for a column as bytes. An inferred number becomes its text, an object its JSON."""
     if isinstance(kind, (BinaryType, StringType, NullType)):
         return f"CAST({column} AS binary)"
     has_parts = isinstance(kind, (ArrayType, MapType, StructType))

@@ -169,7 +169,7 @@ class Guide:
                 self._collect(item)
 
     def value(self) -> JSON:
-        """A value that, more often than not, has the members and items that the path of one difference goes through."""
+        """Make a value that usually has the members and items on the path of a difference."""
         self.focus = self.dice.choice(self.paths) if self.paths and self.dice.random() < 0.7 else frozenset()
         return self._of([(0, self.roots[0]), (1, self.roots[1])], 0)
 

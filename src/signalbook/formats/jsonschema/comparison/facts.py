@@ -61,7 +61,7 @@ class Range:
             self.high, self.high_open = high, open
 
     def close_to_multiples(self, step: int) -> None:
-        """Move bounds to the nearest multiples within, as far as floating point holds these exactly."""
+        """Move the bounds inward to the nearest multiples that floating point holds exactly."""
         if self.low is not None and abs(self.low) < MAX_EXACT:
             steps = Fraction(self.low) / step
             self.raise_to((math.floor(steps) + 1 if self.low_open else math.ceil(steps)) * step)
