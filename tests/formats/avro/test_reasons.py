@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import fastavro
+from tests.formats.avro.test_resolution import settled
 from tests.formats.reasons import Tally, judge_pairs
 
 from signalbook.formats import SchemaError
@@ -134,19 +135,6 @@ def label(node: JSON) -> str:
     if isinstance(node, str):
         return node
     return ".".join(filter(None, (node.get("namespace"), node["name"]))) if "name" in node else str(node["type"])
-
-
-def settled(node: JSON, path: str = "n") -> JSON:
-    """``node`` with a namespace of its own for each named type, so that none is defined twice."""
-    if isinstance(node, list):
-        return [settled(branch, f"{path}.u{index}") for index, branch in enumerate(node)]
-    if isinstance(node, str):
-        return node
-    made = {**node, **({"namespace": path} if "name" in node else {})}
-    made |= {key: settled(node[key], f"{path}.i") for key in ("items", "values") if key in node}
-    if "fields" in node:
-        made["fields"] = [{**one, "type": settled(one["type"], f"{path}.{one['name']}")} for one in node["fields"]]
-    return made
 
 
 def plain(node: JSON) -> JSON:
