@@ -502,9 +502,8 @@ def header_arrays(protocol: str, headers: pa.ListArray, names: HeaderNames) -> l
     found = _headers_at_once(headers, names, folded=protocol in LOWERED)
     if found is not None:
         return [found, pa.nulls(len(headers), columns.HEADER_LIST)]
-    # Messages of other protocols have texts as headers.
-    pairs = header_pairs if protocol in (KAFKA, _AMQP) else text_pairs
-    return header_columns((protocol, pairs(each)) for each in headers.to_pylist())
+    read_pairs = _HEADER_PAIRS.get(protocol, text_pairs)
+    return header_columns((protocol, read_pairs(each)) for each in headers.to_pylist())
 
 
 def header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, bytes | None]]:
@@ -515,6 +514,18 @@ def header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str,
 def text_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, str]]:
     """Return the headers of one message out of Arrow as texts; null is empty."""
     return [(name, escaped(value or b"")) for name, value in header_pairs(headers)]
+
+
+def property_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, str | bytes]]:
+    """Return the headers of one message of AMQP from Arrow: application properties that are not UTF-8 stay bytes."""
+    pairs = [(name, value or b"", escaped(value or b"")) for name, value in header_pairs(headers)]
+    return [(name, text if name in MEDIA or text.encode() == value else value) for name, value, text in pairs]
+
+
+_HEADER_PAIRS: Final[Mapping[str, Callable[[Iterable[Mapping[str, Any]] | None], Sequence[Header]]]] = {
+    KAFKA: header_pairs,
+    _AMQP: property_pairs,
+}
 
 
 @dataclass(frozen=True, slots=True)

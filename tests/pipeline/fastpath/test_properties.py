@@ -250,6 +250,14 @@ def sound(protocol: str, number: int, **more: Any) -> Event:
     }  # fmt: skip
 
 
+def test_application_properties_of_rows_that_are_not_text_stay_bytes(contracts: list[Contract]) -> None:
+    pairs = [("stage", b"\xff"), ("trace", b"t")]
+    sent = sound(AMQP, 0, place="q", headers=pairs, structured=True)
+    _, tables = check(contracts[0], FRAME, framed(records(AMQP, [sent])))
+    (row,) = tables["parcels.parcel.amqp.0"]
+    assert [(header["name"], header["value"]) for header in row["_raw_headers"]][1:] == pairs
+
+
 @pytest.mark.parametrize(
     ("protocol", "number", "more", "context"),
     [

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from signalbook.messages import sections_of_text
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.bindings.options import readable
-from signalbook.pipeline.arrays import HeaderNames, escaped, text_pairs
+from signalbook.pipeline.arrays import HeaderNames, escaped, property_pairs
 from signalbook.pipeline.sources.amqp_sections import sections_of_headers, stated_sections
 from signalbook.pipeline.sources.base import MessageBatch, Offsets, record_addresses
 
@@ -140,7 +140,7 @@ def _section(records: pa.RecordBatch, section: str, name: str) -> _Column:
 
 def _sections_of_headers(records: pa.RecordBatch, number: int) -> dict[str, Any]:
     address, headers = (records.column(name)[number].as_py() for name in ("address", "headers"))
-    return sections_of_headers(address, text_pairs(headers))
+    return sections_of_headers(address, property_pairs(headers))
 
 
 def hashable(value: Any) -> Hashable:

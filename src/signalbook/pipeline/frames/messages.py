@@ -81,8 +81,8 @@ def _publish(row: _Row, pairs: _Pairs, reference: str) -> Message:
     return mqtt.publish(mqtt.V5, row["value"] or b"", sections, received_at=row["received_at"], reference=reference)
 
 
-def _amqp(row: _Row, pairs: _Pairs, reference: str) -> Message:
-    sections = sections_of_headers(row["address"], pairs)
+def _amqp(row: _Row, _: _Pairs, reference: str) -> Message:
+    sections = sections_of_headers(row["address"], arrays.property_pairs(row["headers"]))
     return amqp.message(row["value"], sections, received_at=row["received_at"], reference=reference)
 
 

@@ -23,8 +23,10 @@ def message_of(around: bytes, value: bytes, received_at: datetime | None = None,
     return message(value, known, received_at=received_at, reference=reference)
 
 
-def sections_of_headers(address: str | None, headers: Sequence[tuple[str, str]]) -> dict[str, dict[str, str]]:
-    """The sections of a message of which no more is known than these, as of the rows of a DataFrame."""
+def sections_of_headers(
+    address: str | None, headers: Sequence[tuple[str, str | bytes]]
+) -> dict[str, dict[str, str | bytes]]:
+    """Return the sections of a message that is a row of a DataFrame, which has no more than these."""
     stated = dict(headers)
     properties = {"to": address, **{name: stated.get(name) for name in MEDIA}}
     return {
