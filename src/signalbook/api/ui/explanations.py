@@ -10,8 +10,8 @@ from typing import Final
 
 REASONS: Final[Mapping[str, str]] = {
     "no_match": "No definition matches the message.",
-    "not_cloudevent": "The message is no CloudEvent, and all definitions are of CloudEvents.",
-    "ambiguous": "The message conforms to several definitions, and nothing says which one is meant.",
+    "not_cloudevent": "The message is not a CloudEvent, and all definitions are of CloudEvents.",
+    "ambiguous": "The message conforms to several definitions, and none is preferred.",
     "metadata_violation": "The definition is known, but an attribute, a header or the address breaks it.",
     "placeholder_conflict": "A placeholder has one value in one place of the message and another value in another.",
     "invalid_cloudevent": "The message says that it is a CloudEvent, but breaks the rules of CloudEvents.",
@@ -19,8 +19,8 @@ REASONS: Final[Mapping[str, str]] = {
     "unsupported_format": "The format of the message or of its payload is not supported.",
     "schema_violation": "The definition is known, but the payload breaks its schema.",
     "schema_not_found": "The schema of the payload is not among the definitions.",
-    "contract_unavailable": "The definition or its schema cannot be used: the violation says which, and why.",
-    "mapping_error": "The message conforms, but cannot be made an event, or a value does not fit its column.",
+    "contract_unavailable": "The definition or its schema cannot be used; the violation says why.",
+    "mapping_error": "The message conforms, but cannot be converted to an event, or a value does not fit its column.",
 }
 """Why a message became a dead letter (K-44)."""
 
@@ -121,8 +121,8 @@ RULES: Final[Mapping[str, str]] = {
     "ambiguous": REASONS["ambiguous"],
     "no_match": REASONS["no_match"],
     "not_cloudevent": REASONS["not_cloudevent"],
-    "batch": "A batch of events is not one that can be split into its events.",
-    "broken_definition": "The definition cannot be used, so its messages wait until it is mended.",
+    "batch": "The batch of events cannot be split into its events.",
+    "broken_definition": "The definition cannot be used, so its messages wait until it is repaired.",
     "cloudevents": "An attribute breaks the rules of CloudEvents.",
     "column": "The value does not fit the column of its table.",
     "content_encoding": "The body is not compressed in the way that it says.",
