@@ -56,8 +56,7 @@ class Settings:
     )
     incompatible_changes: str = _setting(
         "warn",
-        "What to do with a write that gives a Version a document which the rule of compatibility does not allow to "
-        "follow the one it replaces: off, warn or reject.",
+        "What to do with a new document of a Version that is incompatible with the one it replaces: off, warn or reject.",
     )
     default_compatibility: str = _setting(
         "", "Rule of compatibility of new schemas that state none, such as backward; empty gives them none."
@@ -178,8 +177,7 @@ class Settings:
     oidc_scope: str = _setting("openid offline_access", "Scope that signalbook login asks for.")
     login: str = _setting(
         "on",
-        "How people log in to the explorer where access is configured: on (at login_issuer, if login_client_id is set, "
-        "and with API tokens), issuer, tokens, or off.",
+        "How people log in to the explorer: on (at login_issuer and with API tokens), issuer, tokens, or off.",
     )
     login_issuer: str = _setting("", "Issuer at which they log in, one of oidc_issuers; empty takes the first.")
     login_client_id: str = _setting("", "Client id by which that issuer knows this server, for the code flow.")
