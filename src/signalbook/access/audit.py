@@ -82,16 +82,20 @@ class _Gathered:
 
 
 def records(settings: Settings, access: Access) -> bool:
-    """Whether what ``access`` does is recorded: if access is configured, unless the setting ``audit`` says more."""
+    """Return True if the actions of ``access`` are recorded.
+
+    The setting ``audit`` decides, else whether there is a policy.
+    """
     return settings.audit == "on" or (settings.audit == "auto" and not access.unrestricted)
 
 
 def recorded(
     settings: Settings, access: Access, done: Iterable[Done], governed: Callable[[], bool] = lambda: False
 ) -> list[Done]:
-    """What of ``done`` is recorded: who administers is, even where access is not configured yet.
+    """Return the actions among ``done`` to record. Administrative ones are recorded even before there is a policy.
 
-    ``governed`` says whether there is a policy: the program itself is not held to it, and recorded all the same.
+    ``governed`` is whether there is a policy. The program's own actions are recorded too, although no policy limits
+    them.
     """
     done = list(done)
     program = access.unrestricted and access.origin is None
@@ -109,7 +113,7 @@ def read_entries(store: Store, query: AuditQuery, limit: int) -> list[AuditEntry
 def entries(
     access: Access, done: Iterable[Done], *, at: datetime, correlationid: str, about: str = ""
 ) -> list[AuditEntry]:
-    """What one request did, an entry for each action; ``about`` says more of it than the xids do."""
+    """Return an entry for each action of a request. ``about`` adds details that the xids do not show."""
     by_action: dict[str, dict[str, None]] = {}
     for action, xid in done:
         by_action.setdefault(action.word, {})[xid] = None
@@ -130,7 +134,7 @@ def entries(
 
 
 def login(identity: Identity, origin: RequestOrigin, action: str) -> AuditEntry:
-    """That a session of somebody began or ended (``action``: login or logout)."""
+    """Return the entry for a session that began or ended. ``action`` is login or logout."""
     return AuditEntry(
         time=values.now(),
         who=_cut(identity.name),
@@ -143,7 +147,7 @@ def login(identity: Identity, origin: RequestOrigin, action: str) -> AuditEntry:
 
 
 def record(transaction: WriteTransaction, settings: Settings, path: str, **details: str) -> list[AuditEntry]:
-    """Have the audit say that the program itself administered ``path``; returns the entries, for ``tell``."""
+    """Record that the program itself administered ``path``, and return the entries for ``tell``."""
     done = recorded(settings, UNRESTRICTED, [(Action.ADMINISTER, path)])
     made = entries(UNRESTRICTED, done, at=values.now(), correlationid="")
     found = [replace(entry, details=dict(details)) for entry in made]
@@ -192,7 +196,7 @@ def shown(entry: AuditEntry) -> JSONObject:
 
 
 class Audit:
-    """What one process records beside its writes: refusals, and lines for others. Removes old entries, too.
+    """The audit of a server process: records refusals, writes lines to the log, and removes old entries.
 
     Raises ``SettingError`` for settings that cannot be used.
     """
@@ -326,7 +330,7 @@ class Audit:
 
 
 def _together(refusal: RefusedRequests) -> RefusedRequests:
-    """What is stored of it where there are too many to store each."""
+    """Return the one entry that stands for refusals when there are too many to store each."""
     return RefusedRequests(who=None, origin=RequestOrigin(), action=refusal.action, error=refusal.error)
 
 
@@ -343,7 +347,7 @@ def _entry(refusal: RefusedRequests, gathered: _Gathered) -> AuditEntry:
 
 
 def _details(identity: Identity, origin: RequestOrigin, **more: int | str) -> JSONObject:
-    """What is known of a request beside who made it, without what is empty."""
+    """Return the non-empty details of a request, except its caller."""
     found: JSONObject = {
         "subject": identity.subject,
         "token": identity.token,
@@ -389,7 +393,7 @@ class AuditLog:
 
 
 class _Reporting(logging.Handler):
-    """What cannot be written is stored all the same: no request fails for it."""
+    """The log of entries. If it cannot be written, entries are stored in the database all the same."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802  as the class has it
         """Say so in the log."""
@@ -422,7 +426,7 @@ def check_audit_settings(settings: Settings) -> None:
 
 
 def _check_log(path: Path) -> None:
-    """Nothing is written for that: a check leaves no file behind."""
+    """Check that the log can be written, without leaving a file behind."""
     if path.exists():
         problem = "" if path.is_file() and os.access(path, os.W_OK) else "it is no file that can be written"
     elif not path.parent.is_dir():

@@ -40,8 +40,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What a request presents: the ``Authorization`` header, the secret of a session, or an identity that needs no
-    further proof."""
+    """The credentials of a request: an ``Authorization`` header, the secret of a session, or a verified identity."""
 
     header: bytes = b""
     session: str = ""
@@ -49,7 +48,7 @@ class Credentials:
 
     @property
     def key(self) -> bytes:
-        """By what they are known once they were verified."""
+        """The key under which verified credentials are kept."""
         # No header has a NUL in it, so that none is taken for a session.
         given = b"\0" + self.session.encode("utf-8", "replace") if self.session else self.header
         return hashlib.sha256(given).digest()
@@ -118,11 +117,11 @@ def check_authentication(settings: Settings) -> None:
 
 
 class Authenticator:
-    """Who requests are from. One for a server process, safe for threads. Raises ``SettingError``.
+    """Authenticates requests. One for a server process, safe for threads. Raises ``SettingError``.
 
-    A trusted proxy's word counts first, then ``Authorization``, then a session, then the client's certificate, which
-    browsers send by themselves. What comes by way of a trusted proxy has the proxy's certificate, which says nothing of
-    who asks. ``clock`` returns the seconds since 1970.
+    The headers of a trusted proxy count first, then ``Authorization``, then a session, then the client's certificate,
+    which browsers send by themselves. The certificate of a trusted proxy does not identify the client, so it does not
+    count. ``clock`` returns the seconds since 1970.
     """
 
     def __init__(self, store: Store, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
@@ -142,11 +141,11 @@ class Authenticator:
         self.usage = Usage(store)
 
     def credentials(self, scope: Mapping[str, Any]) -> Credentials | None:
-        """What a request presents, None for nothing: it is anonymous. Raises ``Unauthenticated``.
+        """Return the credentials of a request, or None for an anonymous one. Raises ``Unauthenticated``.
 
-        ``scope`` has its ``headers`` (pairs of bytes, names in lower case) and the ``client`` (address, port) as in
-        ASGI; ``certificate`` is the identity in the client's certificate, which TLS has verified, ``session_secret``
-        that of the session whose cookie counts.
+        ``scope`` has ``headers`` (pairs of bytes, names in lower case) and ``client`` (address, port) as in ASGI.
+        ``certificate`` is the identity in the client certificate that TLS has verified. ``session_secret`` is that of
+        the session of the cookie.
         """
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if self._proxies:
@@ -165,9 +164,9 @@ class Authenticator:
         return Credentials(header=given[0])
 
     def known(self, credentials: Credentials, generation: Hashable) -> Identity | None:
-        """Who a request is from if that takes no I/O, else None: then ``identify`` has to be asked.
+        """Return the identity of a request if that takes no I/O, else None: then call ``identify``.
 
-        ``generation`` is the store's, of now.
+        ``generation`` is the current generation of the store.
         """
         if credentials.identity is not None:
             return credentials.identity
@@ -185,10 +184,10 @@ class Authenticator:
         return found.identity
 
     def identify(self, credentials: Credentials, generation: Hashable) -> Identity:
-        """Who a request is from. It may take a look into the store, or a question to an issuer.
+        """Return the identity of a request. This may read the store or ask an issuer.
 
-        ``generation`` is the store's, asked before. Raises ``Unauthenticated``, ``AuthenticationUnavailable``,
-        ``StorageError``.
+        ``generation`` is the generation of the store, read before. Raises ``Unauthenticated``,
+        ``AuthenticationUnavailable``, ``StorageError``.
         """
         if credentials.identity is not None:
             return credentials.identity
@@ -219,7 +218,7 @@ class Authenticator:
         return ("WWW-Authenticate", f"Bearer {', '.join(bearer)}"), ("WWW-Authenticate", basic)
 
     def _proxied(self, headers: Iterable[tuple[bytes, bytes]]) -> Identity | None:
-        """Whom a trusted proxy names, None for nobody."""
+        """Return the identity in the headers of a trusted proxy, or None without one."""
         users = [value for name, value in headers if name == self._user]
         if not users:
             return None
@@ -290,7 +289,7 @@ class Authenticator:
 
 
 class Usage:
-    """When tokens were last used, written to the store now and then: no request waits for that."""
+    """Records when tokens were last used, and writes that to the store in the background."""
 
     def __init__(self, store: Store, *, seconds: float = _USED_SECONDS) -> None:
         self._store = store
@@ -301,7 +300,7 @@ class Usage:
         self._thread: threading.Thread | None = None
 
     def note(self, id: str) -> None:
-        """This token was used now. The first time begins to write."""
+        """Note that a token was used now. The first note starts the writer."""
         self._noted[id] = time.time()
         if self._thread is None:
             with self._lock:
@@ -390,7 +389,7 @@ def _name(value: bytes) -> str:
 
 
 def _proxy_headers(settings: Settings) -> tuple[bytes, bytes]:
-    """Those in which a trusted proxy names the user and the groups; empty for none."""
+    """Return the names of the headers in which a trusted proxy gives user and groups, empty without a proxy."""
     return (
         _header_name(settings.proxy_user_header, "proxy_user_header"),
         _header_name(settings.proxy_groups_header, "proxy_groups_header"),

@@ -87,7 +87,7 @@ class Identity:
 
     @property
     def principals(self) -> Iterator[str]:
-        """What rules may call it, such as ``group:payments``."""
+        """The names that rules may use for the identity, such as ``group:payments``."""
         yield ANYONE
         if self.subject or self.token:
             yield AUTHENTICATED
@@ -100,15 +100,15 @@ class Identity:
 
     @property
     def name(self) -> str:
-        """What people know it by, in logs and the audit."""
+        """The name of the identity in logs and the audit."""
         return self.subject or (f"token:{self.token}" if self.token else "anonymous")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOrigin:
-    """Where a request came from: the address of its peer, and the one that a trusted proxy forwards.
+    """The origin of a request: the address of its peer, and the one that a trusted proxy forwards.
 
-    ``api`` is the path of the API that it came by, ``method`` what it wanted there.
+    ``api`` is the path of the API and ``method`` the method of the request.
     """
 
     peer: str = ""
@@ -141,7 +141,7 @@ class AuthenticationUnavailable(SignalbookError):
 
 
 class CredentialsNeeded(Unauthenticated):
-    """Nothing was presented, where not everybody may do what is asked for."""
+    """The error for a request without credentials that anonymous callers must not make."""
 
     def __init__(self, what: str = "this registry is not open to everybody") -> None:
         super().__init__(f"{what}: send credentials")

@@ -55,11 +55,11 @@ def read_policy_file(path: Path) -> Policy:
 
 
 class AccessControl:
-    """Which policy is in force. One per process, safe between threads.
+    """The access policy in force. One per process, safe between threads.
 
-    ``settings.access_file`` is the policy if it is set, and the stored one is not looked at. A file that becomes
-    unusable leaves the policy as it was. Raises ``SettingError`` if there is nothing usable to begin with, or for a
-    value of ``access`` that it cannot have.
+    If ``settings.access_file`` is set, the policy comes from that file instead of the store. A file that becomes
+    unusable leaves the policy as it was. Raises ``SettingError`` if there is no usable policy at the start, or for an
+    unknown value of ``access``.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -78,7 +78,7 @@ class AccessControl:
 
     @property
     def open(self) -> bool:
-        """Whether everybody may do everything, because the operator said so."""
+        """True if the operator opened the registry to everybody."""
         return self._open
 
     @property
@@ -87,7 +87,7 @@ class AccessControl:
         return None if self._file is None else self._file.path
 
     def stale(self, generation: Hashable) -> bool:
-        """Whether ``policy(generation)`` would have to ask the store or look at the file. No I/O itself."""
+        """Return True if ``policy(generation)`` would have to read the store or the file. Does no I/O."""
         if self._open:
             return False
         if self._file is not None:
@@ -114,7 +114,7 @@ class AccessControl:
             return self.stored(transaction)
 
     def is_stored(self, transaction: ReadTransaction) -> bool:
-        """Whether there is a stored policy, usable or not."""
+        """Return True if a policy is stored, usable or not."""
         return transaction.settings.config(CONFIG) is not None
 
     def stored(self, transaction: ReadTransaction) -> Policy | None:
@@ -122,7 +122,7 @@ class AccessControl:
         return self._stored(transaction)[1]
 
     def changes(self) -> int:
-        """How often another policy came into force, be it stored or a file's."""
+        """Return how often another policy came into force, from the store or a file."""
         with self._store.read() as transaction:
             kept = transaction.settings.get(_FILE_KEY) or {}
             return transaction.settings.config_epoch(CONFIG) + int(kept.get("number", 0))
@@ -180,7 +180,7 @@ class AccessControl:
 
 
 def is_configured(transaction: ReadTransaction) -> bool:
-    """Whether there is a policy, or was one in a file."""
+    """Return True if there is a policy, or was one in a file."""
     settings = transaction.settings
     return bool(settings.config_epoch(CONFIG) or settings.get(_FILE_KEY))
 

@@ -67,7 +67,7 @@ class _Patterns:
         return known[pattern][1]
 
     def items(self) -> Iterator[tuple[str, _Node]]:
-        """All patterns, each with the node behind it."""
+        """Yield all patterns, each with the node after it."""
         for table in (*self._starts.values(), *self._ends.values()):
             for known in table.values():
                 yield from ((pattern, node) for pattern, (_, node) in known.items())
@@ -87,7 +87,7 @@ def _matching(part: str, known: dict[str, _Pattern] | None) -> Iterator[_Node]:
 
 
 class _Node:
-    """One part of the patterns, and what follows it in them."""
+    """One part of the patterns, and the parts that follow it."""
 
     __slots__ = ("allow", "below_allow", "below_deny", "deny", "literals", "patterns")
 
@@ -113,7 +113,7 @@ class _Node:
             yield from self.patterns.behind(part)
 
     def items(self) -> Iterator[tuple[str, _Node]]:
-        """What may follow, a part or a pattern of one, each with the node behind it."""
+        """Yield each part, or pattern of a part, that can follow, with its node."""
         yield from self.literals.items()
         if self.patterns is not None:
             yield from self.patterns.items()
@@ -159,9 +159,10 @@ class ReadingRules(NamedTuple):
 def _reading(
     node: _Node, parts: tuple[str, ...] = (), *, allowed: bool = False, denied: bool = False
 ) -> Iterator[tuple[bool, tuple[str, ...]]]:
-    """Whether a pattern allows to read, and its parts: what is ``allowed``, or ``denied``, above is not said again.
+    """Yield the patterns about reading: whether they allow it, and their parts.
 
-    What is denied may be allowed as well: that shows the Group in which it is.
+    A pattern is left out if ``allowed`` or ``denied`` above already says the same. A denied pattern may be allowed as
+    well: that shows the Group that contains it.
     """
     if node.deny & _READ and not denied:
         denied = True
@@ -175,7 +176,7 @@ def _reading(
 
 
 class Decisions:
-    """What some trees of rules say together. Safe between threads."""
+    """The joint decisions of several trees of rules. Safe between threads."""
 
     def __init__(self, trees: Iterable[RuleTree]) -> None:
         self._start = _arrive(tree.root for tree in trees)
@@ -183,7 +184,7 @@ class Decisions:
         self._reading: dict[int, ReadingRules | None] = {}
 
     def decide(self, parts: tuple[str, ...]) -> Decision:
-        """What the rules say of the xid with these ``parts``."""
+        """Return the decision for the xid with these ``parts``."""
         nodes, allow, deny = self._state(parts)
         below_allow = below_deny = 0
         for node in nodes:
@@ -200,7 +201,7 @@ class Decisions:
         return frozenset(part for part, node in named if (node.allow | node.below_allow) & actions)
 
     def reading(self, most: int) -> ReadingRules | None:
-        """All that the rules say of reading, in up to ``most`` patterns; None if it takes more."""
+        """Return all rules about reading as up to ``most`` patterns, or None if there are more."""
         if most not in self._reading:
             every = islice((each for node in self._start[0] for each in _reading(node)), most + 1)
             found = tuple(dict.fromkeys(every))
@@ -238,9 +239,9 @@ def _arrive(nodes: Iterable[_Node], allow: int = 0, deny: int = 0) -> _State:
 
 
 def scope_of(action: Action, xid: Xid) -> Xid | None:
-    """Of what all has to be allowed, and readable, for ``action`` on the xid; None where it is the xid alone.
+    """Return the scope in which everything must be allowed and readable for ``action``, or None for the xid alone.
 
-    What is beneath is deleted along with it; a model that does not fit says what it does not fit.
+    Deleting also deletes everything under the xid. The error for a model that does not fit names entities.
     """
     if action is Action.CONFIGURE:
         return ROOT
@@ -248,10 +249,10 @@ def scope_of(action: Action, xid: Xid) -> Xid | None:
 
 
 class Access:
-    """What one ``identity`` may do. Equal ``key``s are equal rights; what is shown may be kept by them.
+    """The rights of one ``identity``. Equal ``key``s are equal rights, so responses can be cached by them.
 
-    Meta and Versions have the rights of their Resource. Who may read something may read what it is in: the attributes
-    of its Group and of the Registry, unless these are denied. ``scopes`` narrow it to some actions.
+    Meta and Versions have the rights of their Resource. A caller that can read an entity can read the attributes of its
+    Group and of the Registry, unless these are denied. ``scopes`` limit the rights to some actions.
     """
 
     __slots__ = ("_rules", "_scopes", "caller", "identity", "key", "origin", "unrestricted")
@@ -277,13 +278,14 @@ class Access:
 
     @property
     def reads_everything(self) -> bool:
-        """Whether nothing at all is hidden."""
+        """True if nothing is hidden."""
         return self.everything_below(Action.READ, ROOT)
 
     def may(self, action: Action, xid: Xid) -> bool:
-        """Whether ``action`` is allowed on an entity or collection.
+        """Return True if ``action`` is allowed on an entity or collection.
 
-        Who changes something has to read it, too; who deletes or configures, all that is beneath (``scope_of``).
+        Changing an entity needs the right to read it; deleting and configuring need it for everything under it
+        (``scope_of``).
         """
         if action is Action.READ:
             return self.readable(xid)
@@ -307,17 +309,17 @@ class Access:
         raise Forbidden(action, xid, why)
 
     def readable(self, xid: Xid) -> bool:
-        """Whether the xid is shown if it is there: itself, or as what something readable is in."""
+        """Return True if the xid is visible: it is readable, or contains something readable."""
         allow, deny, below, _ = self._rules.decide(xid.parts)
         return bool((allow | below) & ~deny & self._scopes & _READ)
 
     def everything_below(self, action: Action, xid: Xid) -> bool:
-        """Whether ``action``, and reading, is allowed on the xid and on all that is or may be beneath."""
+        """Return True if ``action`` and reading are allowed on the xid and on everything that can be under it."""
         allow, deny, _, below = self._rules.decide(xid.parts)
         return not (action.value | _READ) & ~(allow & ~deny & ~below & self._scopes)
 
     def somewhere(self, action: Action, xid: Xid = ROOT) -> bool:
-        """Whether ``action`` is allowed on the xid, or on anything that is or may be beneath."""
+        """Return True if ``action`` is allowed on the xid or on anything that can be under it."""
         if action is Action.CONFIGURE:
             return self.may(action, ROOT)
         allow, deny, below, _ = self._rules.decide(xid.parts)
@@ -333,8 +335,10 @@ class Access:
         return self._rules.reading(most) if self._scopes & _READ else ReadingRules((), ())
 
     def names_all(self, collection: Xid) -> bool:
-        """Whether all members of a collection may be named, be they readable or not (domain.md A-9): to whoever may
-        list it or create in it, and not merely read something there."""
+        """Return True if the caller may see the ids of all members of a collection, readable or not (domain.md A-9).
+
+        That needs the right to list the collection or to create in it; reading something there is not enough.
+        """
         allow, deny, _, _ = self._rules.decide(collection.parts)
         allowed = allow & ~deny & self._scopes
         return bool(not deny & _LIST and allowed & (_LIST | _CREATE))

@@ -61,7 +61,7 @@ class TokenBucket:
         self._left, self._at = burst, clock()
 
     def take(self) -> float:
-        """0 if it may happen now, else the seconds until it may."""
+        """Take a token and return 0, or return the seconds until one is free."""
         now = self._clock()
         left = min(self._burst, self._left + (now - self._at) * self._rate)
         self._at = now
@@ -113,7 +113,7 @@ def network(address: str) -> str:
 
 
 class RequestLimits:
-    """What each caller may ask for in this process. For one event loop. Raises ``SettingError`` for its settings."""
+    """The limits of all callers in this process. For one event loop. Raises ``SettingError`` for its settings."""
 
     def __init__(self, settings: Settings, *, clock: Clock = time.monotonic) -> None:
         check_limits(settings)
@@ -122,9 +122,9 @@ class RequestLimits:
         self.logins = LoginGuard(0 if self._choice == "off" else settings.limit_logins, clock=clock)
 
     def caller(self, access: Access, address: str) -> Caller | None:
-        """Who has this access, from this address; None where nobody is held to limits.
+        """Return the caller with this access from this address, or None if no limits apply.
 
-        They hold where access is configured, unless the setting says more.
+        Limits apply if access is configured, unless the setting says otherwise.
         """
         if self._choice == "on" or (self._choice == "auto" and access.key is not None):
             return self._callers.of(access.caller or network(address))
@@ -139,7 +139,7 @@ class RequestLimits:
 
 
 class Caller:
-    """What one caller may ask for."""
+    """A caller with its limits."""
 
     __slots__ = ("_asking", "_reading", "_settings", "_writing")
 

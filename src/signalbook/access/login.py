@@ -74,12 +74,12 @@ class LoginAttempt:
     expires: float
 
     def sealed(self, key: bytes) -> str:
-        """It for the browser, which cannot read or change it."""
+        """Return the attempt sealed for the browser, which can neither read nor change it."""
         return seal(key, dump_json(asdict(self)), _ABOUT)
 
     @classmethod
     def opened(cls, sealed: str, key: bytes) -> LoginAttempt | None:
-        """What was sealed with ``key``, None for anything else."""
+        """Return the attempt that was sealed with ``key``, or None for any other text."""
         content = unseal(key, sealed, _ABOUT)
         try:
             return None if content is None else msgspec.json.decode(content, type=cls)
@@ -107,7 +107,7 @@ def check_login(settings: Settings) -> None:
 class LoginClient:
     """This server as a client of the issuer at which people log in. Safe for threads. Raises ``SettingError``.
 
-    ``issuer`` is empty where nobody logs in at an issuer.
+    ``issuer`` is empty if people do not log in at an issuer.
     """
 
     def __init__(self, settings: Settings, verifier: TokenVerifier) -> None:
@@ -122,7 +122,9 @@ class LoginClient:
         self._lock = threading.Lock()
 
     def begin(self, callback: str, back: str) -> tuple[str, LoginAttempt]:
-        """Where to send the browser, which comes back to ``callback``, and what to keep in it meanwhile.
+        """Begin a login.
+
+        Return the URL for the browser, which comes back to ``callback``, and the attempt to keep in it.
 
         Raises ``AuthenticationUnavailable``.
         """
@@ -143,7 +145,7 @@ class LoginClient:
         return where, LoginAttempt(state=state, nonce=nonce, verifier=verifier, back=back, expires=expires)
 
     def finish(self, attempt: LoginAttempt, answer: Mapping[str, str], callback: str) -> LoggedIn:
-        """Who logged in, by the issuer's ``answer`` to ``attempt``.
+        """Return the person who logged in, from the issuer's ``answer`` to ``attempt``.
 
         Raises ``LoginFailed`` (``AnotherLogin``), ``Unauthenticated``, ``AuthenticationUnavailable``.
         """
@@ -164,7 +166,7 @@ class LoginClient:
         return self._redeemed(attempt, code, callback)
 
     def faults(self) -> tuple[str, ...]:
-        """What the issuer says of itself that keeps people from logging in, as far as it says anything.
+        """Return the statements in the issuer's metadata that prevent logins.
 
         Raises ``AuthenticationUnavailable``.
         """
@@ -186,7 +188,7 @@ class LoginClient:
         return tuple(found)
 
     def logout_url(self, hint: str, back: str) -> str:
-        """Where the issuer ends its own session and comes back to ``back``; empty if it does not.
+        """Return the URL at which the issuer ends its own session and returns to ``back``, or "" without one.
 
         Raises ``AuthenticationUnavailable``.
         """
@@ -197,7 +199,7 @@ class LoginClient:
         return _with_query(found, query | ({"id_token_hint": hint} if hint else {}))
 
     def _redeemed(self, attempt: LoginAttempt, code: str, callback: str) -> LoggedIn:
-        """Who the issuer says it gave ``code`` for."""
+        """Redeem ``code`` at the issuer and return the person it was issued for."""
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -258,7 +260,7 @@ class LoginClient:
         return found
 
     def _about(self) -> JSONObject:
-        """What the issuer says of itself, asked for every five minutes."""
+        """Return the issuer's metadata, read every five minutes."""
         known = self._known
         if known is not None and time.monotonic() - known[0] < FRESH:
             return known[1]
@@ -275,9 +277,9 @@ class LoginClient:
             return found
 
     def _asked(self) -> JSONObject:
-        """What the issuer says of itself now, unless it could not be asked a moment ago.
+        """Read the issuer's metadata, unless the last attempt failed a moment ago.
 
-        Anybody may begin logins, and each would wait for an issuer that does not answer, one after the other.
+        Anybody can begin logins, and each would wait for an issuer that does not answer, one after the other.
         """
         if self._failed is not None and time.monotonic() - self._failed[0] < PAUSE:
             raise AuthenticationUnavailable(self._failed[1])
@@ -304,7 +306,7 @@ def _is_endpoint(found: JSON) -> TypeGuard[str]:
 
 
 def _lists(about: JSONObject, name: str, value: str) -> bool:
-    """Whether an issuer takes ``value``: it does if it does not say what it takes."""
+    """Return True if an issuer supports ``value``. An issuer that lists nothing supports it."""
     listed = about.get(name)
     return not isinstance(listed, list) or value in listed
 
@@ -338,7 +340,7 @@ def _with_query(url: str, query: Mapping[str, str]) -> str:
 
 
 def _said(answer: Mapping[str, JSON]) -> str:
-    """Why an issuer refused, in its own words as far as they can be shown."""
+    """Return the issuer's own reason for a refusal, as far as it can be shown."""
     words = ": ".join(str(answer[name]) for name in ("error", "error_description") if answer.get(name))
     shown = "".join(character if character.isprintable() else " " for character in words[:_LONGEST])
     return f"the issuer refused it ({shown})"

@@ -90,7 +90,7 @@ class KeySet:
 
 
 def _signs(key: JSONObject) -> bool:
-    """Whether a key is a public one for signatures. One that also has a private part is no secret any more."""
+    """Return True if a key is a public key for signatures. A key with a private part is no longer secret."""
     operations = key.get("key_ops")
     return (
         key.get("kty") in ("RSA", "EC", "OKP")
@@ -133,7 +133,7 @@ class Issuer:
 
     @property
     def trusted_until(self) -> float:
-        """Until when what was checked with these keys need not be checked again; of ``time.monotonic``."""
+        """The time (of ``time.monotonic``) until which checks with these keys remain valid."""
         # With an issuer that is away each request would have its token checked again, with the same keys, if this ended
         # before the next question to it.
         return max(self._fetched + FRESH, self._asked + PAUSE)
@@ -191,7 +191,7 @@ def issuer_http() -> httpx.Client:
 
 
 def discover(http: httpx.Client, issuer: str) -> JSONObject:
-    """What an issuer says of itself (OpenID Connect Discovery 4.3). Raises ``IssuerError``."""
+    """Return the metadata of an issuer (OpenID Connect Discovery 4.3). Raises ``IssuerError``."""
     found = fetch(http, f"{issuer.rstrip('/')}/.well-known/openid-configuration", "its discovery document")
     if not isinstance(found, dict) or found.get("issuer") != issuer:
         said = found.get("issuer") if isinstance(found, dict) else None
@@ -254,7 +254,7 @@ class VerifiedToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Header:
-    """What the header of a token says; ``kind`` is its type in lower case."""
+    """The header of a token. ``kind`` is its type in lower case."""
 
     kid: str | None
     algorithm: str
@@ -290,7 +290,7 @@ class TokenVerifier:
             raise SettingError(f"oidc_leeway is 0 to {_MAX_LEEWAY:g} seconds, not {self._leeway:g}")
 
     def verify(self, text: str) -> VerifiedToken:
-        """Who a token is from. Raises ``Unauthenticated``, ``AuthenticationUnavailable``."""
+        """Return the verified content of a token. Raises ``Unauthenticated``, ``AuthenticationUnavailable``."""
         header, issuer = self._read(text)
         claims, keys = self._claims(text, header, issuer, self._audience)
         return VerifiedToken(
@@ -360,11 +360,11 @@ class TokenVerifier:
         return _Header(kid=kid, algorithm=algorithm, kind=kind.lower()), self.issuers[issuer]
 
     def names(self, claims: JSONObject) -> bool:
-        """Whether claims have both a subject and groups, whatever these are."""
+        """Return True if the claims contain a subject and groups."""
         return claim(claims, self._subject) is not None and claim(claims, self._groups) is not None
 
     def identity(self, claims: JSONObject, issuer: Issuer) -> Identity:
-        """Who verified claims are of. Raises ``Unauthenticated`` if they do not say so."""
+        """Return the identity in verified claims. Raises ``Unauthenticated`` if they name none."""
         subject, groups = claim(claims, self._subject), claim(claims, self._groups)
         if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_TEXT:
             raise Unauthenticated(f"the token's claim {self._subject} is no subject: a text that is not empty")
@@ -396,7 +396,7 @@ def _part(text: str, what: str) -> JSONObject:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a token, in words for who sent it."""
+    """Return the reason why a token is invalid, for its sender."""
     match error:
         case jwt.InvalidSignatureError():
             return "the token's signature does not hold"

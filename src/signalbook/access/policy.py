@@ -57,7 +57,7 @@ class InvalidPolicy(SignalbookError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """``who`` may do what ``allow`` says, or must not do what ``deny`` says, on what the patterns ``on`` name."""
+    """A rule: allows or denies ``who`` some actions on the entities that the patterns ``on`` match."""
 
     who: frozenset[str]
     on: tuple[str, ...] = ("/",)
@@ -67,11 +67,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Whether something is allowed, and why: the numbers of the rules, from 0, that allow or deny it.
+    """The outcome of a decision and its reasons: the numbers of the rules, from 0, that allow or deny it.
 
-    ``missing`` are the actions among those it takes that no rule allows. ``narrowed`` is whether the scopes of a token
-    keep it from what the rules allow. ``beneath`` is whether it is denied by what is denied beneath
-    alone, where it takes rights on that, too.
+    ``missing`` are the needed actions that no rule allows. ``narrowed`` is True if the scopes of a token deny what the
+    rules allow. ``beneath`` is True if only a denial further down denies it, where the action needs rights there, too.
     """
 
     allowed: bool
@@ -137,7 +136,10 @@ class Policy:
         return Access(identity, map(self._tree, sets), scopes=scopes, key=(self.revision, sets, scopes))
 
     def explain(self, identity: Identity, action: Action, xid: Xid) -> Explanation:
-        """Whether ``identity`` may do that, and why. Writing takes reading, too, and some of it of all beneath."""
+        """Explain whether ``identity`` may do ``action``.
+
+        Writing needs reading, some actions for everything under the xid.
+        """
         whole = scope_of(action, xid)
         needed = action | Action.READ if action in WRITES or whole is not None else action
         allowing, denying, found, refused = [], [], NOTHING, NOTHING
@@ -169,18 +171,18 @@ class Policy:
 
     @property
     def administrators(self) -> frozenset[str]:
-        """Those, but anyone, that some rule lets administer and no rule about them or about all keeps from it."""
+        """The principals, except anyone, that a rule lets administer and that no rule prevents from it."""
         allowed = {who for rule in self.rules if rule.allow & Action.ADMINISTER for who in rule.who}
         denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER for who in rule.who}
         return frozenset() if denied & {ANYONE, AUTHENTICATED} else frozenset(allowed - denied - {ANYONE})
 
     def names(self, principal: str) -> bool:
-        """Whether some rule is about ``principal``, such as ``group:payments``, by that name."""
+        """Return True if a rule names ``principal``, such as ``group:payments``."""
         return principal in self._about
 
     @property
     def names_groups(self) -> bool:
-        """Whether some rule is about a group: what it says of somebody is unknown while his groups are."""
+        """True if a rule names a group: its effect on a person is unknown as long as the person's groups are."""
         return any(who.startswith("group:") for who in self._about)
 
     def rules_about(self, identity: Identity) -> list[int]:
@@ -188,7 +190,7 @@ class Policy:
         return sorted({number for about in self._sets_about(identity) for number in self._sets[about]})
 
     def _sets_about(self, identity: Identity) -> tuple[int, ...]:
-        """Which sets of rules are about an identity."""
+        """Return the numbers of the sets of rules that apply to an identity."""
         return tuple(sorted({self._about[who] for who in identity.principals if who in self._about}))
 
     def _make_tree(self, number: int) -> RuleTree:
@@ -210,13 +212,13 @@ def read_policy(document: JSON) -> Policy:
 
 
 def is_principal(text: str) -> bool:
-    """Whether rules may name somebody so."""
+    """Return True if rules may contain ``text`` as a principal."""
     kind, _, name = text.partition(":")
     return text in (ANYONE, AUTHENTICATED) or (kind in _KINDS and 0 < len(name) <= _LONGEST and name.isprintable())
 
 
 def principals(text: str) -> list[str]:
-    """Those in ``text``, with commas between them; the name of a subject may have commas in it."""
+    """Split ``text`` at commas into principals. The name of a subject may contain commas."""
     return _BETWEEN.split(text)
 
 

@@ -40,7 +40,7 @@ class RestrictedReader:
         return self.get_many((xid,)).get(xid)
 
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
-        """Those that exist and are readable."""
+        """Return the rows that exist and are readable."""
         wanted = [xid for xid in xids if self._access.readable(xid)]
         found = self._reader.get_many(wanted) if wanted else {}
         self._xids.update((row.key, xid) for xid, row in found.items())
@@ -78,7 +78,7 @@ class RestrictedReader:
             after = rows[-1].xid.id
 
     def is_vacant(self, parent: int, type: str, id: str) -> bool:
-        """Whether nothing has this id, hidden or not: a write would tell."""
+        """Return True if no entity has this id, hidden or not: a write would reveal that anyway."""
         return self._reader.is_vacant(parent, type, id)
 
     def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
@@ -97,7 +97,7 @@ class RestrictedReader:
         return found[:limit]
 
     def by_key(self, keys: Collection[int]) -> Iterator[Row]:
-        """Those that exist and are readable."""
+        """Yield the rows that exist and are readable."""
         return self._readable(self._reader.by_key(keys))
 
     def select(self, selection: Selection) -> Iterator[tuple[Hit, ...]]:
@@ -175,7 +175,7 @@ class RestrictedReader:
     def schemas(
         self, group: int, *, first: str = "", last: str = LAST, offset: int = 0, limit: int
     ) -> list[tuple[str, str]]:
-        """Those that are readable."""
+        """Return the readable schemas."""
         xid = self._known((group,)).get(group)
         if xid is None:
             return []
@@ -210,11 +210,11 @@ class RestrictedReader:
         return self._reader.holders(parent, document, limit)
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
-        """By digest, which only a readable Version tells."""
+        """Return documents by digest. Only a readable Version reveals a digest."""
         return self._reader.documents(digests)
 
     def last_numbers(self, xids: Collection[Xid]) -> dict[Xid, int]:
-        """Of Resources that were deleted."""
+        """Return the last Version numbers of deleted Resources."""
         return self._reader.last_numbers([xid for xid in xids if self._access.readable(xid)])
 
     def _known(self, keys: Collection[int]) -> dict[int, Xid]:
@@ -225,7 +225,7 @@ class RestrictedReader:
         return {key: self._xids[key] for key in keys if key in self._xids}
 
     def _is_open(self, xid: Xid | None) -> bool:
-        """Whether nothing beneath is hidden."""
+        """Return True if nothing under the xid is hidden."""
         if xid is None:
             return False
         if xid.kind in (Kind.RESOURCE, Kind.META, Kind.VERSION):
@@ -249,7 +249,7 @@ class RestrictedReader:
         return [each for each in ids if each.casefold() in some]
 
     def _count(self, parent: int, xid: Xid) -> int:
-        """How many members of the collection ``xid``, below ``parent``, are readable."""
+        """Count the readable members of the collection ``xid`` below ``parent``."""
         if self._access.readable_ids(xid) is not None:
             return sum(1 for _ in self.children((parent,), xid.parts[-1]))
         # Ids are all that is needed of each, and that is all that is read.
@@ -311,17 +311,17 @@ _OF_REGISTRY: Final = frozenset({"registry", "model", "modelsource", "capabiliti
 
 
 def is_shown(record: Record, access: Access) -> bool:
-    """Whether ``access`` lets it be read what changed, be it there still or not."""
+    """Return True if ``access`` allows reading the changed entity, whether it still exists or not."""
     return access.reads_everything or access.readable(_changed(record))
 
 
 def is_delivered(record: Record, access: Access) -> bool:
-    """Whether ``access`` lets it be subscribed to, and read, what changed."""
+    """Return True if ``access`` allows subscribing to the changed entity and reading it."""
     xid = _changed(record)
     return access.may(Action.SUBSCRIBE, xid) and access.readable(xid)
 
 
 def _changed(record: Record) -> Xid:
-    """What changed: model and capabilities are the Registry's."""
+    """Return the xid that changed. Model and capabilities belong to the Registry."""
     change = record.change
     return ROOT if change["entity"] in _OF_REGISTRY else Xid(tuple(change["xid"][1:].split("/")))

@@ -30,7 +30,7 @@ def with_warnings(policy: Policy, odd: Sequence[str]) -> JSONObject:
 
 
 def token_warnings(policy: Policy, subject: str, groups: Iterable[str]) -> list[str]:
-    """What is odd about a token for this subject in these groups."""
+    """Return warnings about a token for this subject and these groups."""
     names = [f"subject:{subject}", *(f"group:{group}" for group in groups)]
     if any(map(policy.names, names)):
         return []
@@ -48,7 +48,7 @@ def _names_nothing(policy: Policy, groups: JSONObject) -> Iterator[str]:
 
 
 def _problem(parts: list[str], groups: JSONObject) -> str:
-    """Why nothing is at a pattern, empty if something may be."""
+    """Return the reason why a pattern cannot match anything, or an empty text."""
     if not parts:
         return ""
     types = _matching(parts[0], groups)

@@ -54,12 +54,12 @@ class LoggedIn:
 
 
 def is_secret(text: str) -> bool:
-    """Whether a cookie could have this value."""
+    """Return True if ``text`` has the form of a session secret."""
     return _SECRET.fullmatch(text) is not None
 
 
 def session_id(secret: str) -> str:
-    """Under what a session with this secret is stored."""
+    """Return the id under which the session with this secret is stored."""
     return hashlib.sha256(secret.encode("ascii")).hexdigest()
 
 
@@ -87,9 +87,10 @@ def begin(writer: SessionWriter, who: LoggedIn, now: datetime, hours: float) -> 
 
 
 def identity(stored: StoredSession | None, token: StoredToken | None, now: datetime) -> Identity:
-    """Who a session is of now; ``token`` is the API token it was begun with. Raises ``SessionEnded``.
+    """Return the current identity of a session. Raises ``SessionEnded``.
 
-    What an API token may do, and whether it is there, is as of now; what an issuer said is as of the login.
+    ``token`` is the API token with which the session began: its rights and existence are current. Statements of an
+    issuer are as of the login.
     """
     if stored is None or stored.expires <= now:
         raise SessionEnded
@@ -103,11 +104,11 @@ def identity(stored: StoredSession | None, token: StoredToken | None, now: datet
 
 
 def hint(stored: StoredSession, secret: str) -> str:
-    """What the issuer wants to see to end its own session; empty if there is nothing."""
+    """Return the ID token that the issuer needs to end its own session, or an empty text."""
     opened = unseal(_key(secret), stored.hint)
     return "" if opened is None else opened.decode("ascii")
 
 
 def _key(secret: str) -> bytes:
-    """For what is read by whoever has the secret, which is not whoever has the database."""
+    """Derive the key for values that only the holder of the secret may read, not a reader of the database."""
     return hmac.digest(secret.encode("ascii"), b"hint", "sha256")

@@ -50,7 +50,7 @@ _MEMBERS: Final = frozenset({"subject", "groups", "scopes", "expires", "note"})
 
 
 class InvalidToken(SignalbookError):
-    """What is wanted of a new token is wrong; ``faults`` say what and where."""
+    """The error for invalid wishes for a new token. ``faults`` list what is wrong and where."""
 
     def __init__(self, faults: Iterable[Finding]) -> None:
         self.faults = tuple(faults)
@@ -66,7 +66,7 @@ class TooManyTokens(SignalbookError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRequest:
-    """What is wanted of a new token: who it acts as, in which groups, narrowed to which actions, until when."""
+    """A request for a new token: its subject, groups, scopes and expiry."""
 
     subject: str
     groups: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ def create(writer: TokenWriter, wanted: TokenRequest, now: datetime) -> tuple[St
 
 
 def is_id(text: str) -> bool:
-    """Whether a token could have this id."""
+    """Return True if ``text`` has the form of a token's id."""
     return len(text) == _ID_LENGTH and all(character in _ID for character in text)
 
 
@@ -149,13 +149,13 @@ def split(text: str) -> tuple[str, str] | None:
 
 
 def holds(stored: StoredToken | None, secret: str) -> bool:
-    """Whether ``secret`` is that of a token; it takes as long whether there is one or not."""
+    """Return True if ``secret`` is that of the token. It takes the same time if there is no token."""
     known = _NOBODY if stored is None else stored.hash
     return hmac.compare_digest(known, _hash(secret)) and stored is not None
 
 
 def identity(stored: StoredToken) -> Identity:
-    """Who a token acts as."""
+    """Return the identity of a token."""
     return Identity(
         subject=stored.subject,
         groups=frozenset(stored.groups),
@@ -180,7 +180,7 @@ def describe(stored: StoredToken) -> JSONObject:
 
 
 def summary(stored: StoredToken) -> str:
-    """Whom a token is for, and what it may do, in a line of the audit."""
+    """Return a token's subject and rights for a line of the audit."""
     groups = f", groups {', '.join(stored.groups)}" if stored.groups else ""
     scopes = "" if stored.scopes is None else f", only {', '.join(stored.scopes)}"
     ends = "never expires" if stored.expires is None else f"expires {format_timestamp(stored.expires)}"
