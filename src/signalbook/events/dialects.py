@@ -36,12 +36,12 @@ def event_type(entity: str, action: str) -> str:
 
 
 def lists_changes(entity: str, action: str) -> bool:
-    """Whether such events carry ``data.changed``: never created, deleted, model and modelsource (R298)."""
+    """Return True if such events contain ``data.changed``: never created, deleted, model and modelsource (R298)."""
     return action in ("updated", "deprecation") and entity not in _WITHOUT_CHANGED
 
 
 def cloudevent(record: Record, *, source: str) -> JSONObject:
-    """One committed change as a CloudEvent in the JSON format.
+    """Return a committed change as a CloudEvent in the JSON format.
 
     ``source`` is the absolute URL of the registry root; with ``subject`` appended (less a trailing ``/``) it is the
     entity's URL (R294). ``id`` is the outbox position: unique for the registry's life and growing.
@@ -74,7 +74,7 @@ _POINTERS: Final = frozenset({"meta.defaultversionid", "meta.defaultversionstick
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventDialect:
-    """What the events of one API say. ``source`` is their attribute of that name, an absolute URL."""
+    """The form of events of one API. ``source`` is their attribute of that name, an absolute URL."""
 
     source: str
     _translate: Callable[[Record, str], tuple[JSONObject, ...]]
@@ -99,7 +99,7 @@ class _DraftDialect:
     path: Callable[[Xid], str | None]
 
     def events(self, record: Record, source: str) -> tuple[JSONObject, ...]:
-        """One event for each object that came, changed or went (D-18, D-19), without data (D-21)."""
+        """Return an event without data (D-21) for each object that was created, changed or deleted (D-18, D-19)."""
         xid: str = record.change["xid"]
         if not xid.startswith(self.within) or not _is_reported(record.change):
             return ()
@@ -152,10 +152,10 @@ def _xregistry_event(record: Record, source: str) -> tuple[JSONObject, ...]:
 
 
 def _is_reported(change: JSONObject) -> bool:
-    """Whether a change is one of the object itself.
+    """Return True if a change is one of the object itself.
 
-    What went with its owner is reported by that one's event (D-19). An owner that did nothing but gain or lose members,
-    or whose default Version is another since then, is reported by theirs: a new version is one event, not two (D-18).
+    The deletion of an owner covers its objects (D-19). An owner that only gained or lost members, or another default
+    Version, is covered by their events: a new version is one event, not two (D-18).
     """
     if change["action"] != "updated":
         return change["action"] == "created" or (change["action"] == "deleted" and not change.get("cascaded"))

@@ -32,7 +32,7 @@ class Head:
 
     @property
     def position(self) -> int:
-        """What the last look found; 0 if nobody has looked."""
+        """The position found by the last look, 0 before the first one."""
         return self._position
 
     def listen(self, listener: Listener) -> Callable[[], None]:

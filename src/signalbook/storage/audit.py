@@ -23,9 +23,9 @@ _SKEW: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """That ``who`` did, or was refused, one ``action`` on ``xids``; ``details`` are what else is known of it.
+    """An entry of the audit: ``who`` did one ``action`` on ``xids``, or was refused.
 
-    ``number``, 0 until it is stored, grows in commit order.
+    ``details`` hold everything else. ``number``, 0 until it is stored, grows in commit order.
     """
 
     time: datetime
@@ -40,10 +40,10 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditQuery:
-    """Which entries of the audit are wanted; what is empty or None holds for all of them.
+    """A selection of audit entries. Empty members and None select all.
 
-    Numbers are between ``after`` and ``before``, both left out; times from ``since`` on and earlier than ``until``.
-    ``xid`` is what one of the xids begins with, in upper or lower case.
+    Numbers are between ``after`` and ``before``, both excluded; times from ``since`` on and earlier than ``until``.
+    ``xid`` is a prefix of one of the xids, in upper or lower case.
     """
 
     before: int | None = None

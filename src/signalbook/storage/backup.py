@@ -46,7 +46,7 @@ class BackupError(StorageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableContents:
-    """How many ``rows`` of a table there are, and the SHA-256 of them as JSON lines in the order of their keys."""
+    """The number of ``rows`` of a table, and the SHA-256 of them as JSON lines in the order of their keys."""
 
     rows: int
     sha256: str
@@ -54,7 +54,7 @@ class TableContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """What a backup says about itself: the ``database`` it is of, with its schema ``revision``, and its ``tables``."""
+    """The description of a backup: its ``database`` with the schema ``revision``, and its ``tables``."""
 
     created: datetime
     database: str
@@ -72,7 +72,7 @@ class _Table:
 
     @property
     def query(self) -> str:
-        """All rows, in the words of either database."""
+        """The query for all rows, in SQL that either database understands."""
         return f"SELECT {_names(self.columns)} FROM {_names([self.name])} ORDER BY {_names(self.key)}"  # noqa: S608
 
 
@@ -99,7 +99,7 @@ def back_up(url: str, path: Path, *, timeout: float, progress: Progress = lambda
 
 
 def verify(path: Path, *, progress: Progress = lambda *_: None) -> Backup:
-    """What a backup says about itself, after reading all of it. Raises ``BackupError`` if it is not as it was made."""
+    """Read a whole backup and return its description. Raises ``BackupError`` if it is damaged."""
     if not path.is_file():
         raise BackupError(f"there is no backup at {path}")
     try:
@@ -287,5 +287,5 @@ class _Digest:
             yield row
 
     def contents(self) -> TableContents:
-        """What was passed on."""
+        """Return the number and digest of the rows passed on."""
         return TableContents(rows=self._count, sha256=self._sha256.hexdigest())

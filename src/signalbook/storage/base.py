@@ -77,7 +77,7 @@ class StorageBusy(StorageError):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One entity: the Registry, a Group, a Resource (with its meta) or a Version.
+    """An entity: the Registry, a Group, a Resource (with its meta) or a Version.
 
     ``attributes`` are the client-settable ones beyond the columns here. Of a Resource, ``epoch``, ``createdat``,
     ``modifiedat`` and ``attributes`` are its meta's (core R38, R56); the default Version is a pointer, its view is
@@ -114,7 +114,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(Protocol):
-    """One step of a selection's way. Its rows are there if they were wanted, and decoded when they are asked for."""
+    """A step on the way to a selected entity. Its rows are present if requested, and decoded on first use."""
 
     key: int
     folded: str
@@ -122,7 +122,7 @@ class Hit(Protocol):
 
     @property
     def xref(self) -> Xid | None:
-        """What a Resource refers to, be it there or not."""
+        """The xid that a Resource refers to, whether it exists or not."""
 
     @property
     def row(self) -> Row | None:
@@ -130,14 +130,14 @@ class Hit(Protocol):
 
     @property
     def target(self) -> Row | None:
-        """What a Resource refers to."""
+        """The Resource that a Resource refers to."""
 
     @property
     def default(self) -> Row | None:
         """The default Version of what a Resource shows."""
 
     def attribute(self, part: Part, name: str) -> JSON:
-        """One attribute of a row, at a hundredth of its cost; None without it. ``part`` is own or default."""
+        """Return one attribute of a row at a hundredth of the row's cost, or None. ``part`` is own or default."""
 
 
 LAST: Final = "\x7f"
@@ -174,7 +174,7 @@ class Reader(Protocol):
         """
 
     def is_vacant(self, parent: int, type: str, id: str) -> bool:
-        """Whether nothing below ``parent`` of this plural ``type`` has this id, in any case."""
+        """Return True if nothing below ``parent`` of this plural ``type`` has this id, in any case."""
 
     def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
         """Up to ``limit`` rows of one type below ``parent``, by falling ids, from the last or from ``upto`` on.
@@ -201,9 +201,10 @@ class Reader(Protocol):
         """The Versions below ``parent`` with the highest ranks, then ids, falling."""
 
     def leaves(self, parent: int, limit: int, *, above: tuple[str, str] = ("", "")) -> list[Row]:
-        """As ``newest``, of those that are no other's ancestor, behind the place ``above`` (rank, id).
+        """Return Versions like ``newest``, but only those that are no other's ancestor, after the place ``above``.
 
-        Costs as many steps as there are Versions from the newest one to the last found, or to that place.
+        ``above`` is (rank, id). The cost is the number of Versions from the newest one to the last result, or to that
+        place.
         """
 
     def neighbours(self, parent: int, rank: str, id: str, limit: int) -> tuple[list[Row], list[Row]]:
@@ -213,7 +214,7 @@ class Reader(Protocol):
         """Versions below ``parent`` whose ancestor is another one, one of ``ancestors``; by id."""
 
     def ancestors(self, keys: Collection[int]) -> set[int]:
-        """Those Versions among ``keys`` that a sibling, which is not, has as its ancestor."""
+        """Return the Versions among ``keys`` that are an ancestor of a sibling outside ``keys``."""
 
     def named(self, uris: Collection[str], limit: int) -> list[Row]:
         """Up to ``limit`` Versions with one of these ``uris``: by these, then those stored first."""
@@ -237,7 +238,7 @@ class Reader(Protocol):
         """Exact bytes by digest."""
 
     def last_numbers(self, xids: Collection[Xid]) -> dict[Xid, int]:
-        """What ``keep_numbers`` kept of these Resources, whatever the case of their ids."""
+        """Return the numbers that ``keep_numbers`` stored for these Resources, whatever the case of their ids."""
 
 
 class DuplicateId(StorageError):

@@ -26,7 +26,7 @@ class DriverCursor(Protocol):
         """Run ``sql`` once per set of parameters."""
 
     def fetchall(self) -> list[Any]:
-        """All records of the result."""
+        """Return all records of the result."""
 
 
 class DriverConnection(Protocol):
@@ -46,7 +46,7 @@ class DriverConnection(Protocol):
 
 
 class Dialect(Protocol):
-    """One kind of database at one place: the base class of each."""
+    """A kind of database at one place: the base class of each dialect."""
 
     begin_read: ClassVar[str]
     """Opens a transaction that sees the store at one instant."""
@@ -67,19 +67,19 @@ class Dialect(Protocol):
         """A new connection, ready for use. Raises the driver's errors or ``StorageError``."""
 
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """Whether ``column`` is among the values of parameter ``name``, which ``array`` made: any number of them."""
+        """Return the test that ``column`` is among the values of parameter ``name``, which ``array`` made."""
 
     def elements(self, name: str) -> FromClause:
         """The texts in parameter ``name``, which ``array`` made, as column ``value``."""
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """Whether ``column`` has the text in parameter ``name``, which ``contained`` made, in any case of ASCII."""
+        """Return the test that ``column`` contains parameter ``name``, which ``contained`` made, in any case of ASCII."""
 
     def contained(self, text: str) -> str:
         """``text`` as a parameter of ``contains``."""
 
     def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
-        """Whether ``column`` has one of ``FOLDING``."""
+        """Return the test that ``column`` contains one of ``FOLDING``."""
 
     def array(self, values: Collection[int] | Collection[str]) -> object:
         """``values`` as one parameter."""
@@ -94,10 +94,10 @@ class Dialect(Protocol):
         """Yield what is wrong with the pages and rows of the database itself. Raises the driver's errors."""
 
     def lost(self, error: Exception) -> bool:
-        """Whether ``error`` says that this connection is gone, so that another one may do better."""
+        """Return True if ``error`` means that this connection is gone, so that another one may succeed."""
 
     def explain(self, error: Exception) -> StorageError:
-        """What to tell a person about ``error``: what failed, where, and what to do. Names no password."""
+        """Return the error for people: what failed, where, and what to do. It names no password."""
 
     def generation(self, query: str) -> Hashable:
         """``base.Store.generation``: what ``query`` answers, asked as cheaply as can be."""

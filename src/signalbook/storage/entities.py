@@ -260,7 +260,7 @@ class EntityReader:
         self._sql = sql
 
     def _query(self, sql: str, parameters: Mapping[str, Any]) -> list[Any]:
-        """All records of a query that goes through what is stored."""
+        """Return all records of a query on the stored entities."""
         return self._transaction.rows(sql, parameters)
 
     def _stream(self, sql: str, parameters: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -313,7 +313,7 @@ class EntityReader:
         return next(iter(parents)), type, fold(after)
 
     def is_vacant(self, parent: int, type: str, id: str) -> bool:
-        """Whether no child has this id."""
+        """Return True if no child has this id."""
         return not any(self.children((parent,), type, ids=(id,)))
 
     def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:

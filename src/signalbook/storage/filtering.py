@@ -29,7 +29,7 @@ _SHORT: Final = 4
 
 
 class _Parts(Enum):
-    """What comes back of a step beside its folded id."""
+    """The parts that a step returns in addition to its folded id."""
 
     KEY = 0
     ATTRIBUTES = 1
@@ -137,17 +137,17 @@ class _Joins:
         return case((own.xref.is_(None), own[column]), (target.xref.is_(None), target[column]))
 
     def column(self, step: int, part: Part, name: str) -> ColumnElement[Any]:
-        """What a test looks at."""
+        """Return the column that a test is about."""
         if part == "default":
             return self._default.c[name]
         return self._shown(name) if part == "shown" else self.own[step].c[name]
 
     def is_default(self, step: int) -> ColumnElement[bool]:
-        """Whether a Version is the default one."""
+        """Return the test that a Version is the default one."""
         return self.own[step].c.folded == func.lower(self._shown("defaultversionid"))
 
     def columns(self, step: int, parts: _Parts) -> Iterator[ColumnElement[Any]]:
-        """What comes back of a step, as ``SqlHit`` reads it."""
+        """Yield the columns that a step returns, as ``SqlHit`` reads them."""
         own, of_default = self.own[step].c, step == self._resource
         yield own.folded
         if parts is not _Parts.ROWS:
@@ -193,7 +193,7 @@ class SqlHit:
         return self._row(2)
 
     def attribute(self, part: Part, name: str) -> JSON:
-        """One value of a column, decoded alone."""
+        """Return one attribute, decoded without the rest of the column."""
         record = self._record
         if len(record) > _SHORT:
             text = record[1 + _ATTRIBUTES + (2 * len(COLUMNS) if part == "default" else 0)]

@@ -64,7 +64,7 @@ class Referrer(NamedTuple):
 
 
 class Documented(NamedTuple):
-    """That ``target``, a Resource or Version, shows the document of the Version ``xid`` with this ``key``."""
+    """The fact that ``target``, a Resource or Version, shows the document of the Version ``xid`` with ``key``."""
 
     target: str
     key: int
@@ -140,7 +140,7 @@ def _default_of(resource: FromClause) -> ColumnElement[str]:
 
 
 class IndexReader:
-    """What the index has, whoever may read it."""
+    """The reader of the search index, without regard to rights."""
 
     def __init__(self, transaction: SqlTransaction, sql: IndexStatements) -> None:
         self._transaction = transaction
@@ -176,7 +176,7 @@ class IndexReader:
         return map(Candidate._make, self._transaction.rows(sql, {**given, "limit": limit}))
 
     def having(self, query: WordQuery, keys: Collection[int], *, past: bool) -> set[int]:
-        """Which of the entities with these keys match; with ``past`` some may not be shown by default."""
+        """Return the entities among ``keys`` that match. With ``past`` some may be hidden by default."""
         given = {"match": self._index.words.match(query), "keys": self._transaction.array(keys)}
         self._plan()
         found = {key for (key,) in self._transaction.rows(self._index.having_now, given)}
@@ -193,7 +193,7 @@ class IndexReader:
             self._transaction.rows(self._index.words.plan, {})
 
     def documented(self, targets: Collection[str]) -> list[Documented]:
-        """Where the documents are of these Resources and Versions, given by xid, as far as they are there."""
+        """Return the places of the documents of these Resources and Versions, given by xid, as far as they exist."""
         given = {"targets": self._transaction.array(targets)}
         return [Documented._make(record) for record in self._transaction.rows(self._index.documented, given)]
 
@@ -202,7 +202,7 @@ class IndexReader:
         return [xid for (xid,) in self._transaction.rows(self._index.groups, {"root": str(ROOT), "limit": limit})]
 
     def identified(self, folded: str, *, flags: int = 0, want: int = 0, limit: int) -> list[Candidate]:
-        """Those that are known by this id, those stored first."""
+        """Return the entities with this id, in the order in which they were stored."""
         given = {"folded": folded, "flags": flags, "want": want, "limit": limit}
         return [Candidate._make(record) for record in self._transaction.rows(self._index.identified, given)]
 
@@ -217,7 +217,7 @@ class IndexReader:
         return {key: msgspec.json.decode(texts, type=list[Text]) for key, texts in rows}
 
     def candidates(self, keys: Collection[int]) -> list[Candidate]:
-        """Those with these keys."""
+        """Return the entities with these keys."""
         rows = self._transaction.rows(self._index.candidates, {"keys": self._transaction.array(list(keys))})
         return [Candidate._make(record) for record in rows]
 
@@ -238,12 +238,12 @@ class IndexReader:
             yield stored_xid(link.xid), link.target
 
     def links(self, keys: Collection[int]) -> list[tuple[int, Link]]:
-        """What entities refer to."""
+        """Return the references of these entities."""
         rows = self._transaction.rows(self._index.links, {"keys": self._transaction.array(list(keys))})
         return [(source, Link(kind, target)) for source, kind, target in rows]
 
     def state(self) -> dict[str, int]:
-        """What was kept of how far the index reaches."""
+        """Return the stored progress of the index."""
         return dict(self._transaction.rows(self._index.state, {}))
 
     def entities(self, after: int, limit: int) -> list[Row]:

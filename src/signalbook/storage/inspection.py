@@ -37,7 +37,7 @@ class DatabaseState:
 
     @property
     def current(self) -> bool:
-        """Whether its schema is this program's."""
+        """True if the schema of the database is this program's."""
         return self.revision == REVISION
 
 

@@ -18,7 +18,7 @@ _PRUNED: Final = "forgotten"
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the outbox: what one committed change was. ``position`` grows in commit order, without reuse."""
+    """An entry of the outbox: one committed change. ``position`` grows in commit order and is never reused."""
 
     position: int
     time: datetime

@@ -117,26 +117,26 @@ class Postgres(Dialect):
         return cast(DriverConnection, connection)
 
     def _connect_again(self, info: psycopg.ConnectionInfo) -> Connection:
-        """To the very server, where the URL names several."""
+        """Connect again to the same server, even if the URL names several."""
         same = {"host": info.host, "hostaddr": info.hostaddr, "port": info.port}
         return Connection.connect(**{**self._parameters, **same}, autocommit=True)
 
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """``= ANY`` of an array."""
+        """Return ``= ANY`` of an array."""
         return column == func.any(sql_cast(bindparam(name), ARRAY(column.type)))
 
     def elements(self, name: str) -> FromClause:
-        """Those of an array."""
+        """Return the elements of an array."""
         array = func.unnest(sql_cast(bindparam(name), ARRAY(Text)))
         return array.table_valued(column("value", Text)).render_derived("given")
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """By ``strpos``, whose search skips ahead. ``ILIKE`` takes three times as long, more in some locales."""
+        """Return a test by ``strpos``, whose search skips ahead. ``ILIKE`` takes three times as long or more."""
         lower = (func.lower(collate(text, "C")) for text in (column, bindparam(name, type_=Text)))
         return func.strpos(*lower) > literal_column("0")
 
     def contained(self, text: str) -> str:
-        """As it is."""
+        """Return ``text`` unchanged."""
         return text
 
     def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -153,17 +153,17 @@ class Postgres(Dialect):
         return postgresql.insert(table)
 
     def insert_many(self, table: Table, names: Collection[str] = ()) -> Any:
-        """From one JSON array: a parameter instead of one for each value, and one statement for all rows."""
+        """Return an insert from one JSON array: one parameter and one statement for all rows."""
         names = names or [column.name for column in table.c]
         return self.insert(table).from_select(list(names), select(*_rows(table, names)))
 
     def update_many(self, table: Table, key: str, names: Collection[str]) -> ClauseElement:
-        """From one JSON array too."""
+        """Return an update from one JSON array."""
         place, *values = _rows(table, [key, *names])
         return update(table).where(table.c[key] == place).values(dict(zip(names, values, strict=True)))
 
     def run_many(self, connection: DriverConnection, sql: str, rows: Sequence[Parameters]) -> int:
-        """One round trip."""
+        """Run a statement for many rows in one round trip."""
         return connection.execute(sql, {"rows": msgspec.json.encode(rows).decode()}).rowcount
 
     def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[list[Columns]]:
@@ -175,7 +175,7 @@ class Postgres(Dialect):
                 yield records
 
     def load(self, connection: DriverConnection, table: str, columns: Sequence[str], rows: Iterable[Columns]) -> None:
-        """By COPY, which leaves the sequences behind the keys alone."""
+        """Load rows by COPY, which does not advance the sequences of the keys."""
         names = ", ".join(f'"{name}"' for name in columns)
         with cast(psycopg.Connection, connection).cursor() as cursor:
             with cursor.copy(f'COPY "{table}" ({names}) FROM STDIN'.encode()) as copy:
@@ -195,14 +195,14 @@ class Postgres(Dialect):
         yield from ()
 
     def lost(self, error: Exception) -> bool:
-        """Whether the server hung up: no answer at all, or one that says that it is going down."""
+        """Return True if the server closed the connection: without an answer, or because it is shutting down."""
         state = getattr(error, "sqlstate", None)
         return isinstance(error, psycopg.OperationalError) and (
             state is None or state.startswith(("08", "57P", _IDLED))
         )
 
     def explain(self, error: Exception) -> StorageError:
-        """By SQLSTATE, the whole code or its class; where libpq reports none, by what it says."""
+        """Explain an error by its SQLSTATE, whole or class, or by its text if libpq reports none."""
         detail = self._without_secrets(" ".join(str(error).split()))
         state = getattr(error, "sqlstate", None) or _state(error, detail)
         DATABASE_ERRORS.labels("busy" if state in _BUSY else "error").inc()
@@ -219,7 +219,7 @@ class Postgres(Dialect):
         return text
 
     def generation(self, query: str) -> int:
-        """One round trip, on a connection kept for it; a dead one is replaced once."""
+        """Return the generation in one round trip on its own connection; a dead connection is replaced once."""
         with self._watch_lock:
             try:
                 return self._seen(query)

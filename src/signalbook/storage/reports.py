@@ -86,7 +86,7 @@ class ReportReader:
         ]
 
     def pipeline_count(self) -> int:
-        """How many there are."""
+        """Return the number of pipelines."""
         return int(self._transaction.rows(self._sql.count, {})[0][0])
 
     def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[StoredReport]:

@@ -389,7 +389,7 @@ def dump(row: Row) -> Parameters:
 
 
 def position(xid: Xid) -> tuple[str, str]:
-    """Where an entity stands among its siblings: its collection's name and its folded id; both "" for the Registry."""
+    """Return the place of an entity among its siblings: collection name and folded id; both empty for the Registry."""
     return (xid.parts[-2], fold(xid.parts[-1])) if xid.parts else ("", "")
 
 
@@ -399,7 +399,7 @@ def fold(id: str) -> str:
 
 
 def findable(texts: Iterable[str]) -> tuple[str, ...]:
-    """Those that an entity can have: PostgreSQL refuses to look for a text with NUL, and fails the transaction."""
+    """Return the texts that can be ids. PostgreSQL rejects a search for NUL and fails the transaction."""
     return tuple(text for text in texts if "\0" not in text)
 
 

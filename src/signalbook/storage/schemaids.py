@@ -140,7 +140,7 @@ class SchemaIdReader:
         return [number for (number,) in self._transaction.rows(self._sql.all_ids, {"group": group, "content": content})]
 
     def content(self, group: str, id: int) -> str | None:
-        """What has a number in a Group."""
+        """Return the content that has a number in a Group."""
         found = self._transaction.rows(self._sql.content, {"group": group, "id": id})
         return str(found[0][0]) if found else None
 
@@ -168,7 +168,7 @@ class SchemaIdReader:
         return self._gone(self._sql.gone_with_id, {"group": group, "id": id, "limit": limit})
 
     def setting(self, kind: SettingKind, scope: str) -> JSONObject | None:
-        """What is set for the registry (scope ""), a context or a subject; None if nothing is."""
+        """Return the setting of the registry (scope ""), a context or a subject, or None."""
         found = self._transaction.rows(self._sql.setting, {"kind": kind, "scope": scope})
         return load_json(found[0][0]) if found else None
 

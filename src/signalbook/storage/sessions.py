@@ -56,7 +56,7 @@ class SessionReader:
         self._sql = sql
 
     def get(self, id: str) -> StoredSession | None:
-        """One of them, expired or not, or None."""
+        """Return a session, expired or not, or None."""
         found = self._transaction.rows(self._sql.get, {"id": id})
         return _session(found[0]) if found else None
 

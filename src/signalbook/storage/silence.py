@@ -68,7 +68,7 @@ class Connection(psycopg.Connection[Any]):
                 raise
 
     def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
-        """As psycopg's."""
+        """Wait as psycopg does, but not for a silent server."""
         return super().wait(self._watched(gen), *args, **kwargs)
 
     def _watched(self, gen: PQGen[RV]) -> PQGen[RV]:
@@ -89,7 +89,7 @@ class Connection(psycopg.Connection[Any]):
             return result
 
     def _ask(self, *, last: bool) -> float:
-        """How many seconds to wait on. Raises ``OperationalError`` if that is in vain."""
+        """Return the seconds to wait on. Raises ``OperationalError`` if there is nothing to wait for."""
         state = self._state()
         if state == _UNREACHABLE or (state in _OVER and last):
             if self._backend is not None:

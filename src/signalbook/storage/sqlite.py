@@ -127,11 +127,11 @@ class SQLite(Dialect):
                 time.sleep(0.01)
 
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """``IN`` over the elements of a JSON array."""
+        """Return ``IN`` over the elements of a JSON array."""
         return column.in_(select(self.elements(name).c.value))
 
     def elements(self, name: str) -> FromClause:
-        """Those of a JSON array."""
+        """Return the elements of a JSON array."""
         return func.json_each(bindparam(name)).table_valued("value")
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
@@ -181,7 +181,7 @@ class SQLite(Dialect):
         return False
 
     def explain(self, error: Exception) -> StorageError:
-        """By SQLite's result code; the primary one, since the extended ones only say where in SQLite."""
+        """Explain an error by SQLite's primary result code; extended codes only tell where in SQLite it happened."""
         code = _primary(error)
         busy = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
         DATABASE_ERRORS.labels("busy" if busy else "error").inc()
@@ -191,9 +191,9 @@ class SQLite(Dialect):
         return kind(_REMEDIES.get(code, "SQLite cannot go on"), where=self.where, cause=str(error))
 
     def generation(self, query: str) -> int:
-        """It is asked again only when SQLite's own mark says that anything was committed.
+        """Return the generation. It is read again only when SQLite's own counter shows a commit.
 
-        Others' commits change that mark: it is asked of a connection that writes nothing itself.
+        Only commits of other connections change that counter, so a connection that never writes reads it.
         """
         with self._watch_lock:
             if self._watch is None:

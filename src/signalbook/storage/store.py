@@ -185,7 +185,7 @@ class ReadTransaction:
 
     @cached_property
     def index(self) -> IndexReader:
-        """What people search, and what refers to what."""
+        """The reader of the index of words and references."""
         return IndexReader(self._transaction, self._sql.index)
 
 
@@ -235,7 +235,7 @@ class WriteTransaction(ReadTransaction):
 
     @cached_property
     def index(self) -> IndexWriter:
-        """What people search, and what refers to what."""
+        """The writer of the index of words and references."""
         return IndexWriter(self._transaction, self._sql.index)
 
     def savepoint(self) -> AbstractContextManager[None]:
@@ -383,9 +383,9 @@ class Store:
                     raise self._explain(error) from None
 
     def _await_database(self) -> None:
-        """If it is away, have one thread at a time try whether it is back, which may take long where nothing answers.
+        """Wait until the database is back. One thread at a time tries, which may take long; the others wait a moment.
 
-        The others wait a moment for that. Raises ``StorageUnavailable``.
+        Raises ``StorageUnavailable``.
         """
         if not self._away_since:
             return
@@ -422,7 +422,7 @@ class Store:
             raise self._explain(error) from None
 
     def _explain(self, error: Exception) -> StorageError:
-        """What to tell of ``error``; of the first of an outage, which thousands follow, in the log too."""
+        """Return the error for people. The first error of an outage is also logged, since thousands may follow."""
         explained = self._dialect.explain(error)
         if isinstance(explained, StorageUnavailable):
             self._away = explained.shown
@@ -501,7 +501,7 @@ def open_store(url: str, *, timeout: float = 60.0, idle: float = IDLE, migrated:
 
 
 def is_throw_away(url: str) -> bool:
-    """Whether that is a store of whoever opens it alone, gone when closed."""
+    """Return True if ``url`` is a private store that vanishes when it is closed."""
     return url.partition("?")[0] in ("sqlite://", "sqlite:///", "sqlite:///:memory:")
 
 

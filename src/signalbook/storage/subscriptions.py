@@ -30,11 +30,11 @@ DELIVERY_STATES: Final = (ACTIVE, RETRYING, SUSPENDED, GONE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryState:
-    """How far the deliveries to a subscription are, as ``GET`` of it shows.
+    """The progress of the deliveries to a subscription, as ``GET`` of it shows.
 
-    Every event up to the outbox position ``position`` is done with: delivered, rejected or not wanted. ``delivered``
-    and ``rejected`` count events, ``failures`` attempts since the last event that was taken, the first of them at
-    ``failing``. ``lasterror``, which holds no secrets, stays until an event is taken. Times are RFC3339, or empty.
+    Every event up to the outbox position ``position`` is done: delivered, rejected or not selected. ``delivered`` and
+    ``rejected`` count events, ``failures`` attempts since the last accepted event, the first of them at ``failing``.
+    ``lasterror``, which holds no secrets, stays until an event is accepted. Times are RFC3339, or empty.
     """
 
     position: int
@@ -50,7 +50,7 @@ class DeliveryState:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will be tried."""
+        """True if nothing more will be tried."""
         return self.state in (SUSPENDED, GONE)
 
 
@@ -76,7 +76,7 @@ class StoredSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredConsent:
-    """That the web hook at ``sink`` agreed to deliveries by calling back, at most ``rate`` a minute; None is any."""
+    """The agreement of the web hook at ``sink`` by callback, at most ``rate`` requests a minute; None means any."""
 
     sink: str
     rate: int | None
@@ -118,15 +118,15 @@ class SubscriptionReader:
         self._sql = sql
 
     def revision(self) -> int:
-        """What ``put_totals`` set: another number once any of them was created, changed or deleted."""
+        """Return the number that ``put_totals`` set: it changes when any subscription is created, changed or deleted."""
         return self._counter(_REVISION)
 
     def count(self) -> int:
-        """How many there are, as ``put_totals`` set it."""
+        """Return the number of subscriptions that ``put_totals`` set."""
         return self._counter(_COUNT)
 
     def get(self, id: str) -> StoredSubscription | None:
-        """One of them, or None."""
+        """Return a subscription, or None."""
         found = self._transaction.rows(self._sql.get, {"id": id})
         return _subscription(found[0]) if found else None
 
@@ -136,7 +136,7 @@ class SubscriptionReader:
         return [_subscription(record) for record in self._transaction.rows(self._sql.page, bounds)]
 
     def delivery(self, id: str) -> DeliveryState | None:
-        """How far the deliveries to one are, None if that was never stored."""
+        """Return the progress of the deliveries to a subscription, or None if it was never stored."""
         found = self._transaction.rows(self._sql.delivery, {"id": id})
         return _delivery(found[0]) if found else None
 
@@ -151,14 +151,14 @@ class SubscriptionReader:
         return None if found is None else int(found)
 
     def states(self) -> dict[str, tuple[int, int]]:
-        """How many deliveries are in each state, and the least position of those; a state that none is in is left out.
+        """Return the number of deliveries in each state, and their least position. Empty states are left out.
 
-        That of an active one is written seldom: it says where a restart begins to read.
+        The position of an active delivery is seldom written: it tells where a restart begins to read.
         """
         return {state: (int(count), int(least)) for state, count, least in self._transaction.rows(self._sql.states, {})}
 
     def consent(self, id: str) -> StoredConsent | None:
-        """What the web hook of one agreed to, or None."""
+        """Return the consent of a subscription's web hook, or None."""
         found = self._transaction.rows(self._sql.consent, {"id": id})
         return StoredConsent(sink=found[0][0], rate=found[0][1]) if found else None
 

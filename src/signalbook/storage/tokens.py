@@ -53,7 +53,7 @@ class TokenReader:
         self._sql = sql
 
     def get(self, id: str) -> StoredToken | None:
-        """One of them, or None."""
+        """Return a token, or None."""
         found = self._transaction.rows(self._sql.get, {"id": id})
         return _token(found[0]) if found else None
 
@@ -62,7 +62,7 @@ class TokenReader:
         return [_token(each) for each in self._transaction.rows(self._sql.page, {"after": after, "limit": limit})]
 
     def count(self) -> int:
-        """How many there are."""
+        """Return the number of tokens."""
         return int(self._transaction.rows(self._sql.count, {})[0][0])
 
 

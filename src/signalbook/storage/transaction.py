@@ -39,7 +39,7 @@ class SqlTransaction:
         return self._dialect.array(values)
 
     def rows(self, sql: str, parameters: Parameters) -> list[Any]:
-        """All records of one query."""
+        """Return all records of a query."""
         self.check()
         try:
             return self._connection.execute(sql, parameters).fetchall()
@@ -96,7 +96,7 @@ class SqlTransaction:
             self._streams.pop().close()
 
     def _failed(self, error: Exception) -> StorageError:
-        """What ``error`` means. The database may have given up the transaction: nothing more happens in it."""
+        """Translate ``error``. The database may have given up the transaction: nothing more happens in it."""
         explained = self._dialect.explain(error)
         self._broken = True
         # The first failure is the cause; those after it only follow from it.
@@ -110,16 +110,16 @@ class SqlTransaction:
 
 @dataclass(slots=True, kw_only=True)
 class Pending:
-    """What one part of a write transaction, or all before it, has met and what the commit is still to add.
+    """The state of one part of a write transaction: rows read so far, and rows that the commit has yet to add.
 
-    ``rows`` are entities as they are now, as far as they were met. The database has yet to get those that are
-    ``unwritten``, of which the keys in ``new`` and their ``places`` are not there at all, ``documents`` by digest,
-    how many ``members`` each collection gained (by parent key and type) and what of ``usage`` each Group did (by
+    ``rows`` are entities as they are now, as far as they were read. The database has yet to get those that are
+    ``unwritten``, of which the keys in ``new`` and their ``places`` do not exist there, ``documents`` by digest,
+    the number of ``members`` each collection gained (by parent key and type), the ``usage`` of each Group (by
     ``VERSIONS``, ``BYTES``, and the digests of documents, so many times their size), ``changes`` for the outbox,
-    entries of the ``audit``, how many keys were ``reserved``, the contents of ``schemaids`` by Group,
-    entries of the ``index`` by key, None for those that go, and their ``marks``. ``named`` are
-    documents that a row got, ``suspects`` those that one lost; ``touched`` tells that anything of the registry was
-    written, ``marked`` that the database has a savepoint where this part began.
+    entries of the ``audit``, the number of ``reserved`` keys, the contents of ``schemaids`` by Group,
+    entries of the ``index`` by key, None for deleted ones, and their ``marks``. ``named`` are documents that a row
+    got, ``suspects`` those that a row lost. ``touched`` is True if anything of the registry was written, ``marked`` if
+    the database has a savepoint where this part began.
     """
 
     rows: dict[Xid, Row] = field(default_factory=dict)
@@ -182,12 +182,12 @@ class SqlWriting(SqlTransaction):
 
     @property
     def pending(self) -> Pending:
-        """What the part under way adds."""
+        """The changes of the part under way."""
         return self.layers[-1]
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """``base.WriteTransaction.savepoint``."""
+        """Begin a ``base.WriteTransaction.savepoint``."""
         self.check()
         self.layers.append(Pending())
         try:

@@ -46,7 +46,7 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One of these phrases, in one of these parts."""
+    """A condition: one of these phrases, in one of these parts."""
 
     phrases: tuple[Phrase, ...]
     parts: tuple[Part, ...]
@@ -58,10 +58,10 @@ Conjunction: TypeAlias = tuple[Condition, ...]
 
 @dataclass(frozen=True, slots=True)
 class WordQuery:
-    """All of ``every``, of which there is one at least, and none of ``none``.
+    """A query: all conditions of ``every`` (at least one), and none of ``none``.
 
-    Of the groups of conditions in ``among``, if there are any, one fits with all its conditions, and none of those in
-    ``hidden`` does.
+    Of the groups of conditions in ``among``, if any, one must hold with all its conditions, and none of those in
+    ``hidden``.
     """
 
     every: tuple[Condition, ...]
@@ -87,16 +87,16 @@ class Text(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Link(NamedTuple):
-    """That an entity refers to another one, by xid, and in what way."""
+    """A reference from an entity to another one, by xid, with its kind."""
 
     kind: str
     target: str
 
 
 class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What is found of one entity: ``words`` by what they are of, ``texts`` to show; and ``links`` to others.
+    """The index entry of an entity: ``words`` by origin, ``texts`` to show, and ``links`` to others.
 
-    ``folded`` is the id it is known by, in lower case: a Version's is that of its Resource.
+    ``folded`` is its id in lower case; a Version has that of its Resource.
     """
 
     key: int
@@ -119,7 +119,7 @@ WORD_TABLES: Final = (CURRENT_WORDS, PAST_WORDS)
 
 
 def table_of(flags: int) -> str:
-    """Where the words of an entry with these flags are."""
+    """Return the table with the words of entries with these flags."""
     return CURRENT_WORDS if flags & CURRENT else PAST_WORDS
 
 
@@ -146,7 +146,7 @@ class SQLiteWords:
 
     @staticmethod
     def matching(table: str, shown: str) -> str:
-        """What is ``shown`` of entries that ``:match``, and have of the ``:flags`` those that they ``:want``."""
+        """Return SQL for ``shown`` of entries that match ``:match`` and have the ``:want`` among their ``:flags``."""
         return (
             f"SELECT {shown} FROM {table} JOIN index_entries e ON e.key = {table}.rowid "  # noqa: S608  our own names
             # The plus keeps SQLite from asking for each key by itself.
@@ -157,7 +157,7 @@ class SQLiteWords:
 
     @staticmethod
     def having(table: str) -> str:
-        """Which of the ``:keys`` have what ``:match``."""
+        """Return SQL for those of the ``:keys`` that match ``:match``."""
         return (
             f"SELECT rowid FROM {table} WHERE {table} MATCH :match "  # noqa: S608  our own names
             "AND +rowid IN (SELECT value FROM json_each(:keys))"

@@ -25,7 +25,7 @@ _REMEMBERED: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupUsage:
-    """How many Versions a Group has in it, and how many bytes their documents have, each for itself."""
+    """The number of a Group's Versions, and the bytes of their documents, each counted separately."""
 
     versions: int
     bytes: int
@@ -60,7 +60,7 @@ class EntityWriter(EntityReader):
         """What Groups had stored before this transaction, as far as it was asked for."""
 
     def _query(self, sql: str, parameters: Mapping[str, Any]) -> list[Any]:
-        """All records, with those that this transaction has not written yet."""
+        """Return all records, including those that this transaction has not written yet."""
         self._writing.flush()
         return super()._query(sql, parameters)
 
@@ -81,7 +81,7 @@ class EntityWriter(EntityReader):
         return found
 
     def _met(self, xids: Collection[Xid]) -> dict[Xid, Row]:
-        """Those that were met before and not forgotten."""
+        """Return the rows that were read before and not forgotten."""
         # The layer of a savepoint comes behind that of its transaction: what it wrote last is what is found.
         layers = [rows for layer in self._writing.layers for rows in (layer.rows, layer.unwritten)]
         return {xid: row for rows in layers for xid in xids if (row := rows.get(xid)) is not None}
@@ -111,7 +111,7 @@ class EntityWriter(EntityReader):
         return {row.xid: row for row in rows if row.xid in wanted}
 
     def is_vacant(self, parent: int, type: str, id: str) -> bool:
-        """Whether no child has this id; where that is known already, nothing that waits has to be written first."""
+        """Return True if no child has this id. If that is known already, pending rows need not be written first."""
         return (parent, type, fold(id)) in self._writing.vacant or super().is_vacant(parent, type, id)
 
     def _remember(self, rows: Collection[Row]) -> None:
@@ -184,7 +184,7 @@ class EntityWriter(EntityReader):
         self._keep(rows)
 
     def _fit_in(self, rows: Sequence[Row]) -> bool:
-        """Whether all their places are known to be empty; these are theirs from then on."""
+        """Return True if all places are known to be empty; then they belong to these rows."""
         part = self._writing.pending
         for row in rows:
             place = (row.parent, *position(row.xid))
@@ -428,7 +428,7 @@ def _in_parts(keys: Collection[int]) -> Iterator[list[int]]:
 
 
 def _gained(pending: Pending) -> list[dict[str, Any]]:
-    """How many members each collection gained or lost."""
+    """Return the number of members that each collection gained or lost."""
     return [
         {"parent": parent, "type": plural, "count": count}
         for parent, gained in pending.members.items()

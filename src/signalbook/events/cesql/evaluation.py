@@ -35,7 +35,10 @@ _S, _I, _B = ValueType.STRING, ValueType.INTEGER, ValueType.BOOLEAN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """One function of one arity. ``rest`` is the type of any further arguments; None in ``parameters`` takes all."""
+    """A function of one arity.
+
+    ``rest`` is the type of any further arguments; None in ``parameters`` accepts any type.
+    """
 
     parameters: tuple[ValueType | None, ...]
     result: ValueType
@@ -43,7 +46,7 @@ class Function:
     rest: ValueType | None = None
 
     def takes(self, count: int) -> bool:
-        """Whether it can be called with so many arguments."""
+        """Return True if the function can be called with ``count`` arguments."""
         return count == len(self.parameters) or (self.rest is not None and count > len(self.parameters))
 
     def types(self, count: int) -> tuple[ValueType | None, ...]:
@@ -147,7 +150,7 @@ class CesqlExpression:
         return EvaluationResult(value=value, errors=tuple(errors))
 
     def matches(self, event: Event) -> bool:
-        """Whether the event passes a filter of this expression: true, and nothing went wrong (1.2)."""
+        """Return True if the event passes a filter of this expression: the value is true, without an error (1.2)."""
         outcome = self.evaluate(event)
         return outcome.value is True and not outcome.errors
 
@@ -249,7 +252,7 @@ def _operator(operands: Iterable[parser.Node], decide: Callable[..., Value], res
 
 
 def _short(left: Run, right: Run, *, decided_by: bool) -> Run:
-    """AND and OR: the right operand is not looked at when the left one decides (3.6)."""
+    """Evaluate AND or OR. The right operand is not evaluated if the left one decides (3.6)."""
 
     def run(event: Event, errors: Errors) -> Value:
         found = len(errors)
@@ -302,7 +305,7 @@ def _division(errors: Errors, one: Value, other: Value) -> int:
 
 
 def _remainder(errors: Errors, one: Value, other: Value) -> int:
-    """What division leaves, with the sign of the dividend."""
+    """Return the remainder of a division, with the sign of the dividend."""
     dividend, divisor = _integers(errors, one, other)
     if divisor == 0:
         errors.append(ErrorKind.MATH)
@@ -350,7 +353,10 @@ def _pattern(text: str) -> tuple[_Step, ...]:
 
 
 def _like(text: str, pattern: tuple[_Step, ...]) -> bool:
-    """Whether ``text`` fits, in time of their lengths multiplied: a regular expression could take forever."""
+    """Return True if ``text`` matches a LIKE pattern.
+
+    The time is the product of both lengths: a regular expression could take forever.
+    """
     at = step = 0
     again: tuple[int, int] | None = None
     while at < len(text):

@@ -18,7 +18,7 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 
 class ErrorKind(StrEnum):
-    """What went wrong during an evaluation; the expression has a value all the same."""
+    """The kind of an evaluation error. The expression has a value all the same."""
 
     MATH = "math"
     CAST = "cast"
@@ -36,7 +36,7 @@ class ValueType(StrEnum):
 
     @property
     def zero(self) -> Value:
-        """What stands for a value that could not be had."""
+        """The value that replaces one that could not be computed."""
         return _ZEROS[self]
 
 
@@ -143,14 +143,14 @@ class AttributeReference:
 
 @dataclass(frozen=True, slots=True)
 class ExistsOperation:
-    """Whether the event has an attribute."""
+    """A test for the presence of an attribute."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnaryOperation:
-    """``NOT`` or ``-`` and its operand."""
+    """The operator ``NOT`` or ``-`` with its operand."""
 
     operator: str
     operand: Node

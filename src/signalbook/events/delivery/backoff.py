@@ -12,10 +12,10 @@ from signalbook.values import format_timestamp, parse_timestamp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """When to try again: after ``first`` seconds, then twice as many each time, ``longest`` at most.
+    """The times of further attempts: after ``first`` seconds, then twice as many each time, at most ``longest``.
 
-    Each wait is cut by up to half at random, so that sinks which failed together do not come back together. A sink that
-    took nothing for ``give_up`` seconds and ``attempts`` attempts is suspended.
+    Each wait is shortened by up to half at random, so that sinks that failed together do not return together. A sink
+    that accepted nothing for ``give_up`` seconds and ``attempts`` attempts is suspended.
     """
 
     first: float = 1.0
@@ -41,7 +41,7 @@ def delivered(state: DeliveryState, count: int, now: datetime) -> DeliveryState:
 def failed(
     state: DeliveryState, error: DeliveryError, now: datetime, backoff: Backoff, chance: float
 ) -> tuple[DeliveryState, float]:
-    """What is left was not taken: the state, and the seconds to wait before the next attempt."""
+    """Return the state after a failed attempt, and the seconds to wait before the next one."""
     stamp = format_timestamp(now)
     if isinstance(error, NotYet):
         wait = error.retry_after or 0.0

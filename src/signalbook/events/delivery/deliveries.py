@@ -92,7 +92,7 @@ _CONSENT: Final = ("required", "assumed")
 
 
 class Deliveries:
-    """What APIs and server use of deliveries. Raises ``SettingError`` for settings that make no sense."""
+    """The interface to deliveries for APIs and the server. Raises ``SettingError`` for invalid settings."""
 
     def __init__(
         self,
@@ -141,12 +141,12 @@ class Deliveries:
         self._dispatcher.hurry(id)
 
     def status(self) -> JSONObject:
-        """Whether this server ``delivers``, and how many subscriptions are in which state."""
+        """Return whether this server ``delivers``, and the number of subscriptions in each state."""
         return self._dispatcher.status() if self._on else {"delivers": False}
 
 
 def sink_policy(settings: Settings) -> SinkPolicy:
-    """What the operator allows and asks of every sink."""
+    """Return the operator's rules for all sinks."""
     return SinkPolicy(
         allow=AllowList(settings.allow_sinks, setting="allow_sinks"),
         origin=urlsplit(settings.base_url).hostname or "localhost",

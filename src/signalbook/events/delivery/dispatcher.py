@@ -42,7 +42,7 @@ _LOOK_SECONDS: Final = 0.25
 
 
 class Checkpoint(NamedTuple):
-    """How far the deliveries to a subscription are, at its ``revision`` only: an update may choose another start."""
+    """The progress of a subscription's deliveries at one ``revision``: an update may choose another start."""
 
     revision: int
     state: DeliveryState
@@ -52,7 +52,7 @@ _Unwritten = dict[str, tuple[int, Checkpoint | None]]
 
 
 class CheckpointWriter:
-    """One thread that writes lease and checkpoints, so that the others need not wait for the database's only writer.
+    """The thread that writes lease and checkpoints, so that other threads need not wait for the only writer.
 
     ``changed`` is called when the lease was gained or lost, or a subscription changed.
     """
@@ -82,9 +82,9 @@ class CheckpointWriter:
         self._woken.set()
 
     def put(self, term: int, id: str, checkpoint: Checkpoint | None) -> None:
-        """Have a checkpoint written within about a second, None to have it removed.
+        """Write a checkpoint within about a second; None removes it.
 
-        It counts for one ``term`` of the lease: in the next another server may be further by then.
+        It counts for one ``term`` of the lease: in the next one another server may have gone further.
         """
         with self._lock:
             self._unwritten[id] = (term, checkpoint)
@@ -287,7 +287,7 @@ class Dispatcher:
         self._inbox.put(_Hurry(id))
 
     def status(self) -> JSONObject:
-        """Whether this server ``delivers``, and how many of the ``subscriptions`` it serves are in which state."""
+        """Return whether this server ``delivers``, and how many of its ``subscriptions`` are in each state."""
         # A copy that is made in one go: the dispatcher may be adding to it.
         deliveries = list(self._deliveries.values())
         states = Counter(delivery.state.state for delivery in deliveries if not delivery.leaving)
@@ -353,7 +353,7 @@ class Dispatcher:
         self._step(id, event)
 
     def _step(self, id: str, event: Event) -> None:
-        """Have a delivery make a step, and do what it asks for."""
+        """Take one step of a delivery, and carry out its commands."""
         after, actions = machine.step(self._deliveries.get(id), event, self._backoff)
         if after is not None:
             self._deliveries[id] = after
@@ -449,7 +449,7 @@ class Dispatcher:
         return self._rights.allow(subscription.owner, record)
 
     def _follow_rights(self) -> None:
-        """Have events that wait for their sinks read again where other rights hold now, looking once a second."""
+        """Check once a second whether rights changed, and read waiting events again if so."""
         now = time.monotonic()
         if now >= self._rights_due:
             self._rights_due = now + _RIGHTS_SECONDS

@@ -25,9 +25,10 @@ _LOG = logging.getLogger("signalbook.delivery")
 
 
 class WorkerPool:
-    """At most ``threads`` threads that do work in the order in which it was given; one is started when it is needed.
+    """A pool of at most ``threads`` threads that do work in order. A thread is started when it is needed.
 
-    No ``ThreadPoolExecutor``: at the end of the process that waits for its threads, and a sink may not answer for long.
+    ``ThreadPoolExecutor`` is no alternative: at the end of the process it waits for its threads, and a sink may not
+    answer for a long time.
     """
 
     def __init__(self, name: str, threads: int) -> None:
@@ -39,7 +40,7 @@ class WorkerPool:
         self._idle = 0
 
     def put(self, work: Work) -> None:
-        """Have ``work`` done in its turn."""
+        """Queue ``work``."""
         with self._lock:
             self._queue.put(work)
             if self._idle:
@@ -77,7 +78,7 @@ OpenSink = Callable[[Subscription], Sink]
 
 
 class AttemptResult(NamedTuple):
-    """What came of an attempt for the subscription ``id``, and the sink if it may be used again."""
+    """The result of an attempt for the subscription ``id``, with the sink if it can be used again."""
 
     id: str
     event: AttemptEnded | AttemptRefused
@@ -111,7 +112,7 @@ class AttemptExecutor:
         self._idle: OrderedDict[str, _IdleSink] = OrderedDict()
 
     def has_room(self, pool: str) -> bool:
-        """Whether a thread of ``pool`` has nothing to do."""
+        """Return True if a thread of ``pool`` is idle."""
         return self._attempts[pool] < POOLS[pool]
 
     def send(self, id: str, attempt: Send) -> None:

@@ -17,7 +17,7 @@ _INDEXED: Final = ("subject", "type")
 
 
 class EventKey(NamedTuple):
-    """What an event has to have: ``attribute`` is ``value``, or begins with it if not ``exact``."""
+    """A condition on events: ``attribute`` equals ``value``, or begins with it if not ``exact``."""
 
     attribute: str
     exact: bool
@@ -34,14 +34,17 @@ class Interest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSelection:
-    """What a subscription gets of the outbox: the events of one API's ``dialect`` that it has an ``interest`` in."""
+    """The events that a subscription gets from the outbox: those in one API's ``dialect`` that match its ``interest``."""
 
     dialect: EventDialect
     interest: Interest
 
 
 def select(subscription: Subscription, root: str) -> EventSelection:
-    """What it gets; ``root`` is the registry's URL if it does not name another. Raises ``SignalbookError``."""
+    """Return the selection of a subscription. Raises ``SignalbookError``.
+
+    ``root`` is the registry's URL if the subscription names no other.
+    """
     wanted = interest(subscription)
     root = subscription.root or root
     dialect = of_source(subscription.source, root)
@@ -51,7 +54,7 @@ def select(subscription: Subscription, root: str) -> EventSelection:
 
 
 def interest(subscription: Subscription) -> Interest:
-    """Of the events of its source (D-28, D-29). Raises ``FilterError``."""
+    """Return the interest of a subscription in the events of its source (D-28, D-29). Raises ``FilterError``."""
     types = frozenset(subscription.types)
     passes = filters.parse(list(subscription.filters))
 
@@ -80,7 +83,10 @@ def _keys(filter: JSON) -> frozenset[EventKey] | None:
 
 
 def _narrowest(choices: Iterable[frozenset[EventKey] | None]) -> frozenset[EventKey] | None:
-    """All of them hold, so any one will do: the best is that whose widest key is the narrowest."""
+    """Return the choice whose widest key is the narrowest.
+
+    All choices hold, so any one finds the events.
+    """
     known = [keys for keys in choices if keys]
     # The members of one choice are alternatives, so its widest key says how many events it lets in.
     return max(known, key=lambda keys: min(map(_narrowness, keys)), default=None)
@@ -103,7 +109,7 @@ class InterestIndex(Generic[T]):
         self._places: dict[tuple[str, int], dict[str, dict[T, None]]] = {}
 
     def add(self, member: T, keys: frozenset[EventKey] | None) -> None:
-        """Have ``member`` found for events with one of ``keys``, or for all if there are none."""
+        """Index ``member`` for events with one of ``keys``, or for all events without keys."""
         if keys is None:
             self._always[member] = None
             return

@@ -19,7 +19,7 @@ LEASE_SECONDS: Final = 12.0
 
 
 class Lease:
-    """One server's view of a lease; ``name`` is that of its value. For one thread, but for ``held`` and ``term``."""
+    """A server's view of the lease ``name``. For one thread, except ``held`` and ``term``."""
 
     def __init__(
         self, name: str = DELIVERY_LEASE, *, seconds: float = LEASE_SECONDS, clock: Callable[[], float] = time.monotonic
@@ -37,7 +37,7 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether this server may do it, now."""
+        """True if this server holds the lease now."""
         return self._clock() < self._until
 
     @property
@@ -50,7 +50,7 @@ class Lease:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to renew it: after a third, so that two attempts may fail."""
+        """True if it is time to renew the lease: after a third of it, so that two attempts may fail."""
         return self._clock() > self._until - self._seconds * 2 / 3
 
     def free(self, value: JSON) -> bool:
@@ -70,7 +70,7 @@ class Lease:
         return True
 
     def confirm(self) -> None:
-        """What was taken is committed: it counts from the moment when it was written."""
+        """Confirm that the lease was committed. It counts from the moment when it was written."""
         if not self.held:
             self._term += 1
         # From before the commit: others count from when they saw it, which is later, so that this ends before they may

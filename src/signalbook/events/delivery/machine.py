@@ -31,7 +31,7 @@ SLOW: Final = "slow"
 
 
 class Phase(Enum):
-    """Where a delivery is: nothing to do, attempt scheduled, attempt under way, in backoff, or given up."""
+    """The phase of a delivery: idle, attempt scheduled, attempt under way, in backoff, or given up."""
 
     IDLE = auto()
     READY = auto()
@@ -70,7 +70,7 @@ class LeaseLost:
 
 @dataclass(frozen=True, slots=True)
 class ServerStopped:
-    """This server stops."""
+    """The event that this server stops."""
 
 
 Ending = Served | Deleted | LeaseLost | ServerStopped
@@ -122,7 +122,7 @@ class AttemptEnded:
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """It is ``clock`` (monotonic, seconds)."""
+    """The event that time has passed: ``clock`` is the monotonic time in seconds."""
 
     clock: float
 
@@ -139,7 +139,7 @@ class Hurried:
 
 @dataclass(frozen=True, slots=True)
 class RightsChanged:
-    """What may be delivered is no longer what it was when the pending events were read."""
+    """The event that rights changed after the pending events were read."""
 
 
 Event = (
@@ -161,7 +161,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Have it wait for a thread of ``pool``, behind those that wait already; then it gets ``AttemptPossible``."""
+    """The command to queue the delivery for a thread of ``pool``; then it gets ``AttemptPossible``."""
 
     pool: str
 
@@ -278,11 +278,11 @@ class Delivery:
 
     @property
     def leaving(self) -> bool:
-        """Whether this server delivers to it no more once the attempt under way has ended."""
+        """True if this server stops delivering once the attempt under way has ended."""
         return isinstance(self.deferred, Deleted | LeaseLost | ServerStopped)
 
     def has_room(self, limit: int) -> bool:
-        """Whether more events should be read for it: not while its sink fails."""
+        """Return True if more events should be read for the delivery. Not while its sink fails."""
         return self.phase not in (Phase.WAITING, Phase.OVER) and len(self.pending) <= limit // 2
 
 
@@ -453,7 +453,7 @@ def _reread(delivery: Delivery) -> Step:
 
 
 def is_broken(error: DeliveryError) -> bool:
-    """Whether the sink is to be closed and opened anew: the error is not about one event, or about its rate."""
+    """Return True if the sink must be closed and opened again: the error is not about one event or about its rate."""
     return not error.rejected and not isinstance(error, NotYet)
 
 

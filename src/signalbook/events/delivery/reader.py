@@ -171,9 +171,11 @@ class DeliveryReader:
     def _sort(
         self, records: Sequence[Record], positions: Mapping[str, int]
     ) -> tuple[dict[str, list[PendingEvent]], dict[str, int]]:
-        """Which events of ``records`` those in ``positions`` get, and up to which position who is full by that.
+        """Distribute ``records`` to the deliveries in ``positions``.
 
-        A change's events come together or not at all: a delivery that is full is read for again from the next one on.
+        Return their events, and the positions of full ones.
+
+        The events of a change stay together: a full delivery is read again from the next change on.
         """
         limit = self._limit()
         found: dict[str, list[PendingEvent]] = {}

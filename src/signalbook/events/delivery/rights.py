@@ -15,10 +15,10 @@ from signalbook.storage.store import Store
 
 
 class DeliveryRights:
-    """Whom a change may be delivered to, by the policy of ``control``. For one thread only.
+    """Decides by the policy of ``control`` who may receive a change. For one thread only.
 
-    An owner needs the right to subscribe and to read; of a subscription from before there was a policy nobody knows
-    whose it is, and it gets what anyone may read. A token that is revoked or has expired gets nothing.
+    An owner needs the right to subscribe and to read. A subscription from before there was a policy has no known owner
+    and gets what anyone can read. A token that is revoked or expired gets nothing.
     """
 
     def __init__(self, store: Store, control: AccessControl) -> None:
@@ -39,7 +39,7 @@ class DeliveryRights:
             self._generation = generation
 
     def allow(self, owner: Identity | None, record: Record) -> bool:
-        """Whether a change may be delivered to a subscription of ``owner``, None if nobody knows whose it is."""
+        """Return True if a change may be delivered to a subscription of ``owner``, which is None if unknown."""
         if self._policy is None:
             return True
         if owner is None:
@@ -55,7 +55,7 @@ class DeliveryRights:
         return (owner is None, access and access.key)
 
     def _access(self, owner: Identity, policy: Policy) -> Access | None:
-        """What ``owner`` may do; None if the token it subscribed with is no more."""
+        """Return the rights of ``owner``, or None if the token it subscribed with is gone."""
         if not owner.token:
             return policy.access(owner)
         grant = self._granted.get(owner)

@@ -60,20 +60,20 @@ class NotYet(DeliveryError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """That a sink agreed to deliveries (D-34), to at most ``rate`` requests a minute; None is any number."""
+    """The agreement of a sink to deliveries (D-34), at most ``rate`` requests a minute; None means any number."""
 
     rate: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPolicy:
-    """What the operator allows and asks of every sink.
+    """The operator's rules for every sink.
 
-    ``allow`` are places that are not public and yet may be delivered to; ``origin`` is the DNS name this registry
-    delivers under (D-34); ``timeout`` is in seconds, for connecting and for each answer. ``folder`` is where sinks that
-    are files have theirs; without one there are none. ``ask`` says whether web hooks are asked for their consent first;
-    ``callback`` is the URL where this one may give it later, and ``consent`` what it gave there. With ``look`` a check
-    looks up where names lead, for a moment.
+    ``allow`` are non-public places that may be delivered to; ``origin`` is the DNS name this registry delivers under
+    (D-34); ``timeout`` is in seconds, for connecting and for each answer. ``folder`` is where sinks that are files have
+    theirs; without one there are none. ``ask`` is True if web hooks are asked for their consent first; ``callback`` is
+    the URL where a web hook may give it later, and ``consent`` is what it gave there. With ``look`` a check resolves
+    names, for a moment.
     """
 
     allow: AllowList
@@ -116,7 +116,10 @@ GROUP: Final = "signalbook.sinks"
 
 
 def find_sink(protocol: str) -> SinkFactory:
-    """What opens sinks of ``protocol``. Raises ``SubscriptionError`` if there is none, or not all that it takes."""
+    """Return the factory of sinks for ``protocol``.
+
+    Raises ``SubscriptionError`` if there is none, or if something it needs is missing.
+    """
     point = _offered().get(protocol)
     if point is None:
         raise SubscriptionError(f"/protocol: there is no {protocol!r}; there are {', '.join(sink_protocols())}")
@@ -142,7 +145,7 @@ def _offered() -> Mapping[str, EntryPoint]:
 
 
 def wrong_setting(name: str, detail: str) -> SubscriptionError:
-    """That a setting is not what it has to be."""
+    """Return the error for a setting with an invalid value."""
     return SubscriptionError(f"/protocolsettings/{name[:128]}: {detail}")
 
 
@@ -179,7 +182,7 @@ def _not_allowed(where: str, host: str, port: int) -> SubscriptionError:
 
 
 def _way_out(host: str, port: int) -> str:
-    """How an operator allows a place."""
+    """Return advice on how an operator allows a place."""
     return f"signalbook serve --allow-sinks {f'[{host}]' if ':' in host else host}:{port}"
 
 

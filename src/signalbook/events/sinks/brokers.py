@@ -91,11 +91,11 @@ class Publisher(Protocol):
 
 
 class BrokerTarget(Protocol):
-    """What a subscription says of its broker."""
+    """The broker of a subscription."""
 
     @property
     def settings(self) -> BrokerSettings:
-        """Where it is."""
+        """The settings for a connection to the broker."""
 
     def connect(self) -> Publisher:
         """A connection to it. Raises ``BrokerError``."""
@@ -192,7 +192,7 @@ class ProtocolSettings:
         return value
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """One of these strings, the first unless another is said; a whole number is taken as it is written."""
+        """Return the setting ``name``, one of ``choices``; the first is the default. A whole number counts as its text."""
         value = self._values.get(name, choices[0])
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)

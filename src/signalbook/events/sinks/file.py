@@ -28,7 +28,7 @@ class FileSinkFactory:
     protocols = (FILE,)
 
     def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
-        """Whether there is such a folder, and the name stays in it."""
+        """Check that sinks may be files, and that the name stays in their folder."""
         if not policy.folder:
             raise SubscriptionError("/protocol: this server writes no files: signalbook serve --sink-folder FOLDER")
         if not _SINK.fullmatch(subscription.sink):
@@ -51,7 +51,7 @@ class FileSinkFactory:
 
 
 class _FileSink:
-    """One file, for one thread at a time; nobody else may write to it meanwhile."""
+    """A file as a sink, for one thread at a time. Nobody else may write to it meanwhile."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         self._path = path

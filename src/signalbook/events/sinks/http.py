@@ -201,7 +201,7 @@ class WebhookFactory:
 
 
 class _Remembered:
-    """What outlives a connection to a sink: its consent, the pace that it allows, the access token there is."""
+    """The state of a sink that outlives its connection: consent, permitted pace, access token."""
 
     def __init__(self, subscription: Subscription, policy: SinkPolicy) -> None:
         self.subscription = subscription
@@ -216,7 +216,7 @@ class _Remembered:
 
 
 class _WebhookSink:
-    """One sink, for one thread at a time."""
+    """A web hook as a sink, for one thread at a time."""
 
     def __init__(self, subscription: Subscription, policy: SinkPolicy, remembered: _Remembered) -> None:
         self._settings = read_settings(subscription.protocolsettings)
@@ -228,7 +228,7 @@ class _WebhookSink:
         self._key = signing_key(secrets[SIGNINGSECRET]) if SIGNINGSECRET in secrets else None
 
     def send(self, events: Sequence[JSONObject]) -> None:
-        """Each event as a request of its own, or several in one in batch mode."""
+        """Send each event as a request of its own, or several in one in batch mode."""
         done = 0
         try:
             for batch in self._batches(events):
@@ -311,7 +311,7 @@ class _WebhookSink:
 
 
 def _check_url(url: str, place: str, policy: SinkPolicy) -> None:
-    """Whether ``url`` is one to deliver to. Where its name leads is looked at with each connection."""
+    """Check that ``url`` may be delivered to. The address of its name is checked with each connection."""
     try:
         parts = urlsplit(url)
         port = parts.port or PORTS[parts.scheme]
@@ -357,7 +357,7 @@ def ask_consent(connection: SinkConnection, target: str, policy: SinkPolicy, rat
 
 
 def read_consent(reply: HTTPReply, origin: str, rate: int | None) -> Consent:
-    """What an answer to the question allows. Raises ``DeliveryError``."""
+    """Return the consent in the answer to a request for it. Raises ``DeliveryError``."""
     allowed = reply.headers.get("webhook-allowed-origin", "").strip()
     if allowed != "*" and allowed.lower() != origin.lower():
         detail = f"it allows {allowed[:100]!r}" if allowed else "its answer to OPTIONS has no WebHook-Allowed-Origin"
@@ -381,7 +381,7 @@ def allowed_rate(text: str, asked: int | None) -> int | None:
 
 
 class Authorization:
-    """What to show with each request. For one thread."""
+    """The credential to send with each request. For one thread."""
 
     def __init__(self, credential: Credential | None, policy: SinkPolicy) -> None:
         self._kind = credential.credentialtype if credential else ""
@@ -471,7 +471,7 @@ def signature_headers(key: bytes, id: str, timestamp: int, body: bytes) -> dict[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HTTPReply:
-    """What came back: header names are in lower case; ``body`` is empty if there was more than ``MAX_ANSWER``."""
+    """An answer. Header names are in lower case; ``body`` is empty if there was more than ``MAX_ANSWER``."""
 
     status: int
     headers: Mapping[str, str]
@@ -565,7 +565,7 @@ class _Gathering(httpcore.NetworkStream):
         self._held = bytearray()
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """As the stream's."""
+        """Read from the stream."""
         if self._held:
             held, self._held = bytes(self._held), bytearray()
             self._stream.write(held, timeout)
@@ -576,11 +576,11 @@ class _Gathering(httpcore.NetworkStream):
         self._held += buffer
 
     def close(self) -> None:
-        """As the stream's."""
+        """Close the stream."""
         self._stream.close()
 
     def get_extra_info(self, info: str) -> Any:
-        """As the stream's."""
+        """Return the extra information of the stream."""
         return self._stream.get_extra_info(info)
 
 
@@ -597,7 +597,10 @@ def _tls(trust: tuple[str | None, str | None]) -> ssl.SSLContext:  # noqa: ARG00
 
 
 def delivery_error(reply: HTTPReply) -> DeliveryError | None:
-    """Why an event was not taken, None if it was (D-33). 202 counts as taken: more will not be known."""
+    """Return the error if an event was not accepted, else None (D-33).
+
+    202 counts as accepted: there will be no other answer.
+    """
     status = reply.status
     if 200 <= status < 300:
         return None

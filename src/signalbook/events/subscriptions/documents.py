@@ -52,7 +52,7 @@ Check = Callable[[Subscription], None]
 
 
 def checks(policy: SinkPolicy) -> Check:
-    """What each protocol's kind of sink says of its subscriptions."""
+    """Return the check of each protocol for its subscriptions."""
     return lambda subscription: base.find_sink(subscription.protocol).check(subscription, policy)
 
 
@@ -114,7 +114,7 @@ def describe(subscription: Subscription, *, old: bool = False) -> JSONObject:
 
 
 def _older(shown: JSONObject) -> JSONObject:
-    """One filter there is only one of; HTTP is known by the scheme of the sink."""
+    """Translate the older form with a single filter; HTTP is recognised by the scheme of the sink."""
     wanted = shown.pop("filters", ())
     if wanted:
         shown["filter"] = wanted[0] if len(wanted) == 1 else {"all": list(wanted)}
@@ -124,7 +124,7 @@ def _older(shown: JSONObject) -> JSONObject:
 
 
 class _Reading:
-    """One document, and what is wrong with it so far. A member with a fault counts as one that is not there."""
+    """The reading of one document, with its findings so far. A member with a finding counts as absent."""
 
     def __init__(self, document: JSONObject, root: str) -> None:
         self._document = document
@@ -132,7 +132,7 @@ class _Reading:
         self.faults: list[Finding] = []
 
     def subscription(self) -> Subscription:
-        """What can be made of the document."""
+        """Return the subscription that can be made of the document."""
         for name in self._document:
             if name not in _KNOWN:
                 message = f"there is no such member; there are {', '.join(_KNOWN)}"
@@ -173,7 +173,7 @@ class _Reading:
         return tuple(types)
 
     def _filters(self) -> Iterator[JSON]:
-        """Those that have to hold, from either member."""
+        """Yield the filters that must hold, from either member."""
         if "filter" in self._document and "filters" in self._document:
             self._wrong("/filter", "value", "there is filters too: give one of them")
             return
@@ -233,7 +233,7 @@ class _Reading:
 
 
 def _filter_faults(wanted: list[JSON], name: str) -> list[Finding]:
-    """Those of each filter; if there are none, that of all together: there are too many."""
+    """Return the findings of each filter, or, if there are none, that all together are too many."""
     whole = _filter_fault(wanted, name)
     if whole is None:
         return []
@@ -252,7 +252,7 @@ def _filter_fault(wanted: list[JSON], name: str, index: int = 0) -> Finding | No
 
 
 def _told(check: Check, subscription: Subscription) -> Iterator[Finding]:
-    """What a protocol says of a subscription."""
+    """Yield the findings of a protocol about a subscription."""
     try:
         check(subscription)
     except SubscriptionError as error:

@@ -28,7 +28,7 @@ def masked_sink(sink: str) -> str:
 
 
 def masked(subscription: Subscription) -> Subscription:
-    """What may be stored and shown of it, without its credential."""
+    """Return the subscription without its credentials, to be stored and shown."""
     settings = subscription.protocolsettings
     if headers := _headers(subscription):
         settings = {**settings, "headers": dict.fromkeys(headers, MASK)}
@@ -36,7 +36,7 @@ def masked(subscription: Subscription) -> Subscription:
 
 
 def hidden(subscription: Subscription) -> dict[str, str]:
-    """What ``masked`` leaves out of it, to be sealed; ``revealed`` puts it back."""
+    """Return the parts that ``masked`` leaves out, to be sealed. ``revealed`` restores them."""
     found = {}
     if masked_sink(subscription.sink) != subscription.sink:
         found[_SINK] = subscription.sink

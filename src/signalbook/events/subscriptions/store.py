@@ -48,7 +48,7 @@ class UnreadableSecret(SubscriptionError):
 
 
 class Keys:
-    """Some keys of 32 bytes, the newest first: it seals, all of them open. An instance never shows them."""
+    """Some keys of 32 bytes. The newest, the first, seals; all of them open. An instance never shows them."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._keys = {digest(key)[:_NAME]: key for key in keys}
@@ -78,15 +78,15 @@ class Keys:
         return found
 
     def is_newest(self, sealed: str) -> bool:
-        """Whether it was sealed with the key that seals now."""
+        """Return True if ``sealed`` was sealed with the current key."""
         return sealed.partition(".")[0] == next(iter(self._keys), None)
 
 
 class Keyring:
-    """Where keys come from: the file at ``path``, or memory if that is None. Safe for threads and processes.
+    """The source of keys: the file at ``path``, or memory if that is None. Safe for threads and processes.
 
-    The file is read anew each time, since another server process may have made it; ``makes`` says whether this one may,
-    and so whether it may be missing.
+    The file is read each time, since another server process may have made it. ``makes`` is True if this process may
+    make it; then it may be missing.
     """
 
     def __init__(self, path: Path | None, *, makes: bool = True) -> None:
@@ -95,7 +95,7 @@ class Keyring:
         self._memory = Keys([secrets.token_bytes(_KEY_BYTES)] if path is None and makes else [])
 
     def keys(self) -> Keys:
-        """Those there are; none if there is no file yet. Raises ``SettingError`` if it is no key file."""
+        """Return all keys, none without a file. Raises ``SettingError`` if the file is not a key file."""
         if self._path is None:
             return self._memory
         try:
@@ -109,8 +109,11 @@ class Keyring:
         return Keys(_read(text, self._path))
 
     def sealing(self, where: str = CREDENTIAL_PATH) -> Keys:
-        """At least one key, made first if there was none. Raises ``SettingError``, and ``SubscriptionError`` about
-        what is at ``where`` if this server may not make one."""
+        """Return at least one key, made first if there was none.
+
+        Raises ``SettingError``, and ``SubscriptionError`` about the secrets at ``where`` if this server may not make
+        one.
+        """
         found = self.keys()
         if found:
             return found
@@ -139,7 +142,7 @@ def keyring(settings: Settings) -> Keyring:
 
 
 def _read(text: str, path: Path) -> list[bytes]:
-    """One key a line, in Base64; empty lines and those that begin with ``#`` do not count."""
+    """Parse one Base64 key a line. Empty lines and lines that begin with ``#`` do not count."""
     lines = [line.strip() for line in text.splitlines()]
     try:
         keys = [base64.b64decode(line, validate=True) for line in lines if line and not line.startswith("#")]
@@ -209,7 +212,7 @@ class SubscriptionStore:
 
     @classmethod
     def of(cls, engine: Engine, settings: Settings) -> Self:
-        """Those of the registry that a server with these settings serves."""
+        """Return the subscriptions of the registry that a server with these settings serves."""
         return cls(engine, keyring(settings), most=settings.max_subscriptions)
 
     def revision(self) -> int:
@@ -218,7 +221,7 @@ class SubscriptionStore:
             return stored.revision()
 
     def count(self) -> int:
-        """How many there are. One point read."""
+        """Return the number of subscriptions. One point read."""
         with self._reading() as stored:
             return stored.count()
 
@@ -233,7 +236,7 @@ class SubscriptionStore:
         return {each.id: _with_secrets(each, keys, fault) for each in found}
 
     def get(self, id: str, *, by: Access = UNRESTRICTED) -> ShownSubscription | None:
-        """One of them, None if there is none."""
+        """Return a subscription, or None."""
         with self._reading() as stored:
             return _shown(stored, id, by)
 
@@ -367,7 +370,7 @@ class SubscriptionStore:
 
 
 def is_id(text: str) -> bool:
-    """Whether this may be the id of a subscription."""
+    """Return True if ``text`` has the form of a subscription's id."""
     return _ID.fullmatch(text) is not None
 
 
@@ -414,7 +417,7 @@ _SAME: Final = (
 
 
 def _stored(subscription: Subscription, keys: Keys | None) -> StoredSubscription:
-    """What is stored of it; ``keys`` only if it has secrets."""
+    """Return the stored form of a subscription. ``keys`` are used only for secrets."""
     clear, credential = masked(subscription), subscription.credential
     same = {name: getattr(clear, name) for name in _SAME}
     same["owner"] = None if subscription.owner is None else _owner_document(subscription.owner)
@@ -427,7 +430,7 @@ def _stored(subscription: Subscription, keys: Keys | None) -> StoredSubscription
 
 
 def _in_clear(stored: StoredSubscription) -> bool:
-    """Whether there are secrets in it as they were stored before they were sealed."""
+    """Return True if the stored subscription has unsealed secrets, from before they were sealed."""
     subscription = _as_stored(stored)
     return masked(subscription) != subscription
 
@@ -478,7 +481,7 @@ def _read_owner(document: JSONObject) -> Identity:
 
 
 def _owner(known: Identity | None, by: Access) -> Identity | None:
-    """Whose a subscription is once it was written: of who owns it, as he is now, or of who is the first known one."""
+    """Return the owner after a write: the current identity of the owner, else the first known writer."""
     if by.unrestricted or (known is not None and known.subject != by.identity.subject):
         return known
     return by.identity
@@ -491,7 +494,7 @@ def _may_see(stored: StoredSubscription, by: Access) -> bool:
 
 
 def _visible(stored: SubscriptionReader, after: str, size: int, by: Access) -> Iterator[StoredSubscription]:
-    """Those behind ``after``, read ``size`` at a time."""
+    """Yield the visible subscriptions after ``after``, reading ``size`` at a time."""
     while found := stored.page(after, size):
         yield from (each for each in found if _may_see(each, by))
         after = found[-1].id

@@ -21,7 +21,7 @@ class SubscriptionError(SignalbookError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """What a sink wants to be shown (D-31). ``secrets`` holds the members that nobody may read back."""
+    """The credential for a sink (D-31). ``secrets`` holds the members that nobody may read back."""
 
     credentialtype: str
     members: Mapping[str, str] = field(default_factory=dict)
@@ -30,13 +30,13 @@ class Credential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """One subscription (D-28). ``source`` and ``types`` narrow what ``filters`` let pass; empty ones do not.
+    """A subscription (D-28). ``source`` and ``types`` narrow what ``filters`` let pass; empty ones do not.
 
-    ``sink`` is a URI of the ``protocol``'s; ``protocolsettings`` and ``credential`` are that protocol's, too. ``root``
-    is the URL of the registry as whoever subscribed knows it: ``source`` is below it, and so is that of the events.
-    ``owner`` is whose rights its deliveries have, None if it was made where everybody may do everything.
-    ``fault`` says why nothing can be delivered at present, such as secrets that cannot be read. ``revision`` is another
-    number each time it is written: what is known of one is not true of the next. Sinks and settings may hold secrets.
+    ``sink`` is a URI of the ``protocol``; ``protocolsettings`` and ``credential`` are that protocol's, too. ``root`` is
+    the registry's URL as the subscriber knows it: ``source`` is below it, and so is the source of the events.
+    Deliveries have the rights of ``owner``, None if it was made with open access. ``fault`` is the reason why nothing
+    can be delivered at present, such as unreadable secrets. ``revision`` changes with each write. Sinks and settings
+    may hold secrets.
     """
 
     id: str
@@ -118,7 +118,7 @@ def missing_secrets(subscription: Subscription) -> Iterator[Finding]:
 
 
 def secret_binding(subscription: Subscription) -> JSON:
-    """What the secrets of a subscription belong to: nothing else may be sent them."""
+    """Return the parts of a subscription that its secrets belong to: no other sink may get them."""
     return [subscription.id, *_goes_to(subscription)]
 
 

@@ -73,7 +73,7 @@ def _values(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _subscription(id: str, value: dict[str, Any]) -> dict[str, Any]:
-    """What was not there was empty."""
+    """Return a subscription for the new table. Absent values become empty ones."""
     credential = value.get("credential")
     return {
         "id": id,

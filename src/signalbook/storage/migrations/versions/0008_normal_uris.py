@@ -29,7 +29,7 @@ def upgrade() -> None:
 
 
 def _digest(groups: str, attributes: dict[str, object]) -> str | None:
-    """What the engine made of these attributes when this was written."""
+    """Return the digest that the engine computed for these attributes when this migration was written."""
     named, authority = attributes.get("globaluri"), attributes.get("authority")
     authority = authority if isinstance(authority, str) else ""
     if not isinstance(named, str) or not named:

@@ -96,7 +96,7 @@ def _pages(connection: sa.Connection) -> Iterator[list[Any]]:
 
 
 def _content(attributes: dict[str, Any], document: str) -> str | None:
-    """What the engine made of a Version when this was written."""
+    """Return the content that the engine computed for a Version when this migration was written."""
     stated = attributes.get("format")
     kind = _TYPES.get(stated.partition("/")[0].lower()) if isinstance(stated, str) else None
     if kind is None:
