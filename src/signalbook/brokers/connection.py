@@ -17,7 +17,7 @@ _UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
 
 
 class BrokerError(SignalbookError):
-    """What goes wrong with a broker; the message says what, without secrets."""
+    """An error of a broker connection. The message contains no secrets."""
 
 
 class BrokerUnavailable(BrokerError):
@@ -25,7 +25,7 @@ class BrokerUnavailable(BrokerError):
 
 
 class BrokerTimeout(BrokerUnavailable):
-    """Nothing came within the time limit."""
+    """The error if nothing arrives within the time limit."""
 
 
 class BrokerRefused(BrokerError):
@@ -42,11 +42,11 @@ class MessageTooLarge(BrokerRefused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """How to connect to one broker, which may be several ``servers`` (host and port), and who asks there.
+    """The settings for a connection to a broker, which may be several ``servers`` (host and port).
 
-    ``ca``, ``certificate`` and ``key`` are files in PEM: whom to trust instead of what the system trusts, and who asks.
-    ``timeout`` is in seconds, for connecting and for each answer. ``resolve`` gives the address to connect to for a
-    server's name, or raises ``BrokerError``; without it names are looked up when connecting.
+    ``ca``, ``certificate`` and ``key`` are PEM files: the trusted authorities instead of the system's, and the client's
+    certificate and key. ``timeout`` is in seconds, for connecting and for each answer. ``resolve`` returns the address
+    for a server's name, or raises ``BrokerError``; without it names are looked up when connecting.
     """
 
     servers: tuple[tuple[str, int], ...]
@@ -68,7 +68,10 @@ class BrokerSettings:
         return host if self.resolve is None else self.resolve(host, port)
 
     def tls_context(self) -> ssl.SSLContext:
-        """Whom TLS trusts, and who it says is asking. Raises ``BrokerRefused`` for files that cannot be read."""
+        """Return the TLS context with its authorities and client certificate.
+
+        Raises ``BrokerRefused`` for bad files.
+        """
         try:
             context = ssl.create_default_context(cafile=self.ca or None)
             if self.certificate:
@@ -100,7 +103,7 @@ class ByteStream(Protocol):
         """Give all that follows so many seconds, or the timeout of the broker's settings."""
 
     def read(self, max_bytes: int) -> bytes:
-        """What has come, none at the end. Raises ``BrokerTimeout`` if nothing does in time."""
+        """Read what has arrived, nothing at the end. Raises ``BrokerTimeout`` if nothing arrives in time."""
 
     def write(self, buffer: bytes) -> None:
         """Send all of it."""
@@ -128,7 +131,7 @@ class BrokerStream:
         self._deadline.restart(self._seconds)
 
     def read(self, max_bytes: int) -> bytes:
-        """What has come, none at the end."""
+        """Read what has arrived, nothing at the end."""
         with self._errors():
             return self._stream.read(max_bytes)
 

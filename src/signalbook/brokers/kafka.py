@@ -106,13 +106,13 @@ class KafkaClient:
         self._gate.close()
 
     def _make_client(self, **options: Any) -> Any:
-        """What the producer connects with; kept, as nobody else closes it if the producer cannot be made."""
+        """Make the client of the producer. It is kept, since nobody else closes it if the producer cannot be made."""
         self._client = self._gate.client(**options)
         self._gate.call_later(self._timeout, self._give_up)
         return self._client
 
     def _give_up(self) -> None:
-        """If there is no producer by now, a handshake hangs that the library would wait for without end."""
+        """Give up if there is no producer by now: the library would wait for a hanging handshake without end."""
         if self._producer is None:
             self._gate.interrupt()
 
@@ -157,12 +157,12 @@ class _Gate:
         _gates[self.name] = self
 
     def client(self, **options: Any) -> Any:
-        """What a producer with these options connects by."""
+        """Return the client for a producer with these options."""
         self._net = net = NetworkSelector(**options)
         return KafkaNetClient(net, _Connections(net, self, options), **options)
 
     def call_later(self, seconds: float, do: Callable[[], None]) -> None:
-        """Have the library's own thread do something later."""
+        """Call ``do`` later in the library's own thread."""
         self._net.call_later(seconds, do)
 
     def watch(self, made: _Socket) -> _Socket:
@@ -207,7 +207,7 @@ _gates: WeakValueDictionary[str, _Gate] = WeakValueDictionary()
 
 
 class _GatedSocket(KafkaNetSocket):  # type: ignore[misc]  # the package has no types
-    """How the library makes sockets for proxy URLs of this scheme: without a proxy, where the gate lets it."""
+    """The way the library makes sockets for proxy URLs of this scheme: without a proxy, if the gate allows it."""
 
     SCHEMES = ("signalbook",)
 
@@ -219,13 +219,13 @@ class _GatedSocket(KafkaNetSocket):  # type: ignore[misc]  # the package has no 
         return self._gate.lookup(host, port)
 
     def socket(self, *kind: Any) -> socket.socket:
-        """As always, and watched."""
+        """Make a watched socket."""
         made: socket.socket = super().socket(*kind)
         return self._gate.watch(made)
 
 
 class _WatchedContext(ssl.SSLContext):
-    """As every client's context, and what it encrypts is watched."""
+    """A TLS context like every client's whose connections are watched."""
 
     def __new__(cls, _gate: _Gate, _settings: BrokerSettings) -> _WatchedContext:
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
@@ -240,7 +240,7 @@ class _WatchedContext(ssl.SSLContext):
             self.load_cert_chain(settings.certificate, settings.key or None)
 
     def wrap_socket(self, *arguments: Any, **more: Any) -> ssl.SSLSocket:
-        """As always, and watched."""
+        """Wrap a socket and watch it."""
         return self._gate.watch(super().wrap_socket(*arguments, **more))
 
 
@@ -253,7 +253,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         self._gate = gate
 
     def get_connection(self, node_id: Any, *arguments: Any, **more: Any) -> Any:
-        """As always, until the first broker fails."""
+        """Return a connection until the first broker fails."""
         first = bool(self.cluster.is_bootstrap(node_id))
         if first and self._gate.failure is not None:
             raise self._gate.failure
@@ -289,5 +289,5 @@ def _options(settings: BrokerSettings, client_id: str, acks: str) -> dict[str, A
 
 
 def _text(error: Exception) -> str:
-    """What the library says of a failure."""
+    """Return the library's text for an error."""
     return (str(error) or type(error).__name__)[:500]

@@ -52,7 +52,7 @@ class MQTTSession:
 
 @dataclass(slots=True)
 class _Responses:
-    """What the broker answered: to the connection, at its end, and to each packet by its number."""
+    """The broker's answers: to the connection, at its end, and to each packet by its number."""
 
     connected: ReasonCode | None = None
     session_present: bool = False
@@ -87,7 +87,7 @@ class MQTTClient:
 
     @property
     def session_present(self) -> bool:
-        """Whether the broker remembered the session."""
+        """True if the broker remembered the session."""
         return self._responses.session_present
 
     def publish(
@@ -127,7 +127,7 @@ class MQTTClient:
             self._wait(lambda number=number: number in self._responses.subscribed)  # type: ignore[misc]
 
     def receive(self, seconds: float) -> list[MQTTMessage]:
-        """What comes, a few hundred messages at most; none if nothing does for so long."""
+        """Return the messages that arrive, at most a few hundred, or none after ``seconds``."""
         messages = self._responses.messages
         # Some may have come while something else was waited for: those are not to wait for more.
         self._work(0.0 if messages else seconds)
@@ -139,7 +139,7 @@ class MQTTClient:
         return found
 
     def acknowledge(self, messages: Iterable[MQTTMessage]) -> None:
-        """Have the broker forget messages. Those that are not acknowledged come again, with the next connection."""
+        """Acknowledge messages. Others come again with the next connection."""
         for message in messages:
             if message.qos:
                 self._check(self._client.ack(message.mid, message.qos))
@@ -231,11 +231,11 @@ class MQTTPublisher:
     properties: Properties | None = None
 
     def publish(self, messages: Sequence[bytes]) -> Iterator[None]:
-        """As the client."""
+        """Publish messages by the client."""
         return self.client.publish(messages, self.topic, qos=self.qos, retain=self.retain, properties=self.properties)
 
     def close(self) -> None:
-        """As the client."""
+        """Close the client."""
         self.client.close()
 
 
@@ -252,7 +252,7 @@ class _HostContext:
         self._context = context
 
     def wrap_socket(self, sock: socket.socket, **_: Any) -> ssl.SSLSocket:
-        """As a context does it, the handshake done; a socket that is not taken is closed."""
+        """Wrap a socket and do the handshake. The socket is closed if that fails."""
         wrapped = self._context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=self.host)
         try:
             wrapped.do_handshake()
@@ -263,7 +263,7 @@ class _HostContext:
 
 
 def publish_properties(content_type: str, expiry: int | None, user: Mapping[str, str]) -> Properties:
-    """What a message of MQTT 5.0 says of itself."""
+    """Return the properties of an MQTT 5.0 message."""
     properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
     properties.ContentType = content_type
     if expiry is not None:
@@ -274,7 +274,7 @@ def publish_properties(content_type: str, expiry: int | None, user: Mapping[str,
 
 
 def _session_options(version: int, session: MQTTSession | None) -> dict[str, Any]:
-    """What a connection of 5.0 says of its session: how long it stays, and how many messages may wait for us."""
+    """Return the session options of a 5.0 connection: its expiry, and how many messages may wait for us."""
     if version != 5 or session is None:
         return {}
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]

@@ -32,15 +32,15 @@ _PASSING: Final = ("timeout", "stale connection", "maximum connections", "slow c
 
 
 class NATSError(BrokerUnavailable):
-    """What a server sent is not of its protocol, or it hung up."""
+    """The error for a server that breaks its protocol, or closes the connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NATSMessage:
-    """What came to an inbox: for which request, the status if that is all (``503``: nobody listens), the payload.
+    """A message in an inbox: its request, the status if that is all (``503``: nobody listens), the payload.
 
-    A message out of a stream has no ``request``, but the ``subject`` it was sent to; its ``reply`` says what it is
-    there, and ``head`` are its headers as they were sent.
+    A message from a stream has no ``request`` but the ``subject`` it was sent to. Its ``reply`` identifies it in the
+    stream, and ``head`` are its headers as they were sent.
     """
 
     request: int | None
@@ -60,7 +60,7 @@ class NATSMessage:
 
 
 class NATSConnection:
-    """One connection. For one thread. Raises ``BrokerError``."""
+    """A connection to a server. For one thread. Raises ``BrokerError``."""
 
     def __init__(
         self, stream: ByteStream, *, user: str = "", password: str = "", token: str = "", secure: bool = False
@@ -180,9 +180,9 @@ class NATSConnection:
         self.round_trip()
 
     def _next(self) -> bytes | NATSMessage | None:
-        """What the server says next: ``PONG``, a message, or nothing of interest.
+        """Return the server's next relevant line: ``PONG``, a message, or None.
 
-        Raises ``BrokerRefused`` if it says no, ``NATSError`` if that may pass.
+        Raises ``BrokerRefused`` if it refuses, ``NATSError`` for errors that may pass.
         """
         operation, _, rest = self._read_line().partition(b" ")
         match operation.upper():
@@ -284,7 +284,7 @@ _SHORT: Final = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JetStreamState:
-    """What a stream says of itself: the numbers of its ``first`` and ``last`` messages, without any ``last + 1``.
+    """The state of a stream: the numbers of its ``first`` and ``last`` messages; empty is ``last + 1``.
 
     ``created`` is when it was made, in the server's words.
     """
@@ -309,7 +309,7 @@ class StoredMessage:
 
 @dataclass(slots=True)
 class _Consumer:
-    """How far a consumer is: ``delivered`` messages were had of it, ``pending`` are to come."""
+    """The progress of a consumer: ``delivered`` messages, and those still ``pending``."""
 
     name: str
     pending: int
@@ -382,7 +382,7 @@ class NATSPublisher:
             yield
 
     def _is_stored(self) -> bool:
-        """Whether there is a stream for the subject. Whoever may not ask is no user of JetStream."""
+        """Return True if a stream holds the subject. A user without the right to ask does not use JetStream."""
         try:
             answer = self._connection.request("$JS.API.STREAM.NAMES", {"subject": self._subject})
         except BrokerRefused:

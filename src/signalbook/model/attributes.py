@@ -168,7 +168,7 @@ _PLAIN_SPEC: Final = SpecAttribute(definition={})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Attribute:
-    """One attribute (or the item of a map or array) as the full model defines it, with its check.
+    """An attribute (or the item of a map or array) as the full model defines it, with its check.
 
     ``managed`` attributes get their value from the server. ``caseless`` ones compare without regard to case.
     ``branches`` are the attributes that its ``ifvalues`` bring, by the value with case folded.
@@ -186,12 +186,12 @@ class Attribute:
 
     @property
     def required(self) -> bool:
-        """Whether it must have a value."""
+        """True if the attribute must have a value."""
         return bool(self.definition.get("required"))
 
     @property
     def readonly(self) -> bool:
-        """Whether a client's value is ignored (core R82)."""
+        """True if a client's value is ignored (core R82)."""
         return bool(self.definition.get("readonly"))
 
     @property
@@ -201,7 +201,7 @@ class Attribute:
 
     @property
     def scalar(self) -> bool:
-        """Whether its type is a scalar one (core R2)."""
+        """True if the type is a scalar one (core R2)."""
         return self.type in SCALARS
 
 

@@ -30,7 +30,7 @@ class ConstraintViolation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraint:
-    """What is demanded of one attribute of the Resources of one type."""
+    """A constraint on an attribute of the Resources of one type."""
 
     resources: str
     path: DotPath
@@ -39,7 +39,7 @@ class Constraint:
     equals: DotPath
 
     def violations(self, version: JSONObject, group: JSONObject) -> Iterator[ConstraintViolation]:
-        """How a Version with these attributes, in a Group with these, breaks this constraint."""
+        """Yield the violations of this constraint by a Version with these attributes in a Group with these."""
         value = pick(version, self.path)
         if self.enum and value is not None and not any(_same_value(value, allowed) for allowed in self.enum):
             yield ConstraintViolation(path=format_path(self.path), kind="enum")
@@ -78,7 +78,7 @@ class Constraints:
         return version
 
     def violations(self, resources: str, version: JSONObject, group: JSONObject) -> tuple[ConstraintViolation, ...]:
-        """What a Version of the type ``resources`` breaks; the attributes as stored, defaults filled in."""
+        """Return the violations by a Version of type ``resources``, with stored attributes and defaults filled in."""
         return tuple(
             violation
             for constraint in self._constraints
@@ -98,7 +98,7 @@ def _fill(version: JSONObject, path: DotPath, default: JSON) -> JSONObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What constraints of one Group type are checked against: full definitions of the Group and its Versions."""
+    """The basis of checks for constraints of a Group type: full definitions of the Group and its Versions."""
 
     group: JSONObject
     resources: Mapping[str, JSONObject]

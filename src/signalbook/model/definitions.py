@@ -107,7 +107,7 @@ def _type(definition: JSONObject, here: Setting) -> str | None:
 
 
 def _definition(given: JSONObject, here: Setting, aspects: Collection[str] = _ASPECTS) -> JSONObject:
-    """One definition or item whose type is known to be good."""
+    """Return the full definition of an attribute or item with a valid type."""
     for aspect in given:
         if aspect not in aspects:
             here.report("is not part of the model language", aspect)

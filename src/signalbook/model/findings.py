@@ -16,7 +16,7 @@ FaultCode: TypeAlias = Literal["unknown_attribute", "invalid_attribute", "requir
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueFinding:
-    """One rule of the model that a value breaks; ``path`` is in dot notation from the entity.
+    """A rule of the model that a value breaks. ``path`` is in dot notation from the entity.
 
     ``arguments`` are those of the error for a reference; other errors take theirs from path and message.
     """
@@ -28,16 +28,16 @@ class ValueFinding:
 
     @property
     def finding(self) -> Finding:
-        """This finding as a ``Finding``; its rule is the error's code."""
+        """The finding as a ``Finding`` whose rule is the error's code."""
         return Finding(path=self.path, rule=self.code, message=self.message)
 
     def error(self, subject: str) -> RegistryError:
-        """This finding alone as the error of the catalogue, about the entity ``subject``."""
+        """Return this finding as an error of the catalogue about the entity ``subject``."""
         return findings_to_error([self], subject)
 
 
 def findings_to_error(found: Sequence[ValueFinding], subject: str) -> RegistryError:
-    """One error for all that was ``found`` (at least one): the first decides the code, every one is in ``.faults``."""
+    """Return one error for all findings (at least one). The first decides the code; all are in ``.faults``."""
     first = found[0]
     findings = [each.finding for each in found]
     if first.arguments:
@@ -56,7 +56,7 @@ ModelRule: TypeAlias = Literal["model_error", "model_required_true", "model_scal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFinding:
-    """One rule of the model language that a model source breaks, and where."""
+    """A rule of the model language that a model source breaks, and its place."""
 
     path: DotPath
     message: str
@@ -80,7 +80,7 @@ class ModelPosition:
 
 
 def model_findings_to_error(found: Sequence[ModelFinding]) -> RegistryError:
-    """One error for all that was ``found`` (at least one): the first decides the code, every one is in ``.faults``."""
+    """Return one error for all findings (at least one). The first decides the code; all are in ``.faults``."""
     first = found[0]
     findings = [Finding(path=format_path(each.path), rule=each.rule, message=each.message) for each in found]
     name = format_path(first.path)

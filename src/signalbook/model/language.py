@@ -69,7 +69,7 @@ def _references(group: JSONObject, place: ModelPosition) -> dict[int, tuple[str,
 
 
 class _Origins:
-    """Where Resource types are defined, following imports of imports."""
+    """The definitions of Resource types, following imports of imports."""
 
     def __init__(
         self, own: Mapping[str, tuple[str, ...]], imports: Mapping[str, Mapping[int, tuple[str, str]]]
@@ -297,7 +297,7 @@ def _flag(given: JSONObject, name: str, default: bool, place: ModelPosition) -> 
 
 
 def _said(given: JSONObject) -> JSONObject:
-    """Without nulls, which say nothing."""
+    """Return the members that are not null."""
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -335,7 +335,7 @@ def _names(plural: str, given: JSONObject, place: ModelPosition, *, longest_sing
 
 
 def _check_unique(types: Mapping[str, JSONObject], place: ModelPosition) -> None:
-    """No name, plural or singular, twice among these types."""
+    """Check that no name, plural or singular, occurs twice among these types."""
     seen: set[str] = set()
     for plural, definition in types.items():
         singular = definition["singular"]

@@ -27,7 +27,7 @@ MAX_DOCUMENTS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Included:
-    """What a model source includes from elsewhere, fetched ahead of time; ``failures`` tells why some of it is not."""
+    """The texts that a model source includes, fetched ahead of time. ``failures`` are the reasons for missing ones."""
 
     documents: Mapping[str, JSON] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
@@ -43,9 +43,9 @@ _NOT_FETCHED: Final = "documents elsewhere are included by a server that may fet
 
 
 def gather(source: JSONObject, load: Loader) -> Included:
-    """Everything that ``source`` includes from elsewhere, directly or not, by ``load``.
+    """Load everything that ``source`` includes, directly or not.
 
-    For callers that must not wait for it later: model updates run in a transaction (R113).
+    For callers that cannot wait later: model updates run in a transaction (R113).
     """
     documents: dict[str, JSON] = {}
     failures: dict[str, str] = {}

@@ -25,10 +25,10 @@ COMPATIBILITIES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecAttribute:
-    """One attribute of the specification.
+    """An attribute of the specification.
 
-    ``managed``: the server supplies it, so a client may leave it out even where it is required.
-    ``value_type`` is the type values are checked by when that is not the type shown.
+    ``managed`` means that the server supplies it, so clients can leave it out even if it is required. ``value_type`` is
+    the type by which values are checked, if that is not the type shown.
     """
 
     definition: JSONObject
@@ -45,7 +45,7 @@ _ANYTHING: Final[JSONObject] = {"*": {"name": "*", "type": "any"}}
 
 
 def _spec(name: str, type: str, flags: str = "", **aspects: JSON) -> tuple[str, JSONObject]:
-    """One definition; ``flags``: r = readonly, i = immutable, q = required."""
+    """Return a definition. ``flags``: r = readonly, i = immutable, q = required."""
     words = {"r": "readonly", "i": "immutable", "q": "required"}
     return name, {"name": name, "type": type, **{words[flag]: True for flag in flags}, **aspects}
 

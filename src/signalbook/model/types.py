@@ -183,7 +183,7 @@ class EntityTypes:
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def origin(self, group: str, resource: str) -> str | None:
-        """Where the Resource type of this path is defined; None if there is no such type."""
+        """Return the path at which the Resource type is defined, or None if there is no such type."""
         return self.groups.get(group, {}).get(resource)
 
     def check_xid(self, value: JSON) -> Xid:
@@ -224,7 +224,7 @@ def _malformed(value: str, message: str, detail: str) -> ReferenceFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeTarget:
-    """What an xid, URI or URL attribute points at (core/model.md ``target``)."""
+    """The target of an xid, URI or URL attribute (core/model.md ``target``)."""
 
     text: str
     group: str
@@ -232,7 +232,7 @@ class AttributeTarget:
     kinds: frozenset[Kind]
 
     def admits(self, xid: Xid, types: EntityTypes) -> bool:
-        """Whether ``xid`` is of this type; Resources of an imported type count as of the type they come from."""
+        """Return True if ``xid`` is of this type. Resources of an imported type count as the type they come from."""
         if xid.kind not in self.kinds:
             return False
         if not self.origin:

@@ -34,7 +34,7 @@ class ComparedResource:
 
 
 class Types:
-    """What of a registry's model counts for copies. ``model`` is the full model as the API shows it."""
+    """The parts of a registry's model that matter for copies. ``model`` is the full model as the API shows it."""
 
     def __init__(self, model: JSONObject) -> None:
         self._groups: JSONObject = model.get("groups") or {}
@@ -54,11 +54,11 @@ class Types:
         return str((group["resources"][xid.resource_type] if xid.resource_type else group)["singular"])
 
     def takes(self, xid: Xid, name: str) -> bool:
-        """Whether Versions of the Resource ``xid`` may have an attribute ``name``."""
+        """Return True if Versions of the Resource ``xid`` can have an attribute ``name``."""
         return bool({name, "*"} & (self._resource(xid).get("attributes") or {}).keys())
 
     def has_rule(self, xid: Xid) -> bool:
-        """Whether the Resource ``xid`` may have a rule of compatibility."""
+        """Return True if the Resource ``xid`` can have a rule of compatibility."""
         return "compatibility" in (self._resource(xid).get("metaattributes") or {})
 
     def _resource(self, xid: Xid) -> JSONObject:
@@ -104,17 +104,17 @@ def _meta(shown: JSONObject, singular: str) -> JSONObject:
 
 
 def same(one: JSONObject, other: JSONObject) -> bool:
-    """Whether they say the same; where they came from and when they were last changed does not count."""
+    """Return True if both are equal, except for their origin and times."""
     return _said(one) == _said(other)
 
 
 def says(there: JSONObject, wanted: JSONObject) -> bool:
-    """Whether ``there`` says what ``wanted`` does, be it with more; when it was made does not count either."""
+    """Return True if ``there`` has all that ``wanted`` has, perhaps with more, except for the time of creation."""
     return _covers(_said(there), {name: value for name, value in _said(wanted).items() if name != "createdat"})
 
 
 def difference(wanted: JSONObject, there: JSONObject, singular: str = "", *, partial: bool = False) -> JSONObject:
-    """What to PATCH so that ``there`` says what ``wanted`` says, and nothing else unless that is ``partial``.
+    """Return the PATCH that makes ``there`` equal to ``wanted``. If ``partial``, other members of ``there`` stay.
 
     A document of ``singular`` is replaced as a whole.
     """
@@ -132,7 +132,7 @@ def _said(entity: JSONObject) -> JSONObject:
 
 
 def _covers(there: JSON, wanted: JSON) -> bool:
-    """Whether every member of ``wanted``, and of what is in it, is in ``there`` too."""
+    """Return True if every member of ``wanted``, at any depth, is in ``there`` too."""
     if isinstance(there, dict) and isinstance(wanted, dict):
         return all(name in there and _covers(there[name], value) for name, value in wanted.items())
     return bool(there == wanted)
@@ -158,7 +158,7 @@ def read_resources(registry: ReadableRegistry, collection: Xid, types: Types) ->
 
 
 def read_resource(registry: ReadableRegistry, xid: Xid, types: Types) -> ComparedResource | None:
-    """One Resource, None if it is not there."""
+    """Return a Resource to compare, or None."""
     try:
         shown = registry.find(xid, deep=True)
     except TooLarge:
@@ -181,9 +181,9 @@ def read_versions(
 
 
 def joined(ours: Iterable[tuple[str, T]], theirs: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T | None, T | None]]:
-    """Both by id, whatever its case: what is of one or of the other, or of both.
+    """Yield the entities of both by id in any case, with None for the side that lacks one.
 
-    Raises ``BadResponse`` where one does not come by id: what seems to be missing could be elsewhere.
+    Raises ``BadResponse`` if one side is not sorted by id: a missing entity could come later.
     """
     left, right = _ordered(ours), _ordered(theirs)
     one, other = next(left, None), next(right, None)
@@ -218,7 +218,7 @@ def _shallow(registry: ReadableRegistry, collection: Xid) -> Iterator[tuple[str,
 
 
 def _compare(one: tuple[str, T] | None, other: tuple[str, T] | None) -> int:
-    """Which comes first, below 0 if it is ``one``."""
+    """Compare two ids; the result is below 0 if ``one`` comes first."""
     if one is None or other is None:
         return (one is None) - (other is None)
     left, right = one[0].lower(), other[0].lower()

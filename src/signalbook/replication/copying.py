@@ -31,9 +31,9 @@ _WHOLE: Final = ("io.xregistry.resource.created", "io.xregistry.resource.deleted
 
 @dataclass(slots=True)
 class Hints:
-    """What may be different: ``groups``, and ``resources`` by collection and id, each with the ids of its Versions.
+    """The entities that may differ: ``groups``, and ``resources`` by collection and id, each with ids of its Versions.
 
-    None instead of those says that any may be.
+    None instead of these means that any may differ.
     """
 
     groups: set[Xid] = field(default_factory=set)
@@ -58,7 +58,7 @@ class Hints:
 
 
 def of_events(events: Iterable[JSONObject]) -> Hints:
-    """What events of the xRegistry dialect tell. What cannot be read as one tells nothing."""
+    """Return the hints in events of the xRegistry dialect. Unreadable events give none."""
     hints = Hints()
     for event in events:
         subject = event.get("subject")
@@ -72,7 +72,7 @@ def of_events(events: Iterable[JSONObject]) -> Hints:
 
 
 def _only_counts(event: JSONObject, xid: Xid) -> bool:
-    """Whether an event reports of a Group nothing but its members, which have events of their own."""
+    """Return True if an event about a Group reports only its members, which have events of their own."""
     data = event.get("data")
     changed = data.get("changed") if isinstance(data, dict) else None
     if xid.kind is not Kind.GROUP or not isinstance(changed, list) or not changed:
@@ -123,7 +123,7 @@ class Copy:
         self._writer.flush()
 
     def _has_type(self, xid: Xid) -> bool:
-        """Whether the target has the type of a Group, or of a collection of Resources."""
+        """Return True if the target has the type of a Group, or of a collection of Resources."""
         if xid.group_type not in self._types.groups():
             return False
         if xid.group_type in self._there.groups() and (
@@ -211,9 +211,9 @@ class Copy:
             self._remove_group(xid, current)
 
     def _is_gone(self, xid: Xid) -> bool:
-        """Whether what the source did not show is not there: it may be hidden from this identity, or was a moment ago.
+        """Return True if an entity that the source did not show is gone, and not hidden from this identity.
 
-        Rights do not depend on what there is: who may read the xid, and is shown nothing, knows that it is gone.
+        Rights do not depend on existence: a caller that can read the xid and gets 404 knows that the entity is gone.
         """
         if self._source.hides(xid):
             self._report.skip(xid, HIDDEN)
@@ -241,7 +241,7 @@ class Copy:
     # Resources
 
     def _collection(self, collection: Xid, there: Xid, *, fresh: bool) -> None:
-        """All Resources of a collection; ``fresh`` if there are none at the target."""
+        """Copy all Resources of a collection. ``fresh`` means that the target has none."""
         top = self._link.scope.xid
         if top.kind is Kind.RESOURCE:
             self._one(top)
@@ -256,7 +256,7 @@ class Copy:
                 self._resource(collection / name, there / name, one, other)
 
     def _some(self, collection: Xid, members: Mapping[str, Set[str] | None]) -> None:
-        """Some Resources of a collection, each with the Versions that changed, None for all of them."""
+        """Copy some Resources of a collection, each with the Versions that changed, or all for None."""
         there = self._link.scope.there(collection)
         if there is None:
             return
@@ -268,7 +268,7 @@ class Copy:
             self._one(collection / name, members[name])
 
     def _members(self, collection: Xid, there: Xid) -> int:
-        """How many there are, at the source or at the target, whichever has more."""
+        """Return the number of members at the source or at the target, whichever is greater."""
         groups = self._source.find(collection.owner, deep=False), self._target.find(there.owner, deep=False)
         return max(self._count(found, collection.resource_type) for found in groups)
 
@@ -350,7 +350,7 @@ class Copy:
         return None if shown is None else version_attributes(shown, self._types.singular(xid.resource))
 
     def _is_owned(self, there: Xid, known: ComparedResource) -> bool:
-        """Whether a Resource at the target is for the source to change. What has no Versions goes with its Group."""
+        """Return True if the source may change a Resource at the target. One without Versions belongs to its Group."""
         if known.versions is not None and not known.versions:
             found = self._target.find(Xid(there.parts[:2]), deep=False)
             return found is not None and owned_by(found, self._link.source)

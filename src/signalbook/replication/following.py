@@ -56,26 +56,26 @@ class Peer:
 
     @property
     def shown(self) -> str:
-        """It as the setting says it, but for a user and a password."""
+        """The URL in the setting without user and password."""
         renamed = "".join(f"={new}" for new in self.scope.renames.values())
         part = f"#{self.scope.xid}{renamed}" if self.scope.xid.parts else ""
         return f"{without_user(self.url)}{part}"
 
     @property
     def name(self) -> str:
-        """What distinguishes it from others, in keys of stored settings."""
+        """The name of the peer in keys of stored settings."""
         return digest(f"{'push ' if self.target else ''}{self.shown}".encode())[:16]
 
     def __str__(self) -> str:
         return f"{'pushing to' if self.target else 'following'} {self.shown}"
 
     def speaks(self, source: str) -> bool:
-        """Whether an event with this ``source`` is from there: from its root, or from an API below it."""
+        """Return True if an event with this ``source`` is from the peer: from its root, or from an API below it."""
         return within(source, without_user(self.url))
 
 
 def peers(settings: Settings) -> tuple[Peer, ...]:
-    """All registries that a server copies from or to. Raises ``SettingError``."""
+    """Return all registries that a server copies from or to. Raises ``SettingError``."""
     if settings.push and not settings.base_url:
         raise SettingError("push needs base_url: copies name the registry that they come from")
     followed = [Peer.parse(text) for text in settings.follow]
@@ -91,7 +91,7 @@ _FINISH: Final = 5.0
 
 
 class Following:
-    """All peers of a server. Raises ``SettingError`` for settings that make no sense."""
+    """All peers of a server. Raises ``SettingError`` for invalid settings."""
 
     def __init__(self, engine: Engine, settings: Settings, *, lease: float = LEASE_SECONDS) -> None:
         self.peers = peers(settings)
@@ -126,7 +126,7 @@ class Following:
         return {source for source, followed in meant.items() if followed}
 
     def status(self) -> JSONObject:
-        """Whether this process ``follows`` and pushes, and how it is with each source and each target."""
+        """Return whether this process ``follows`` and pushes, and the status of each source and target."""
         shown: JSONObject = {"follows": self._lease.held, "sources": {}}
         for known in self._links:
             shown.setdefault("targets" if known.peer.target else "sources", {})[known.peer.shown] = known.status()
@@ -165,7 +165,7 @@ class Following:
 
 
 class PeerLink:
-    """One source or target at work, from its making until it is asked to ``stop``."""
+    """A source or target at work, until it is asked to ``stop``."""
 
     def __init__(self, engine: Engine, settings: Settings, peer: Peer) -> None:
         self.peer = peer
@@ -183,7 +183,7 @@ class PeerLink:
         self.thread.start()
 
     def status(self) -> JSONObject:
-        """What was done since this process began; ``error`` is what keeps it from going on, ``since`` then."""
+        """Return the work since this process began. ``error``, since ``since``, is what prevents further work."""
         trouble = {"error": self._error, "since": self._since} if self._error else {}
         return {**trouble, **self._report.summary()}
 
@@ -224,7 +224,7 @@ class PeerLink:
             keep_up(work, self.stop, self._failed)
 
     def _pause(self) -> None:
-        """Until it is time to compare everything again, or a notice comes."""
+        """Wait until it is time to compare everything again, or until a notice arrives."""
         left = self._settings.follow_seconds
         while left > 0 and not self.stop.wait(min(left, _LOOK)):
             left -= _LOOK
@@ -261,12 +261,12 @@ class PeerLink:
 
 
 def _made(target: RemoteRegistry | CncfApi) -> str:
-    """When a registry was made, ``""`` if it does not say so. Raises ``ClientError``."""
+    """Return the time when a registry was made, or an empty text. Raises ``ClientError``."""
     return str(target.get(ROOT).get("createdat", "")) if isinstance(target, RemoteRegistry) else ""
 
 
 def _notified_key(source: Peer) -> str:
-    """Under which the server stores when it was last notified of changes at a source."""
+    """Return the key of the stored time of the last notice about a source."""
     return f"{FOLDER}/{source.name}.knock"
 
 

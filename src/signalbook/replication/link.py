@@ -36,7 +36,7 @@ def without_origin(entity: JSONObject) -> JSONObject:
 
 
 def owned_by(entity: JSONObject, source: str) -> bool:
-    """Whether a copy at a target is for the registry at ``source`` to change: it came from there, or has its origin."""
+    """Return True if the registry at ``source`` may change a copy at a target: it is its source or origin."""
     passed = origins(entity)
     return bool(passed) and source in (passed[0], passed[-1])
 
@@ -70,15 +70,15 @@ class Scope:
         return cls(xid=top, renames=named)
 
     def holds(self, xid: Xid) -> bool:
-        """Whether the source's entity or collection ``xid`` is copied."""
+        """Return True if the source's entity or collection ``xid`` is copied."""
         return xid.parts[: len(self.xid.parts)] == self.xid.parts
 
     def reaches(self, xid: Xid) -> bool:
-        """Whether it is copied, or something beneath it is."""
+        """Return True if the xid, or something under it, is copied."""
         return self.holds(xid) or self.xid.parts[: len(xid.parts)] == xid.parts
 
     def there(self, xid: Xid) -> Xid | None:
-        """Where the source's ``xid`` is at the target; None if a Group was renamed to its name."""
+        """Return the target's xid for the source's ``xid``, or None if another Group was renamed to it."""
         if len(xid.parts) < 2:
             return xid
         group = Xid(xid.parts[:2])
@@ -88,7 +88,7 @@ class Scope:
         return Xid((xid.group_type, self.renames.get(group, xid.group_id), *xid.parts[2:]))
 
     def here(self, xid: Xid) -> Xid | None:
-        """What of the source is at the target's ``xid``; None if nothing can be."""
+        """Return the source's xid for the target's ``xid``, or None if there can be none."""
         if len(xid.parts) < 2:
             return xid
         group = Xid(xid.parts[:2])
@@ -139,11 +139,11 @@ API_PATHS: Final = {"schemas": schema_path, "messages": message_path}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """From ``source`` to ``target``, URLs of registries' roots without a slash at the end; the target's may be unknown.
+    """The link from ``source`` to ``target``, URLs of registry roots without a final slash.
 
-    ``bases`` are the URLs of the APIs that URIs of the source's Versions are made for, by type of Resource, where they
-    are not the root's. ``authorities`` are those whose definitions may come this way, all if it is empty. It is
-    ``partial`` if the source does not tell all there may be of a Version.
+    The target's URL may be unknown. ``bases`` are the URLs of the APIs for which URIs of the source's Versions are
+    made, by type of Resource, if these are not the root's. ``authorities`` are those whose definitions may come this
+    way, all if it is empty. The link is ``partial`` if the source does not show everything that a Version may have.
     """
 
     source: str
@@ -154,7 +154,7 @@ class Link:
     partial: bool = False
 
     def returns(self, entity: JSONObject) -> str:
-        """Why ``entity`` is not for this target: it comes from there, or has passed it (D-8); ``""`` if it is."""
+        """Return why ``entity`` may not go to this target, which it comes from or has passed (D-8), or ""."""
         if not self.target:
             return ""
         if self.target in origins(entity):
@@ -165,7 +165,7 @@ class Link:
         return ""
 
     def bars(self, entity: JSONObject, xid: Xid) -> str:
-        """Why ``entity`` may not go this way for the authority it claims, its own or the source's; ``""`` if it may."""
+        """Return why ``entity`` may not come this way, because of its or its source's authority, or ""."""
         if not self.authorities or xid.resource_type not in API_PATHS:
             return ""
         claimed = [str(entity.get("authority") or self.base(xid.resource_type))]
@@ -196,13 +196,13 @@ class Link:
 
 
 def within(uri: str, authority: str) -> bool:
-    """Whether ``uri`` is that of an ``authority``, or something under it."""
+    """Return True if ``uri`` is that of an ``authority``, or under it."""
     top = authority.rstrip("/")
     return uri.rstrip("/") == top or uri.startswith(f"{top}/" if "://" in top else (f"{top}/", f"{top}:"))
 
 
 class RegistryDialect(StrEnum):
-    """What registries speak."""
+    """The dialect that registries speak."""
 
     XREGISTRY = "xregistry"
     SCHEMAREGISTRY = "schemaregistry"

@@ -85,7 +85,7 @@ class LocalRegistry:
                 raise _too_large(error) from None
 
     def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
-        """As the protocol says; a page at a time, each as it is when it is fetched."""
+        """Yield members a page at a time, each as it is when it is read."""
         kind = {Kind.GROUPS: Kind.GROUP, Kind.RESOURCES: Kind.RESOURCE}.get(collection.kind, Kind.VERSION)
         options = self._options(kind, deep=deep)
         after: Position | None = None
@@ -148,7 +148,7 @@ class LocalRegistry:
 
     @contextmanager
     def consistent(self) -> Iterator[Registry]:
-        """Within one read transaction."""
+        """Give a registry within one read transaction."""
         with self._engine.reading() as view:
             bound = self._copy()
             bound._view = view
@@ -156,7 +156,7 @@ class LocalRegistry:
 
     @contextmanager
     def trying(self) -> Iterator[Registry]:
-        """Within a transaction that is not committed."""
+        """Give a registry within a transaction that is not committed."""
         # Left by an exception, the transaction is undone.
         with suppress(_Undone), self._engine.writing(admin=self._admin) as session:
             bound = self._copy()
@@ -166,7 +166,7 @@ class LocalRegistry:
 
     @contextmanager
     def checking(self) -> Iterator[WriteChecks]:
-        """Within one transaction: what it accepts stays until all is asked, so that documents may build on others."""
+        """Check writes within one transaction: accepted ones stay until the end, so documents can build on others."""
         with self._engine.trying() as batch:
             yield LocalChecks(batch)
 
@@ -288,7 +288,7 @@ def _require_types(view: View, xid: Xid) -> None:
 
 
 def _shown(view: View, xid: Xid, flags: ReadFlags) -> ViewOptions:
-    """What request flags ask to be shown. Raises ``RegistryError``."""
+    """Return the view that request flags select. Raises ``RegistryError``."""
     _require_types(view, xid)
     subject, given = str(xid), flags.get("filter", ())
     return ViewOptions(

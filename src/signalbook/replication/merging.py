@@ -23,12 +23,12 @@ Pair = tuple[str, JSONObject | None, JSONObject | None]
 
 @dataclass(slots=True, kw_only=True)
 class Merge:
-    """One Resource, ``source`` and ``target``, None where it is not. ``held``: it is not the source's to change.
+    """The merge of one Resource: ``source`` and ``target``, None where it is absent.
 
-    ``named`` says that the target's model lets Versions tell their URIs, ``ruled`` that Resources may have a rule of
-    compatibility. After the ``parts`` have been taken, ``gone``
-    are Versions to delete, and ``again`` says that ancestors had to be left out that were not there yet, which happens
-    unless it is ``settled`` that they are.
+    ``held`` means that the source may not change it. ``named`` means that the target's model lets Versions state their
+    URIs, ``ruled`` that Resources can have a rule of compatibility. After the ``parts`` have been taken, ``gone`` are
+    Versions to delete, and ``again`` means that ancestors were left out because they did not exist yet, unless it is
+    ``settled`` that they do.
     """
 
     xid: Xid
@@ -48,7 +48,7 @@ class Merge:
     _passed: set[str] = field(default_factory=set)
 
     def parts(self, pairs: Iterator[Pair]) -> Iterator[Part]:
-        """What to write. ``pairs`` are all Versions by id."""
+        """Yield the parts to write. ``pairs`` are all Versions by id."""
         admitted, following = False, list(islice(pairs, SLICE))
         # One slice is read ahead: the meta, which may name any Version as the default, goes with the last one.
         while following:
@@ -60,7 +60,7 @@ class Merge:
                 yield self._part(wanted, meta, outcomes)
 
     def reference(self) -> Iterator[Part]:
-        """What to write of a Resource without Versions: a reference to another."""
+        """Yield the parts to write of a cross reference, a Resource without Versions."""
         wanted, known = self._wanted_meta(), self._known_meta()
         if self.target is not None and same(known, wanted):
             self.report.count(CopyOutcome.UNCHANGED, Kind.RESOURCE)
@@ -95,7 +95,7 @@ class Merge:
     def _version(
         self, name: str, ours: JSONObject, theirs: JSONObject | None
     ) -> tuple[CopyOutcome | None, JSONObject | None]:
-        """What becomes of a Version of the source, and what to write of it."""
+        """Return the outcome for a Version of the source, or the part to write."""
         if reason := self.link.returns(ours):
             self._pass(reason, refused=False)
             return None, None
@@ -119,7 +119,7 @@ class Merge:
         return says(theirs, wanted) if self.link.partial else same(wanted, theirs)
 
     def _takes_over(self, theirs: JSONObject) -> bool:
-        """Whether a copy that came another way is now to come from where it began."""
+        """Return True if a copy that came another way now comes from its origin."""
         passed = origins(theirs)
         return len(passed) > 1 and passed[-1] == self.link.source
 
@@ -131,7 +131,7 @@ class Merge:
         return {**body, "ancestorid": name}
 
     def _meta(self, admitted: bool) -> JSONObject:
-        """What to write of the meta, ``admitted`` that a Version of the source may be there."""
+        """Return the meta to write. ``admitted`` means that the target may have a Version of the source."""
         # The meta speaks for all Versions: with some of the target's own among them it stays the target's.
         if not admitted or self.held or not self._whole or self.source.meta is None:
             return {}

@@ -46,11 +46,10 @@ _DRAFTS: Final[Mapping[RegistryDialect, Callable[[Requests], CncfApi]]] = {
 def open_target(
     url: str, *, timeout: float, dialect: RegistryDialect | None = None, source: str = "", token: str | None = ""
 ) -> Iterator[RemoteRegistry | CncfApi]:
-    """What is at ``url``, in the ``dialect`` it turns out to speak if none is given; copies come from ``source``.
+    """Open the registry at ``url``, in its own ``dialect`` if none is given. Copies come from ``source``.
 
-    Credentials are those of the URL. ``SIGNALBOOK_TOKEN`` is for one registry, and used with None as ``token`` only.
-
-    Raises ``ClientError``, and ``LinkError`` if it is no registry.
+    Credentials are those of the URL. ``SIGNALBOOK_TOKEN`` is for one registry, and used only if ``token`` is None.
+    Raises ``ClientError``, and ``LinkError`` if there is no registry.
     """
     headers = {HEADER: without_user(source)} if source else {}
     spoken = dialect or _spoken(url, timeout, token)
@@ -72,17 +71,17 @@ def open_source(
 
 
 def copying(source: ReadableRegistry, target: CopyTarget, link: Link, report: CopyReport) -> Callable[[], Copying]:
-    """What begins a round of copying over ``link``."""
+    """Return the function that begins a round of copying over ``link``."""
     if isinstance(target, RemoteRegistry | LocalRegistry):
         return partial(Copy, source, target, link, report)
     return partial(CncfCopy, source, target, link, report)
 
 
 def identity(source: ReadableRegistry, reached: str, authorities: Sequence[str]) -> str:
-    """By which URL a source is known: the one it gives itself if it is to be believed, else that it was reached at.
+    """Return the URL by which a source is known: the one it states, if trusted, else the one it was reached at.
 
-    Copies belong to the source they came from; one that claimed to be another could delete what is that one's. It is
-    believed if it says nothing else than its URL, or if the operator lets it speak for that authority.
+    Copies belong to their source; a source that claimed to be another could delete that one's copies. A stated URL is
+    trusted if it equals the reached one, or if the operator trusts the source for that authority.
     """
     claimed = source.url
     if not claimed:

@@ -27,10 +27,10 @@ class StateError(SignalbookError):
 
 
 class StateStore(Protocol):
-    """Where a state is kept."""
+    """A place where a state is stored."""
 
     def load(self) -> JSON:
-        """What was saved last, None if nothing was."""
+        """Return the last saved state, or None."""
 
     def save(self, state: JSONObject) -> None:
         """Keep ``state`` in place of what was there."""
@@ -56,7 +56,7 @@ class StateFile:
         self._path = path
 
     def load(self) -> JSON:
-        """As the protocol says. Raises ``StateError``."""
+        """Load the state from its file. Raises ``StateError``."""
         try:
             return parse_json(self._path.read_bytes())
         except FileNotFoundError:
@@ -65,7 +65,7 @@ class StateFile:
             raise StateError(f"{self._path} is no state of a replication: {error}") from None
 
     def save(self, state: JSONObject) -> None:
-        """As the protocol says. Raises ``StateError``."""
+        """Save the state to its file. Raises ``StateError``."""
         new = self._path.with_name(f"{self._path.name}.new")
         try:
             with new.open("wb") as file:
@@ -92,9 +92,9 @@ class StateInDatabase:
 
 
 def name_of(link: Link, made: str = "") -> str:
-    """What distinguishes a link from others: as soon as one of its parts is different, it is another one.
+    """Return the name of a link. It changes with each of its parts.
 
-    ``made`` is when its target was: one that takes the place of another begins with nothing.
+    ``made`` is when its target was made: a target that replaces another begins with nothing.
     """
     renames = {str(group): new for group, new in link.scope.renames.items()}
     parts: list[JSON] = [link.source, link.target, str(link.scope.xid), renames, list(link.authorities)]
@@ -126,11 +126,11 @@ class Copying(Repeatable, Protocol):
 
 
 class Replication:
-    """One link at work; ``state`` keeps the position up to which all changes of the source are at the target.
+    """A link at work. ``state`` keeps the position up to which the target has all changes of the source.
 
-    ``copying`` begins a round from the source to wherever the link leads. A change counts as done only when it is
-    there. Whatever happens in between is done again, which changes nothing. ``made`` asks when the target was, for a
-    state that does not lie beside it.
+    ``copying`` begins a round from the source to the target of the link. A change counts as done only when the target
+    has it; repeating it changes nothing. ``made`` returns when the target was made, for a state that is stored
+    elsewhere.
     """
 
     def __init__(
@@ -206,16 +206,16 @@ class Replication:
         return position if isinstance(position, int) else None
 
     def _another(self, position: int) -> bool:
-        """Whether what was committed there is known to be something else than what was seen."""
+        """Return True if the commit at ``position`` is known to differ from the one that was seen."""
         state = self._state.load()
         known = state.get("mark") if isinstance(state, dict) else None
         found = self._source.mark(position) if known else ""
         return bool(found) and found != known
 
     def _has_other_rights(self) -> bool:
-        """Whether the source may show something else since everything was compared; asked once a minute.
+        """Return True if the rights at the source may have changed since the last full comparison.
 
-        There are no events of what became readable.
+        Checked once a minute, because no events report what became readable.
         """
         if time.monotonic() - self._looked < RIGHTS_SECONDS:
             return False

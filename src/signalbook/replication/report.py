@@ -16,7 +16,7 @@ _MOST: Final = 1000
 
 
 class CopyOutcome(StrEnum):
-    """What became of an entity at the target."""
+    """The outcome for an entity at the target."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -37,7 +37,7 @@ class SubjectVersion:
 
 
 class SubjectKind(StrEnum):
-    """What such registries have, in the words used for it in messages."""
+    """A kind of entity of such registries, with its words for messages."""
 
     VERSION = "version"
     CONFIG = "config"
@@ -99,7 +99,7 @@ class CopyReport:
 
     @property
     def moved(self) -> int:
-        """How many entities are other than before at the target."""
+        """The number of entities that changed at the target."""
         return sum(number for (outcome, _), number in self.counts.items() if outcome is not CopyOutcome.UNCHANGED)
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ class CopyReport:
                 yield f"{number} {kind}{'' if number == 1 else 's'}"
 
     def summary(self) -> JSONObject:
-        """How many of what came to which end."""
+        """Return the number of entities by outcome."""
         return {
             **{
                 outcome.value: {f"{kind}s": number for kind in self.kinds if (number := self.counts[outcome, kind])}

@@ -24,7 +24,7 @@ class Closed(SignalbookError):
 
 
 def reason_of(error: Refusal) -> str:
-    """Why one copy was refused. Raises ``Closed`` if none will ever be taken."""
+    """Return why a copy was rejected. Raises ``Closed`` if none will ever be accepted."""
     if error.status in _CLOSED:
         raise Closed(f"the target takes no copies: {error.status}: {error}")
     return f"{error.status}: {error}" if error.status else str(error)
@@ -32,9 +32,9 @@ def reason_of(error: Refusal) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One entity of a write: a Group or Resource of the target, what to PATCH, and what the source calls it.
+    """One entity of a write: a Group or Resource of the target, the PATCH, and its xid at the source.
 
-    ``outcomes`` tell what will have become of which kind of entity when it is done.
+    ``outcomes`` are the outcomes for each kind of entity once the write is done.
     """
 
     xid: Xid
@@ -49,7 +49,7 @@ class Part:
         return found
 
     def apart(self) -> Iterable[Part]:
-        """Each of its Versions by itself, ancestors first as far as their times tell, and then the rest."""
+        """Return each of its Versions separately, ancestors first as far as their times show, and then the rest."""
         versions = sorted(self.versions.items(), key=lambda item: (str(item[1].get("createdat", "")), item[0]))
         for name, body in versions:
             source = self.source / "versions" / name
@@ -113,7 +113,7 @@ class CopyWriter:
         self._report.count(CopyOutcome.DELETED, pairs[0][0].kind, len(pairs))
 
     def _send(self, parts: Sequence[Part]) -> None:
-        """All of it or, where that is refused, each half by itself."""
+        """Send parts together; if they are rejected, send each half separately."""
         try:
             self._target.patch(*_request(parts))
         except Refusal as error:

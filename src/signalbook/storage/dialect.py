@@ -73,7 +73,7 @@ class Dialect(Protocol):
         """The texts in parameter ``name``, which ``array`` made, as column ``value``."""
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """Return the test that ``column`` contains parameter ``name``, which ``contained`` made, in any case of ASCII."""
+        """Return the test that ``column`` contains parameter ``name`` (made by ``contained``), in any case of ASCII."""
 
     def contained(self, text: str) -> str:
         """``text`` as a parameter of ``contains``."""

@@ -118,7 +118,7 @@ class SubscriptionReader:
         self._sql = sql
 
     def revision(self) -> int:
-        """Return the number that ``put_totals`` set: it changes when any subscription is created, changed or deleted."""
+        """Return the number from ``put_totals``, which changes when a subscription is created, changed or deleted."""
         return self._counter(_REVISION)
 
     def count(self) -> int:

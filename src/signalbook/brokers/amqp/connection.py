@@ -78,9 +78,9 @@ def refusals() -> Iterator[None]:
 
 
 class AMQPConnection:
-    """One connection with one session, on channel 0. For one thread. Raises ``BrokerError``.
+    """A connection with one session, on channel 0. For one thread. Raises ``BrokerError``.
 
-    ``host`` is the name of the broker that is wanted, ``container`` the name of this client.
+    ``host`` is the name of the broker, ``container`` the name of this client.
     """
 
     def __init__(self, stream: ByteStream, *, host: str, container: str, user: str = "", password: str = "") -> None:
@@ -132,9 +132,9 @@ class AMQPConnection:
         return code, fields, payload
 
     def has_frame(self) -> bool:
-        """Whether a whole frame is there to be received, after reading once if it was not.
+        """Return True if a whole frame can be received, after reading once if necessary.
 
-        What came in part is kept where the time limit ends the reading.
+        A partial frame is kept if the time limit ends the reading.
         """
         if not self._whole():
             self._fill()
@@ -442,14 +442,14 @@ class AMQPReceiver:
             raise
 
     def take(self) -> AMQPDelivery | None:
-        """What the next frame completes, None if that is nothing."""
+        """Return the delivery that the next frame completes, or None."""
         code, fields, payload = self.connection.receive()
         if code == FLOW and len(fields) > 9 and fields[9]:
             self._flow()
         return self._transferred(fields, payload) if code == TRANSFER else None
 
     def accept(self, deliveries: Sequence[AMQPDelivery]) -> None:
-        """Have the broker forget deliveries, in the order they came, and give as many others."""
+        """Accept deliveries, in order, and grant the broker as many new ones."""
         numbers = [delivery.number for delivery in deliveries if not delivery.settled]
         for first, last in _ranges(numbers):
             self.connection.send(DISPOSITION, True, Uint(first), Uint(last), True, DescribedValue(Ulong(_ACCEPTED), []))

@@ -22,7 +22,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AMQPError(BrokerUnavailable):
-    """What a peer sent is no AMQP 1.0, or what it is to be sent cannot be encoded."""
+    """The error for data from a peer that are not AMQP 1.0, or values that cannot be encoded."""
 
 
 class Symbol(str):
@@ -77,7 +77,7 @@ def encode(value: Any) -> bytes:
 
 
 def decode(data: bytes) -> list[Any]:
-    """All values in ``data``, one after the other. Raises ``AMQPError``."""
+    """Decode all values in ``data``. Raises ``AMQPError``."""
     return [value for value, _ in decode_each(data)]
 
 
@@ -370,7 +370,7 @@ def to_bytes(message: AMQPMessage) -> bytes:
 
 
 def split_body(data: bytes) -> tuple[bytes, Any]:
-    """All sections of a message but its body, as they were sent, and the body as ``AMQPMessage`` has it.
+    """Split a message into its sections without the body, in bytes, and the body as ``AMQPMessage`` has it.
 
     Raises ``AMQPError``.
     """

@@ -34,7 +34,7 @@ class Interest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSelection:
-    """The events that a subscription gets from the outbox: those in one API's ``dialect`` that match its ``interest``."""
+    """The events of the outbox for a subscription: those in one API's ``dialect`` that match its ``interest``."""
 
     dialect: EventDialect
     interest: Interest

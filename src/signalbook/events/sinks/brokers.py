@@ -192,7 +192,7 @@ class ProtocolSettings:
         return value
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """Return the setting ``name``, one of ``choices``; the first is the default. A whole number counts as its text."""
+        """Return the setting ``name``, one of ``choices`` (default: the first). A whole number counts as its text."""
         value = self._values.get(name, choices[0])
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)

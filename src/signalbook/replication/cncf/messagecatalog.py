@@ -24,7 +24,7 @@ _PREFIX: Final = "messagedefinition-"
 
 
 class _Catalog(CncfApi):
-    """What both drafts have in common."""
+    """The common base of both Message Catalog drafts."""
 
     kinds = ("messagegroups", "messages")
     paths = ("messagecatalog", "messagedefinitions")

@@ -51,7 +51,7 @@ class CncfApi(ABC):
 
     @property
     def url(self) -> str:
-        """Its URL, which URIs of its versions are made for."""
+        """The URL of the API, for which URIs of its versions are made."""
         return self._requests.url
 
     def groups(self) -> Sequence[str]:
@@ -75,7 +75,7 @@ class CncfApi(ABC):
         """Numbers and attributes of all versions, in ascending order; none if there is no such member."""
 
     def holds(self, uri: str) -> bool:
-        """Whether a version with this URI is there (D-5, D-6)."""
+        """Return True if a version with this URI exists (D-5, D-6)."""
         return self._requests.holds(self.lookup, uri)
 
     @abstractmethod
@@ -90,7 +90,7 @@ class CncfApi(ABC):
         return self.paths[0], group, self.paths[1], member, "versions"
 
     def _documents(self, group: str, member: str) -> Iterator[tuple[int, httpx.Response, str]]:
-        """Each version of a member as the API shows its document, with its number and its path."""
+        """Yield each version of a member with its number, its document and its path."""
         path = self._versions_path(group, member)
         for number in self._requests.numbers(*path):
             address = route(*path, str(number))
@@ -139,7 +139,7 @@ class Requests:
         return sorted(found)
 
     def holds(self, path: str, uri: str) -> bool:
-        """Whether there is something by this URI."""
+        """Return True if an entity with this URI exists."""
         try:
             self.transport.send("HEAD", f"/{path}?uri={quote(uri, safe='')}")
         except NotFound:
@@ -147,7 +147,7 @@ class Requests:
         return True
 
     def features(self) -> bool:
-        """Whether the API says what it can do, as only Message Catalog 0.1 does (C-27)."""
+        """Return True if the API reports its features, as only Message Catalog 0.1 does (C-27)."""
         try:
             response = self.transport.send("OPTIONS", "/messagecatalog")
         except ClientError:
@@ -188,7 +188,7 @@ class CncfSource:
         return self._draft.url
 
     def bases(self) -> Mapping[str, str]:
-        """As the protocol says: URIs are made for the API itself."""
+        """Return no bases: URIs are made for the API itself."""
         return {self._draft.kinds[1]: self._draft.url}
 
     def model(self) -> JSONObject:
@@ -196,11 +196,11 @@ class CncfSource:
         return {"groups": {groups: {"singular": groups[:-1], "resources": {members: {"singular": members[:-1]}}}}}
 
     def modelsource(self) -> JSONObject:
-        """As the protocol says: there is nothing that a registry would lack."""
+        """Return an empty model source: no registry lacks any of it."""
         return {}
 
     def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:  # noqa: ARG002 - there is but one view
-        """As the protocol says; a Resource always comes with all its Versions."""
+        """Find an entity. A Resource always comes with all its Versions."""
         group = draft_id(xid.group_id)
         if xid.kind is Kind.GROUP:
             return self._draft.group(group)
@@ -264,7 +264,7 @@ class CncfCopy:
         self._kind = target.kinds[1]
 
     def everything(self) -> None:
-        """As ``Copy.everything``. A Group stays at the target, though nothing of it may be left."""
+        """Compare everything. A Group stays at the target even if none of its members do."""
         if not self._link.scope.reaches(self._groups) or self._groups.group_type not in self._types.groups():
             return
         for name, shown in self._source.members(self._groups, deep=False):
@@ -276,7 +276,7 @@ class CncfCopy:
                 self._rest(here, there, set())
 
     def changed(self, hints: Hints) -> None:
-        """As ``Copy.changed``."""
+        """Compare what ``hints`` name."""
         for collection, members in hints.resources.items():
             if collection.group_type == self._groups.group_type and collection.resource_type == self._kind:
                 for name in sorted(members):
@@ -343,7 +343,7 @@ class CncfCopy:
                 self._report.refuse(xid, str(error))
 
     def _rest(self, xid: Xid, there: Xid, seen: set[str]) -> None:
-        """What the target has in a Group beside those ``seen``."""
+        """Delete the members of a Group at the target that are not among ``seen``."""
         for name in map(entity_id, self._target.members(draft_id(there.id))):
             if name not in seen and self._link.scope.holds(xid / self._kind / name):
                 self._drop(xid / self._kind / name, there / self._kind / name)
@@ -369,6 +369,6 @@ class CncfCopy:
 
 
 def _age(version: tuple[str, JSONObject]) -> tuple[int, str, str]:
-    """In which order Versions came: by number, by time."""
+    """Return the sort key for the order in which Versions were made: by number, then time."""
     name, attributes = version
     return (int(name) if name.isdigit() else 0, str(attributes.get("createdat", "")), name)

@@ -48,7 +48,7 @@ class SchemaRegistry(CncfApi):
             before = number
 
     def post(self, group: str, member: str, version: JSONObject) -> None:
-        """As the API. Raises ``Refusal`` for a document that is kept elsewhere."""
+        """Post a version. Raises ``Refusal`` for a document that is kept elsewhere."""
         if not isinstance(version.get("schemabase64"), str):
             raise Refusal("its document is kept elsewhere, which the CNCF draft cannot express")
         said = {"Authority": version.get("authority"), "Id": version.get("globaluri")}

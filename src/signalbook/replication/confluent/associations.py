@@ -28,7 +28,7 @@ class AssociationLink(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Associations:
-    """Those of ``source``, to be made at ``target``: only topics that it has are touched."""
+    """The associations of ``source``, to be made at ``target``. Only topics of the source are touched."""
 
     def __init__(
         self, source: ConfluentRegistry, target: ConfluentRegistry, progress: CopyProgress, writing: ImportMode
@@ -78,7 +78,7 @@ class Associations:
             self._progress.advance()
 
     def copied(self) -> list[AssociationLink]:
-        """What is at the target as it is at the source, and what should not be there any more and still is."""
+        """Return the associations that are equal on both sides, and those that could not be removed."""
         return sorted(self._copied, key=msgspec.structs.astuple)
 
     def _associate(self, wanted: Association) -> None:

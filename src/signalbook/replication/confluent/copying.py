@@ -27,7 +27,7 @@ from signalbook.values import JSON, dump_json
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
-    """What was copied: ``versions`` are subjects, the numbers of their versions, and their ids."""
+    """The copied entities: ``versions`` are subjects, the numbers of their versions, and their ids."""
 
     versions: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
     associations: list[AssociationLink] = msgspec.field(default_factory=list)
@@ -38,7 +38,7 @@ _SHARE: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the target has as a version."""
+    """A version that the target has."""
 
     id: int
     content: bytes
@@ -77,7 +77,7 @@ class Spool:
         return SchemaVersion(subject=key[0], version=key[1], id=schemaid, body=body)
 
     def ready(self) -> None:
-        """All are there."""
+        """Report that all are ready."""
         self._file.flush()
 
 
@@ -115,7 +115,7 @@ class ConfluentCopy:
         return [self.source.url, self.target.url]
 
     def _copied(self) -> Copied:
-        """What was copied in the rounds before, between these two."""
+        """Return what earlier rounds between these two registries copied."""
         state = self._state.load()
         try:
             return msgspec.convert(state if isinstance(state, dict) and state.get("link") == self._link else {}, Copied)
@@ -150,13 +150,13 @@ class Follower:
 
 
 def _due(began: float) -> float:
-    """When that may be done again which began then."""
+    """Return the time at which a step that began at ``began`` is due again."""
     ended = time.monotonic()
     return ended + _SHARE * (ended - began)
 
 
 class Round:
-    """One comparison of two registries, and what follows from it; ``before`` is what earlier ones have copied."""
+    """A comparison of two registries and its consequences. ``before`` is what earlier rounds copied."""
 
     def __init__(self, copy: ConfluentCopy, spool: Spool, before: Copied) -> None:
         self._progress = copy.progress
@@ -194,7 +194,7 @@ class Round:
             raise
 
     def copied(self) -> Copied:
-        """What is at the target as it is at the source, and what is there though it should not be any more."""
+        """Return what is equal on both sides, and what could not be removed."""
         found: dict[str, dict[str, int]] = {}
         here = ((subject, number) for subject, numbers in self._here.items() for number in numbers)
         for subject, number in sorted({*here, *self._kept}):
@@ -266,7 +266,7 @@ class Round:
             self._progress.count(CopyOutcome.UNCHANGED, SubjectKind.VERSION)
 
     def _hide(self, key: Key) -> None:
-        """What the source names as deleted and does not show is deleted if it was copied before."""
+        """Delete a version that the source names as deleted and does not show, if it was copied before."""
         subject, number = key
         self._here.setdefault(subject, {})[number] = True
         known = self._there.get(subject, {}).get(number)
@@ -336,7 +336,7 @@ class Round:
         self._delete(left, self._target.delete)
 
     def _find_gone(self) -> list[Key]:
-        """What was copied, is still at the target, and is not at the source any more."""
+        """Find copied versions that are still at the target and no longer at the source."""
         if self._before and not self._here:
             count = sum(map(len, self._before.values()))
             raise UnusableRegistry(

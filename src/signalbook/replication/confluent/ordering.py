@@ -49,7 +49,7 @@ def in_waves(references: Mapping[Key, Sequence[Key]]) -> Iterator[list[Key]]:
 
 
 def cycle_of(key: Key, references: Mapping[Key, Sequence[Key]], left: Collection[Key]) -> list[Key]:
-    """From a version that is left over along its references, up to the first one that comes again."""
+    """Follow references from a remaining version to the first one that repeats, and return the circle."""
     path = [key]
     while True:
         following = next(each for each in references[path[-1]] if each in left)

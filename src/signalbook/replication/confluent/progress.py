@@ -26,7 +26,7 @@ class CopyProgress:
         self.what, self.done, self.total = what, 0, total
 
     def advance(self) -> None:
-        """One is done."""
+        """Count one more step."""
         with self._counting:
             self.done += 1
 

@@ -172,7 +172,7 @@ class ScopeSettings:
         there: JSONObject | None,
         before: JSONObject | None,
     ) -> None:
-        """Have ``wanted`` in place of what is ``there``; it counts if it is other than ``before``."""
+        """Replace the setting ``there`` by ``wanted``. It counts as a change if it differs from ``before``."""
         if wanted != there:
             try:
                 self._write(kind, scope, wanted, there)
@@ -202,6 +202,6 @@ class ScopeSettings:
 
 
 def refusal(error: Refused) -> str:
-    """What a registry says, and what to do about it."""
+    """Return the registry's error and what to do about it."""
     advice = _ADVICE.get(error.code)
     return f"{error.title} ({error.code or error.status})" + (f": {advice}" if advice else "")
