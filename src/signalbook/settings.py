@@ -56,7 +56,7 @@ class Settings:
     )
     incompatible_changes: str = _setting(
         "warn",
-        "What to do with a new document of a Version that is incompatible with the one it replaces: off, warn or reject.",
+        "What to do with a document that is incompatible with the one it replaces: off, warn or reject.",
     )
     default_compatibility: str = _setting(
         "", "Rule of compatibility of new schemas that state none, such as backward; empty gives them none."

@@ -15,10 +15,10 @@ _SENT: Final = {"since": "from", "until": "to"}
 
 
 class AuditFilters(TypedDict, total=False):
-    """Which entries are wanted: ``who`` and ``action`` are said in full, of an ``xid`` its beginning.
+    """Filters for audit entries: the exact ``who`` and ``action``, and a prefix of an ``xid``.
 
-    ``outcome`` is done or refused; ``since`` and ``until`` are RFC3339 timestamps, the second is too late itself.
-    ``after`` is the number of an entry: only later ones are wanted. ``limit`` is the size of a page.
+    ``outcome`` is done or refused; ``since`` and ``until`` (excluded) are RFC3339 timestamps. ``after`` is the number
+    of an entry: only later ones are returned. ``limit`` is the size of a page.
     """
 
     who: str
@@ -50,7 +50,7 @@ class Access:
         return json_object(self._transport.send("PUT", _PATH, json=policy, headers=headers))
 
     def explain(self, who: Sequence[str], what: str, xid: str) -> JSONObject:
-        """Whether somebody whom rules call ``who`` may do ``what`` on ``xid``, and the rules that say so."""
+        """Return whether the principal ``who`` may do ``what`` on ``xid``, and the rules that decide it."""
         query = {"who": ",".join(who), "what": what, "xid": xid}
         return json_object(self._transport.send("GET", f"{_PATH}/explain", query=query))
 
@@ -66,5 +66,5 @@ class Access:
             yield from json_objects(response, "entries of an audit")
 
     def whoami(self, xid: str = "/") -> JSONObject:
-        """Who this client is to the server, and what it may do on ``xid``, and somewhere."""
+        """Return the identity of this client at the server, and its rights on ``xid`` and elsewhere."""
         return json_object(self._transport.send("GET", f"{_PATH}/self", query={"xid": xid}))

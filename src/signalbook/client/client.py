@@ -43,7 +43,7 @@ def _number(text: str, response: httpx.Response) -> int:
 
 
 class _Listed(ABC):
-    """What is listed at a path of the server, one below it each. Every method raises as those of ``Client``."""
+    """The entities listed at a path of the server, one per id. Every method raises as those of ``Client``."""
 
     path: ClassVar[str]
     called: ClassVar[str]
@@ -52,11 +52,11 @@ class _Listed(ABC):
         self._transport = transport
 
     def __iter__(self) -> Iterator[JSONObject]:
-        """All of them, page after page as they are asked for."""
+        """Iterate over all of them; pages are loaded as needed."""
         return self._pages(self.path)
 
     def get(self, id: str) -> JSONObject:
-        """One of them."""
+        """Return one of them."""
         return json_object(self._transport.send("GET", self._path_of(id)))
 
     def delete(self, id: str) -> None:
@@ -105,7 +105,7 @@ class Pipelines(_Listed):
 
 
 class SubscriptionOptions(TypedDict, total=False):
-    """What a subscription says beside its sink: all of it may be left out."""
+    """The optional members of a subscription, in addition to its sink."""
 
     source: str
     types: list[str]
@@ -126,7 +126,7 @@ class Subscriptions(_Listed):
     called = "subscriptions"
 
     def create(self, sink: str, *, protocol: str = "HTTP", **wanted: Unpack[SubscriptionOptions]) -> JSONObject:
-        """Have change events delivered to ``sink``. Returns the subscription."""
+        """Subscribe ``sink`` to change events. Returns the subscription."""
         return self.add({"sink": sink, "protocol": protocol, **wanted})
 
     def add(self, document: JSONObject) -> JSONObject:
@@ -139,7 +139,7 @@ class Subscriptions(_Listed):
 
 
 class SearchOptions(TypedDict, total=False):
-    """What a search is narrowed to: values to have one of, by facet; ``versions`` looks at all Versions."""
+    """Options that narrow a search: accepted values by facet; ``versions`` searches all Versions."""
 
     type: Sequence[str]
     group: Sequence[str]
@@ -152,10 +152,10 @@ class SearchOptions(TypedDict, total=False):
 
 
 class Found(Iterable[JSONObject]):
-    """What a search found: iterate over it for all hits, the best first, page after page as they are asked for.
+    """The result of a search. Iterate over it for all hits, the best first; pages are loaded as needed.
 
-    ``count`` and ``facets`` are of all that match, or of the first thousand if they are not ``complete``. A hit is a
-    JSON object with ``xid``, ``kind``, ``name``, ``score`` and ``snippets``, which say what of it matched.
+    ``count`` and ``facets`` cover all hits, or the first thousand if they are not ``complete``. A hit is a JSON object
+    with ``xid``, ``kind``, ``name``, ``score`` and ``snippets`` (the matching texts).
     """
 
     def __init__(self, pages: Iterator[httpx.Response]) -> None:
@@ -169,11 +169,11 @@ class Found(Iterable[JSONObject]):
 
     @property
     def hits(self) -> list[JSONObject]:
-        """Those of the first page."""
+        """The hits of the first page."""
         return list(self._first["hits"])
 
     def __iter__(self) -> Iterator[JSONObject]:
-        """All of them."""
+        """Iterate over all hits."""
         yield from self._first["hits"]
         for page in self._rest:
             yield from _found(page)["hits"]
@@ -201,7 +201,7 @@ class WriteFlags(TypedDict, total=False):
 
 
 class DocumentMetadata(TypedDict, total=False):
-    """What comes beside a document: its ``contenttype``, and ``attributes``, of which None deletes one."""
+    """The metadata of a document: its ``contenttype``, and ``attributes``, where None deletes one."""
 
     contenttype: str | None
     attributes: Mapping[str, str | None] | None
@@ -300,7 +300,7 @@ class Client:
     # The registry as a whole
 
     def offers(self, path: str) -> bool:
-        """Whether the server has something at a path below the root, for instance another API."""
+        """Return True if the server has something at a path below the root, for instance another API."""
         try:
             self._transport.send("HEAD", path)
         except NotFound:
@@ -354,7 +354,10 @@ class Client:
         return upload
 
     def search(self, query: str = "", **options: Unpack[SearchOptions]) -> Found:
-        """What is found by words, phrases in quotes, ``field:NAME``. Not every server has search: then ``NotFound``."""
+        """Search for words, phrases in quotes, or ``field:NAME``.
+
+        Raises ``NotFound`` if the server has no search.
+        """
         given: list[tuple[str, str]] = [("q", query)]
         for name, value in options.items():
             if isinstance(value, bool):
@@ -365,9 +368,9 @@ class Client:
         return Found(self._transport.pages(f"/search?{urlencode(given)}"))
 
     def impact(self, target: Target, *, depth: int | None = None) -> JSONObject:
-        """What depends on an entity, up to ``depth`` steps away, and the pipelines and subscriptions it concerns.
+        """Return what depends on an entity, up to ``depth`` steps away, with affected pipelines and subscriptions.
 
-        Not every server has this API: then ``NotFound``, as for an entity that is not there.
+        Raises ``NotFound`` if there is no such entity, or the server does not have this API.
         """
         query = {"xid": str(transport.to_xid(target))} | ({} if depth is None else {"depth": str(depth)})
         return self._object("GET", "/impact", query=query)
@@ -381,10 +384,10 @@ class Client:
         format: str = "",
         compatibility: str | None = None,
     ) -> JSONObject:
-        """What a document for a schema would break, transitively; nothing changes. Raises ``NotFound`` as ``impact``.
+        """Return what a document for a schema would break, transitively, without a change. Raises like ``impact``.
 
-        A Resource gets a new Version, of a Version the document is replaced. ``safe`` in the answer says that nothing
-        is against it. With ``compatibility`` everything is judged as if that were its rule.
+        The document becomes a new Version of a Resource, or replaces that of a Version. ``safe`` in the answer means
+        that there is no objection. ``compatibility`` replaces the rule of every schema.
         """
         given = {"format": format, "compatibility": compatibility or ""}
         query = {"xid": str(transport.to_xid(target))} | {name: text for name, text in given.items() if text}
@@ -416,7 +419,7 @@ class Client:
         return _after(link, response)
 
     def wait_for_event(self, after: int, seconds: float) -> bool:
-        """Whether there is a change behind the position ``after``, once there is, or within ``seconds``."""
+        """Wait up to ``seconds`` for a change after the position ``after``. Return True if there is one."""
         deadline = time.monotonic() + seconds
         lines = self._transport.lines(
             _EVENTS, query={"after": str(after)}, headers={"Accept": _STREAM}, timeout=seconds
@@ -440,12 +443,12 @@ class Client:
 
     @property
     def access(self) -> Access:
-        """Who may do what here. Not every server has access: then ``NotFound``."""
+        """The access policy and audit. Raises ``NotFound`` if the server does not have them."""
         return Access(self._transport)
 
     @property
     def subscriptions(self) -> Subscriptions:
-        """Where change events are delivered. Not every server has subscriptions: then ``NotFound``."""
+        """The subscriptions to change events. Raises ``NotFound`` if the server does not have them."""
         return Subscriptions(self._transport)
 
     # What would become of a write
@@ -462,10 +465,10 @@ class Client:
         compatibility: str | None = None,
         **flags: Unpack[WriteFlags],
     ) -> Verdict:
-        """Whether a write would be accepted; nothing changes. Not every server has this API: then ``NotFound``.
+        """Return whether a write would be accepted, without a change. Raises ``NotFound`` if there is no such API.
 
-        The write is one of metadata (``body``) or, with ``content``, of a document, as with ``put_document``. With
-        ``compatibility`` it is judged as if that were the rule of the Resource.
+        The write is one of metadata (``body``) or, with ``content``, of a document, as with ``put_document``.
+        ``compatibility`` replaces the rule of the Resource.
         """
         query = transport.write_query(**flags) | ({} if compatibility is None else {"compatibility": compatibility})
         headers = _headers(contenttype=contenttype, attributes=attributes)
@@ -475,7 +478,7 @@ class Client:
         return Verdict.from_json(json_object(response))
 
     def check_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Verdict:
-        """Whether ``import_document`` would be accepted. Raises ``DocumentError`` too."""
+        """Return whether ``import_document`` would be accepted. Raises ``DocumentError`` too."""
         upload = aimed(document, self.modelsource, ignore)
         return self.check("PATCH", upload.target, upload.body, ignore=[*upload.ignore, *ignore])
 
@@ -492,7 +495,7 @@ class Client:
 
 
 def _headers(**beside: Unpack[DocumentMetadata]) -> dict[str, str]:
-    """What goes beside a document, as headers of the request."""
+    """Return the request headers for the document's metadata."""
     attributes, contenttype = beside.get("attributes") or {}, beside.get("contenttype")
     headers = {f"xRegistry-{name}": transport.header_value(value) for name, value in attributes.items()}
     return headers if contenttype is None else {**headers, "Content-Type": contenttype}

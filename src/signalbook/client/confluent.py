@@ -109,14 +109,14 @@ class ConfluentRegistry:
     # What it has
 
     def speaks(self) -> bool:
-        """Whether there is such a registry."""
+        """Return True if there is a registry with this API."""
         try:
             return isinstance(parse_json(self._send("GET", "/schemas/types").content), list)
         except (Refused, JSONError):
             return False
 
     def versions(self) -> Iterator[SchemaVersion]:
-        """All versions there are, soft-deleted ones too; some may come twice if others write meanwhile."""
+        """Yield all versions, soft-deleted ones too. Some may come twice if others write meanwhile."""
         self.hidden.clear()
         if not self._lists():
             yield from self._walk()
@@ -159,7 +159,7 @@ class ConfluentRegistry:
         return found + sum(_hash([subject, sorted(numbers)]) for subject, numbers in live.items())
 
     def holds(self, subject: str, version: int) -> bool:
-        """Whether it has a version, soft-deleted or not."""
+        """Return True if a version exists, soft-deleted or not."""
         return self._is_of(subject, self._find(f"{_path(subject, version)}?deleted=true"))
 
     def contexts(self) -> list[str]:
@@ -169,7 +169,7 @@ class ConfluentRegistry:
         return [each.strip(":") for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
     def setting(self, kind: SettingKind, scope: str) -> JSONObject | None:
-        """What is set for the registry (""), a context (``:.name:``) or a subject; None if nothing is."""
+        """Return the setting of the registry (""), a context (``:.name:``) or a subject, or None."""
         found = self._find(_setting_path(kind, scope))
         if not isinstance(found, dict):
             return None
@@ -194,7 +194,7 @@ class ConfluentRegistry:
         raise UnusableRegistry(f"{self.url}: its associations change too fast to be listed: try again")
 
     def finds(self, version: SchemaVersion) -> bool:
-        """Whether it takes the schema for that of its own version with the same number and id."""
+        """Return True if the registry finds its version with this number and id by the schema."""
         try:
             found = self._json(
                 self._send("POST", f"/subjects/{_quoted(version.subject)}?deleted=true", json=version.body)
@@ -270,7 +270,7 @@ class ConfluentRegistry:
             raise UnusableRegistry(f"{self.url}: {error}") from None
 
     def _lists(self) -> bool:
-        """Whether it has lists of schemas to rely on: those of Karapace and Apicurio lack what is deleted, or more."""
+        """Return True if its lists of schemas are complete. Karapace's and Apicurio's lack deleted ones, or more."""
         if self._release is None:
             found = self._find("/v1/metadata/version")
             self._release = str(found.get("version", "")) if isinstance(found, dict) else ""
@@ -284,7 +284,7 @@ class ConfluentRegistry:
         return False if release.startswith("signalbook-") or (major.isdigit() and int(major) >= _MARKING) else None
 
     def _inherits(self, kind: SettingKind) -> bool:
-        """Whether it shows what holds for a subject as if it was set for it."""
+        """Return True if it shows inherited settings of a subject as its own."""
         if kind not in self._shows_all:
             try:
                 self._send("GET", _setting_path(kind, _NOBODY))
@@ -381,7 +381,7 @@ class ConfluentRegistry:
             raise UnusableRegistry(f"{response.url}: this is no JSON: {error}") from None
 
     def _send(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        """One request, sent again while the registry is busy: all there are may be done twice."""
+        """Send a request, again while the registry is busy: every request here may be repeated."""
         pause = _PAUSE
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -449,7 +449,7 @@ def connect(
 
 
 def same(one: ConfluentRegistry, other: ConfluentRegistry) -> bool:
-    """Whether two are one registry, maybe at two of its mounts."""
+    """Return True if both are the same registry, perhaps at different mounts."""
     first, second = (re.sub(_MOUNT, "", registry.url) for registry in (one, other))
     return first == second
 

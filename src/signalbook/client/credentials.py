@@ -32,15 +32,17 @@ class ServerAuth(httpx.Auth):
         self._header = header
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """One request. Raises ``ClientError``."""
+        """Authenticate a request. Raises ``ClientError``."""
         if _origin(request.url) == self._origin and (value := self._header()):
             request.headers["Authorization"] = value
         yield request
 
 
 def find(base_url: str, token: str | None) -> ServerAuth | None:
-    """What proves to the server at ``base_url`` who asks: the first of what the URL, ``token``, ``SIGNALBOOK_TOKEN``
-    and a login of this user have. With an empty ``token`` the environment is not asked.
+    """Return the credentials for the server at ``base_url``, or None.
+
+    The first of these counts: the URL, ``token``, ``SIGNALBOOK_TOKEN``, a login of this user. With an empty ``token``
+    the environment does not count.
 
     A user and a password in the URL are sent as such (RFC7617); ``https://${NAME}@host`` stands for a token in that
     variable of the environment. A token may be ``${NAME}`` or ``file:PATH``, read again for each request.

@@ -42,7 +42,7 @@ class LoginEnded(ClientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedTokens:
-    """What an issuer gave for a registry, and where it is renewed. ``expires`` is in seconds since 1970."""
+    """The tokens that an issuer gave for a registry, and where to renew them. ``expires`` is in seconds since 1970."""
 
     issuer: str
     client: str
@@ -53,7 +53,7 @@ class IssuedTokens:
 
     @classmethod
     def granted(cls, answer: JSONObject, *, issuer: str, client: str, endpoint: str, refresh: str = "") -> Self:
-        """Those in the answer of a token endpoint. Raises ``BadResponse``."""
+        """Read the tokens in the answer of a token endpoint. Raises ``BadResponse``."""
         access, again, lifetime = (answer.get(name) for name in ("access_token", "refresh_token", "expires_in"))
         if not isinstance(access, str) or not access:
             raise BadResponse(f"{endpoint}: the issuer gave no access token")
@@ -82,7 +82,7 @@ class StoredLogin:
 
     @classmethod
     def of(cls, url: str) -> Self | None:
-        """That for the registry at ``url``, None if there is none. Raises ``ClientError``."""
+        """Return the tokens for the registry at ``url``, or None. Raises ``ClientError``."""
         found = _read().get(_key(url))
         return None if found is None else cls(url, found)
 
@@ -168,7 +168,7 @@ def log_out(url: str) -> bool:
 
 
 def credentials_file() -> Path:
-    """Where logins are kept: below ``XDG_CONFIG_HOME``, by default ``~/.config``."""
+    """Return the file of logins: below ``XDG_CONFIG_HOME``, by default ``~/.config``."""
     base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(base) / "signalbook" / "credentials.json"
 

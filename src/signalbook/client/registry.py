@@ -58,7 +58,7 @@ def refuse_doubts(verdict: Verdict) -> None:
 
 
 def mark_of(events: Sequence[JSONObject], position: int) -> str:
-    """What distinguishes the event at ``position`` from any other at that place; ``""`` if it is missing."""
+    """Return a text that identifies the event at ``position``, or "" if it is missing."""
     found = next((event for event in reversed(events) if event.get("id") == str(position)), None)
     return "" if found is None else f"{found.get('time', '')} {found.get('xregcorrelationid', '')}".strip()
 
@@ -84,7 +84,7 @@ class ReadableRegistry(Protocol):
 
     @property
     def partial(self) -> bool:
-        """Whether there may be more of a Version than it can express: what it does not show stays as it is."""
+        """True if Versions may have more content than it can express. That content stays as it is."""
 
     @property
     def url(self) -> str:
@@ -112,26 +112,26 @@ class ReadableRegistry(Protocol):
         """The position behind all that was committed. Raises ``NoHistory``."""
 
     def changes(self, after: int) -> Events:
-        """What was committed behind a position, a part of it at a time. Raises ``Pruned``, ``NoHistory``."""
+        """Return some changes after a position. Raises ``Pruned``, ``NoHistory``."""
 
     def mark(self, position: int) -> str:
-        """What distinguishes the change at a position from any other, ``""`` if that is not known or not there."""
+        """Return a text that identifies the change at a position, or "" if that is unknown."""
 
     def wait(self, after: int, seconds: float) -> None:
         """Return once there may be a change behind ``after``, or when the time is over."""
 
     def hides(self, xid: Xid) -> bool:
-        """Whether this identity is not shown what is at ``xid``, be there anything or not."""
+        """Return True if ``xid`` is hidden from this identity, whether it exists or not."""
 
     def rights(self) -> str:
-        """What is another text once other rights may hold here for this identity, ``""`` if that is not known."""
+        """Return a text that changes whenever the rights of this identity may have changed, or "" if unknown."""
 
 
 class Registry(ReadableRegistry, Protocol):
     """A registry to read from and to write to."""
 
     def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:
-        """As ``ReadableRegistry``; the Registry itself comes with its capabilities, and alone."""
+        """Find an entity. The Registry itself comes alone, with its capabilities."""
 
     def get(self, xid: Xid, **flags: Unpack[ReadFlags]) -> JSONObject:
         """An entity as the API shows it. Raises ``NotFound`` or ``RegistryError`` if it is not there."""
@@ -168,7 +168,7 @@ class Registry(ReadableRegistry, Protocol):
         """Put this model in force. Raises ``Refusal``."""
 
     def consistent(self) -> AbstractContextManager[Registry]:
-        """This registry as it is at one instant, if that is possible: what a server holds may change meanwhile."""
+        """Give this registry as it is at one instant, if possible: the content of a server may change meanwhile."""
 
     def trying(self) -> AbstractContextManager[Registry]:
         """A registry that looks like this one and forgets at the end what it was sent."""
@@ -178,15 +178,15 @@ class Registry(ReadableRegistry, Protocol):
 
 
 class WriteChecks(Protocol):
-    """What would become of writes. What is accepted may count for what is asked next."""
+    """Checks of writes. Accepted writes may count for later checks."""
 
     def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> Verdict:
-        """What would become of a ``Registry.patch``."""
+        """Check a ``Registry.patch``."""
 
     def version(self, xid: Xid, content: bytes, format: str, compatibility: str | None) -> Verdict:
-        """What would become of a document of a ``format`` as the next Version of the Resource ``xid``.
+        """Check a document of a ``format`` as the next Version of the Resource ``xid``.
 
-        ``compatibility`` is the rule to judge by instead of the Resource's own.
+        ``compatibility`` replaces the rule of the Resource.
         """
 
     def format_of(self, xid: Xid) -> str:

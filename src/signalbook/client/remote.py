@@ -52,7 +52,7 @@ class RemoteRegistry:
         return self._url
 
     def bases(self) -> Mapping[str, str]:
-        """As the protocol says: the CNCF drafts' APIs, if it is a Signalbook."""
+        """Return the URLs of the CNCF drafts' APIs of a Signalbook."""
         apis = URI_APIS.items()
         return {kind: self.url + path for kind, path in apis if self._client.offers(f"{path}{_LISTS[kind]}")}
 
@@ -71,7 +71,7 @@ class RemoteRegistry:
             raise _too_large(error) from None
 
     def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
-        """As the protocol says; a page at a time."""
+        """Yield members, a page at a time."""
         kind = {Kind.GROUPS: Kind.GROUP, Kind.RESOURCES: Kind.RESOURCE}.get(collection.kind, Kind.VERSION)
         try:
             yield from self._client.items(collection, limit=page, **_flags(kind, deep=deep))
@@ -86,7 +86,7 @@ class RemoteRegistry:
     def items(
         self, xid: Xid, *, limit: int | None = None, **flags: Unpack[ReadFlags]
     ) -> Iterator[tuple[str, JSONObject]]:
-        """As the protocol says; a page at a time."""
+        """Yield items, a page at a time."""
         page = _ITEMS if limit is None else min(_ITEMS, limit)
         return islice(self._client.items(xid, limit=page, **flags), limit)
 
@@ -102,13 +102,13 @@ class RemoteRegistry:
     def patch_reviewed(
         self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
     ) -> tuple[Finding, ...]:
-        """As the protocol says. The server is asked first: responses to writes tell no findings."""
+        """Patch after asking the server for findings, which answers to writes do not contain."""
         findings = self._review(target, body, ignore, strict=strict).findings
         self.patch(target, body, ignore=ignore)
         return findings
 
     def _review(self, target: Xid, body: JSONObject, ignore: Sequence[str], *, strict: bool) -> Verdict:
-        """What the server would say to a PATCH, nothing if it has no API for that. Raises ``Refusal`` if ``strict``."""
+        """Check a PATCH on the server; an empty verdict if it has no API for that. Raises ``Refusal`` if ``strict``."""
         try:
             verdict = self._client.check("PATCH", target, body, ignore=["epoch", *ignore])
         except NotFound:
@@ -187,7 +187,7 @@ class RemoteRegistry:
         self._client.wait_for_event(after, seconds)
 
     def hides(self, xid: Xid) -> bool:
-        """As the protocol says. Only a Signalbook can say so; what others do not show is not there."""
+        """Return True if ``xid`` is hidden. Only a Signalbook can tell; others seem not to have hidden entities."""
         caller = self._caller(xid)
         return bool(caller.get("restricted")) and "read" not in caller["may"]
 
@@ -213,7 +213,7 @@ class _Trial(RemoteRegistry):
     def patch_reviewed(
         self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
     ) -> tuple[Finding, ...]:
-        """As the protocol says. Of several writes only the first can be judged: the server forgets each."""
+        """Check a patch. Of several writes only the first can be checked: the server forgets each."""
         asked, self._asked = self._asked, True
         if asked:
             return ()
@@ -223,7 +223,7 @@ class _Trial(RemoteRegistry):
         return verdict.findings
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
-        """None is added that could be named. Raises ``NotImplementedError``: ask ``checking`` instead."""
+        """Raise ``NotImplementedError``: no version is added here that could be named. Use ``checking``."""
         raise NotImplementedError("a trial adds no Version; ask checking().version")
 
 
@@ -260,7 +260,7 @@ def _flags(kind: Kind, *, deep: bool) -> ReadFlags:
 
 
 def _too_large(error: ClientError) -> Exception:
-    """What a failed read is: too large, or what it was."""
+    """Return the error for a failed read: too large, or the original one."""
     if isinstance(error, BadResponse) and "larger than" in str(error):
         return TooLarge(str(error))
     if isinstance(error, Refused) and error.code == "too_large":
@@ -269,7 +269,7 @@ def _too_large(error: ClientError) -> Exception:
 
 
 def _refusal(error: Refused) -> Exception:
-    """What a failed write is: refused for good, or to be tried again."""
+    """Return the error for a failed write: rejected for good, or to be repeated."""
     if error.status in _BUSY:
         return Unreachable(str(error))
     return Refusal(str(error), status=error.status, subject=error.subject, faults=error.faults)

@@ -34,7 +34,7 @@ class Unreachable(ClientError):
 
 
 class BadResponse(ClientError):
-    """What answered does not speak like a registry: no JSON, too large, or sent elsewhere."""
+    """The error for an answer that is not from a registry: not JSON, too large, or redirected."""
 
 
 class TooLong(BadResponse):

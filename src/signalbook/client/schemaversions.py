@@ -54,12 +54,12 @@ class SchemaVersion:
 
     @property
     def type(self) -> str:
-        """Its type."""
+        """The type of the schema."""
         return str(self.body.get("schemaType", "AVRO"))
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What it refers to."""
+        """The references of the schema."""
         return tuple(
             Reference(name=each["name"], subject=each["subject"], version=each["version"])
             for each in self.body.get("references", ())
@@ -78,7 +78,7 @@ class SchemaVersion:
 
 
 def is_number(value: JSON) -> TypeGuard[int]:
-    """Whether it can be the number of a version, or an id."""
+    """Return True if ``value`` can be the number of a version, or an id."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < _HIGHEST
 
 

@@ -80,12 +80,12 @@ def message_path(xid: Xid) -> str | None:
 
 
 def schema_xid(path: str) -> Xid | None:
-    """What ``schema_path`` has this path, percent-encoded; None if it is none, whether the entity exists or not."""
+    """Return the xid whose ``schema_path`` is this percent-encoded path, or None. The entity need not exist."""
     return _xid(path, ("schemagroups", "schemas"), ("schemagroups", "schemas"))
 
 
 def message_xid(path: str) -> Xid | None:
-    """What ``message_path`` has this path; as ``schema_xid``."""
+    """Return the xid whose ``message_path`` is this path, or None."""
     return _xid(path, ("messagegroups", "messages"), ("messagecatalog", "messagedefinitions"))
 
 
@@ -154,15 +154,15 @@ def compose(authority: str, id: str, base: str) -> str:
 
 
 def lookup_key(authority: str, id: str) -> str:
-    """What a version with an ``id`` of its own is found by: its URI, or what of it comes behind the API's URL and "/".
+    """Return the key by which a version with its own ``id`` is found: its URI without the API's URL.
 
-    The API's URL is a matter of who asks, and by which mount. Equal URIs have equal keys (``normal_uri``).
+    The API's URL depends on the caller and the mount. Equal URIs have equal keys (``normal_uri``).
     """
     return normal_uri(compose(authority, id, _ANY_BASE)).removeprefix(f"{_ANY_BASE}/")
 
 
 def lookup_keys(uri: str, bases: Iterable[str]) -> list[str]:
-    """What of ``lookup_key`` leads to the version with this ``uri`` in an API that has the URLs ``bases``.
+    """Return the ``lookup_key``s for the version with this ``uri`` in an API with the URLs ``bases``.
 
     A relative ``uri`` is relative to any of them.
     """
@@ -175,9 +175,9 @@ def lookup_keys(uri: str, bases: Iterable[str]) -> list[str]:
 
 
 def uri_digest(groups: str, attributes: JSONObject) -> str | None:
-    """What a version with an id of its own, the attribute ``globaluri``, is stored under to be found by its URI.
+    """Return the digest under which a version with its own id (attribute ``globaluri``) is found by its URI.
 
-    ``groups`` is the plural name of the Group type it is below: a URI of each names another thing.
+    ``groups`` is the plural name of its Group type: the same URI below another type is another version.
     """
     named = own_id(attributes)
     return key_digest(groups, lookup_key(authority_of(attributes), named)) if named else None
@@ -221,10 +221,10 @@ SEGMENT: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})+",
 
 
 def is_segment(text: object) -> bool:
-    """Whether ``text`` is a legal id of the drafts."""
+    """Return True if ``text`` is a legal id of the drafts."""
     return isinstance(text, str) and SEGMENT.fullmatch(text) is not None
 
 
 def same_id(one: str, other: str) -> bool:
-    """Whether two ids differ by no more than what is percent-encoded: in a CloudEvents type nothing is (B-13)."""
+    """Return True if two ids differ only in percent-encoding: CloudEvents types have none (B-13)."""
     return one == other or unquote(one) == unquote(other)

@@ -76,7 +76,7 @@ class RegistryView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UriBases:
-    """Where the Versions below one Group type, ``groups``, are to be had: what their URLs may begin with.
+    """The beginnings of the URLs of Versions below one Group type, ``groups``.
 
     ``root`` is the URL of the registry, "" if it has none.
     """
@@ -90,7 +90,7 @@ class UriBases:
         return tuple(f"{self.root}{mount}" for mount in MOUNTS[self.groups])
 
     def digests(self, uri: str) -> list[str]:
-        """What a Version with this ``uri``, absolute or relative, may be stored under (``uri_digest``)."""
+        """Return the digests under which a Version with this absolute or relative ``uri`` may be stored."""
         return [key_digest(self.groups, key) for key in lookup_keys(uri, self.urls)]
 
     def at(self, uri: str) -> Xid | None:
@@ -107,7 +107,7 @@ class UriBases:
         return self._in_registry(text)
 
     def _below_mounts(self, path: str) -> Iterator[str]:
-        """What of a path, which begins at the root of the registry or of the host, comes behind an API's."""
+        """Yield the parts of a path, from the root of the registry or host, that follow the mount of an API."""
         for start in {*MOUNTS[self.groups], *(urlsplit(url).path for url in self.urls)}:
             if path.startswith(f"{start}/"):
                 yield path.removeprefix(start)
@@ -142,7 +142,7 @@ def find_by_uri(view: RegistryView, uri: str, bases: UriBases) -> Xid | None:
 
 
 def _composed_of(reader: EntityIndex, uris: Iterable[str], groups: str) -> dict[str, Xid]:
-    """By URI the Versions without an id of their own whose authorities and paths ``uris`` are made of."""
+    """Return, by URI, the Versions without their own id whose authorities and paths make up ``uris``."""
     wanted = {uri: XIDS[groups](path_in(normal_uri(uri))) for uri in uris}
     rows = reader.get_many({xid for xid in wanted.values() if xid is not None and xid.kind is Kind.VERSION})
     found = ((uri, rows[xid]) for uri, xid in wanted.items() if xid is not None and xid in rows)

@@ -82,7 +82,7 @@ _TEXTS: Final = ("id", "format", "description")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """What came beside a document, "" for what did not (A-13, A-20)."""
+    """The metadata of a document; "" for what is absent (A-13, A-20)."""
 
     format: str = ""
     description: str = ""
@@ -91,7 +91,7 @@ class Stated:
 
 
 def group_faults(body: JSONObject, id: str) -> list[Finding]:
-    """What is wrong with a group that is to be put where ``id`` is the path's."""
+    """Return findings about a group that is put at the path's ``id``."""
     found = [_fault(name, "it needs to be a string") for name in _TEXTS if not isinstance(body.get(name), str | None)]
     if not found and body.get("id") is not None and entity_id(body["id"]) != entity_id(id):
         found.append(_fault("id", f'it needs to be "{id}", as in the path'))
@@ -104,9 +104,9 @@ def group_faults(body: JSONObject, id: str) -> list[Finding]:
 
 
 def group_attributes(body: JSONObject, before: Mapping[str, JSON]) -> JSONObject:
-    """What a group says, as the body of a PATCH, so that what the draft has no words for stays (A-6, A-7, J-8).
+    """Return the body of a PATCH for a group. Members that the draft lacks stay (A-6, A-7, J-8).
 
-    ``before`` are the attributes of the group as it is. A format that it has already stays as it is spelt there.
+    ``before`` are the current attributes. An unchanged format keeps its spelling.
     """
     name = body.get("format")
     formats: JSONObject = {"format": None, FORMATNAME: None}
@@ -137,7 +137,7 @@ def render_group(group: JSONObject) -> JSONObject:
 
 
 def given_faults(given: Stated) -> list[Finding]:
-    """What is wrong with what came beside a document (A-13, A-20)."""
+    """Return findings about the metadata of a document (A-13, A-20)."""
     long = [name for name in ATTRIBUTES if len(getattr(given, name)) > _LONGEST]
     found = [_fault(name, f"it may have {_LONGEST} characters") for name in long]
     if given.authority and not is_uri(given.authority):
@@ -148,9 +148,9 @@ def given_faults(given: Stated) -> list[Finding]:
 
 
 def format_fault(given: Stated, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None) -> Finding | None:
-    """What is wrong with the format of a document in ``group``, the first of its schema if there is no ``latest``.
+    """Return a finding about the format of a document in ``group``, or None. A first document has no ``latest``.
 
-    It is stated by the group or by the schema, never by both (A-15, A-16, J-9).
+    Either the group or the schema states it, never both (A-15, A-16, J-9).
     """
     stated = draft_format(group)
     if stated is not None:
@@ -171,7 +171,7 @@ def other_format(given: Stated, latest: Mapping[str, JSON] | None) -> str | None
 def version_attributes(
     given: Stated, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None, document: bytes
 ) -> JSONObject:
-    """What a new version says; what its schema has said before and nobody says now, it says again (A-13, A-17).
+    """Return the attributes of a new version. Missing ones are taken from the schema's last version (A-13, A-17).
 
     The format is the group's, else the schema's.
     """

@@ -55,7 +55,7 @@ _BY_MEDIA_TYPE: Final = {"avro": "Avro/1.11", "json": _JSON_SCHEMA, "protobuf": 
 
 
 def dataschema_findings(dataschema: JSON, path: str, *, uri: bool = True) -> Iterator[Finding]:
-    """What is wrong with a Data Schema object; ``uri`` tells that its value is a reference and no template."""
+    """Yield findings about a Data Schema object. ``uri`` means that its value is a reference and no template."""
     if not isinstance(dataschema, dict):
         yield _finding(path, "it needs to be an object with value, schematype or schema")
         return
@@ -306,7 +306,7 @@ def _object(definition: JSONObject, name: str) -> JSONObject:
 
 
 def _short(template: JSONObject) -> bool:
-    """Whether value and description are no longer than scalars of xRegistry may be."""
+    """Return True if value and description are short enough for scalars of xRegistry."""
     return all(len(str(template.get(name) or "").encode()) <= _MOST for name in ("value", "description"))
 
 
@@ -357,7 +357,7 @@ def _sections(format: str, message: JSONObject) -> JSONObject:
 
 
 def _section(section: MetaschemaSection, options: JSONObject) -> JSONObject | None:
-    """What the options have for a section's fields, None if they lack its place."""
+    """Return the fields of a section in the options, or None if they lack its place."""
     if section.listed:
         listed = options.get(section.place)
         return None if not isinstance(listed, list) else {str(e.get("name")): _template(e) for e in listed}

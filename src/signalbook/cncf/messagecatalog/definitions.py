@@ -41,9 +41,9 @@ SERVER: Final = frozenset(
 
 
 def message_attributes(document: Mapping[str, JSON], before: Mapping[str, JSON]) -> JSONObject:
-    """What a ``document`` says of a definition, as attributes of its next version; ``before`` are those of the last.
+    """Return a ``document`` as attributes of the definition's next version. ``before`` are those of the last one.
 
-    What it does not say stays, ``null`` removes (C-10). The URI is that of one version: it does not.
+    Missing members stay, ``null`` removes them (C-10). The URI belongs to one version and does not stay.
     """
     shown = describe(before)
     said = {name: document[name] if name in document else shown.get(name) for name in MEMBERS}
@@ -63,7 +63,7 @@ def message_attributes(document: Mapping[str, JSON], before: Mapping[str, JSON])
 
 
 def describe(message: Mapping[str, JSON]) -> JSONObject:
-    """What a message says of its definition, as 0.1 has it."""
+    """Return the definition of a message in the form of 0.1."""
     found: JSONObject = {name: message[place] for name, place in _PLAIN.items() if message.get(place) is not None}
     if isinstance(message.get("relatedto"), str):
         found["relatedto"] = draft_id(message["relatedto"])
@@ -114,7 +114,7 @@ GROUP_FILTERS: Final = ("id", "format", *_GROUP_TEXTS, "createdtimeutc", "update
 
 
 def group_findings(document: JSONObject) -> Iterator[Finding]:
-    """What is wrong with a group, but for its definitions."""
+    """Yield findings about a group, without its definitions."""
     if "id" in document and not is_segment(document["id"]):
         yield _group_finding("id", "it needs to be a segment of a path without colon (RFC3986 segment-nz-nc)")
     if not (isinstance(document.get("format"), str) and document["format"]):
@@ -136,7 +136,7 @@ def specversion_findings(document: JSONObject) -> Iterator[Finding]:
 
 
 def stand_alone_findings(document: JSONObject) -> Iterator[Finding]:
-    """What a group of 0.1 lacks that is a document by itself (C-2)."""
+    """Yield findings about a group of 0.1 that is a document by itself (C-2)."""
     if document.get("specversion") is None:
         yield _group_finding("specversion", f'a group needs it: "{SPECVERSION}"')
 
@@ -148,12 +148,12 @@ def stated_format(document: Mapping[str, JSON]) -> str:
 
 
 def first_group_attributes(document: JSONObject) -> JSONObject:
-    """What a group of the first draft says, as the body of a PATCH: what it has no words for stays."""
+    """Return the body of a PATCH for a group of the first draft. Members that the draft lacks stay."""
     return {**_group_format(document), "description": document.get("description")}
 
 
 def group_attributes(document: JSONObject, before: Mapping[str, JSON]) -> JSONObject:
-    """What a group of 0.1 says, as the body of a PATCH; ``before`` are the attributes of the group as it is."""
+    """Return the body of a PATCH for a group of 0.1. ``before`` are the current attributes."""
     text = document.get("documentation")
     given = document.get("groupProperties")
     labels = before.get("labels") if given is None else given
@@ -222,11 +222,11 @@ DEFINITION_FILTERS: Final = ("id", "format", *_TEXTS, "version", "createdtimeutc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostedVersion:
-    """One version of a definition as a client sent it.
+    """A version of a definition as a client sent it.
 
     ``document`` has the members of 0.1 that are common to all versions, ``definition`` is spelt as there. ``content``
-    is the document of the first draft, if it was one; ``number`` and ``created`` count only in documents that are
-    imported. ``path`` is where in a document it is, for faults.
+    is the document of the first draft, if it was one; ``number`` and ``created`` count only in imported documents.
+    ``path`` is the place in a document, for findings.
     """
 
     id: str
@@ -261,7 +261,7 @@ def first_posted(id: str, format: str, document: JSON, content: Content, attribu
 
 
 def first_definition_findings(format: str, id: str, document: JSON, attributes: JSONObject) -> Iterator[Finding]:
-    """What is wrong with a document of the first draft of a known format, and with what came beside it (B-4, B-23)."""
+    """Yield findings about a document of the first draft of a known format, and its metadata (B-4, B-23)."""
     yield from _uri_findings({"authority": attributes.get("authority")})
     versionuri = attributes.get("versionuri")
     if versionuri and not is_uri_reference(versionuri):
@@ -287,7 +287,7 @@ def first_definition_findings(format: str, id: str, document: JSON, attributes: 
 
 
 def _first_metaschema(format: str, id: str, document: JSONObject) -> Iterator[Finding]:
-    """What breaks the metaschema; NATS has none in the first draft (B-2)."""
+    """Yield violations of the metaschema. NATS has none in the first draft (B-2)."""
     misspelt = list(metaschemas.spelling_findings(format, document))
     yield from misspelt
     if not misspelt:
@@ -296,7 +296,7 @@ def _first_metaschema(format: str, id: str, document: JSONObject) -> Iterator[Fi
 
 
 def definition_findings(format: str, posted: PostedVersion) -> Iterator[Finding]:
-    """What is wrong with a version of 0.1 in a group of ``format``, but for what it relates to."""
+    """Yield findings about a version of 0.1 in a group of ``format``, except about its relations."""
     document = posted.document
     yield from (posted.at(finding) for finding in _member_findings(format, document))
     for finding in validation.metaschema_findings(format, posted.id, posted.definition):
@@ -310,19 +310,19 @@ def definition_findings(format: str, posted: PostedVersion) -> Iterator[Finding]
 
 
 def strict_findings(posted: PostedVersion) -> Iterator[Finding]:
-    """What is refused through the API only: documents in folders have it (L-19)."""
+    """Yield findings that reject a version in the API only: documents in folders have them (L-19)."""
     yield from (posted.at(finding) for finding in _uri_findings(posted.document))
 
 
 def relation_findings(posted: PostedVersion, known: Collection[str]) -> Iterator[Finding]:
-    """What a version relates to is there; ``known`` are the ids of the group's definitions in xRegistry (C-15)."""
+    """Yield findings about missing related definitions. ``known`` are the group's ids in xRegistry (C-15)."""
     other = posted.document.get("relatedto")
     if isinstance(other, str) and entity_id(other) not in known:
         yield posted.at(_finding("relatedto", f"the group has no definition {other}"))
 
 
 def criteria(format: str, definition: JSONObject) -> JSON:
-    """What identifies the message, the same in all versions (B-6): of CloudEvents the type, of others nothing."""
+    """Return what identifies the message in all versions (B-6): the type of a CloudEvent, else None."""
     attributes = definition.get("attributes") if format == CLOUDEVENTS else None
     return literal(attributes.get("type")) if isinstance(attributes, dict) else None
 

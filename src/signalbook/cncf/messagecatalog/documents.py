@@ -125,7 +125,7 @@ class CatalogReader:
 
 
 def document_findings(group: CatalogGroup, format: str, known: Collection[str]) -> Iterator[Finding]:
-    """What is wrong with the versions in a group of ``format``; ``known`` are the definitions it has beside (C-15)."""
+    """Yield findings about the versions in a group of ``format``. ``known`` are its other definitions (C-15)."""
     there = {*known, *(entity_id(posted.id) for posted in group.posted)}
     fixed: dict[str, JSON] = {}
     seen: set[tuple[str, int]] = set()
@@ -162,7 +162,7 @@ def registry_group(group: CatalogGroup) -> JSONObject:
 
 
 def _numbered(posted: list[PostedVersion]) -> list[PostedVersion]:
-    """In the order of their numbers; one without has that behind the one before it in the document."""
+    """Return versions by number. One without a number follows the one before it in the document."""
     found: list[PostedVersion] = []
     for each in posted:
         last = found[-1].number or 0 if found else 0
@@ -171,7 +171,7 @@ def _numbered(posted: list[PostedVersion]) -> list[PostedVersion]:
 
 
 def _overriding(body: JSONObject, document: JSONObject, path: str) -> Iterator[Finding]:
-    """What a version must not say otherwise (C-10)."""
+    """Yield findings about members that a version must not override (C-10)."""
     for name in ("id", "format"):
         if body.get(name) is not None and body[name] != document[name]:
             message = f"the definition has {document[name]!r}, which a version does not change"
@@ -230,7 +230,7 @@ def adopt_catalog_documents(sources: Sequence[SourceDocument]) -> list[SourceDoc
 
 @dataclass(slots=True)
 class _GroupDocuments:
-    """One group: what its document says, the versions found for it, and which documents that were."""
+    """A group with its document, its versions, and the documents they were found in."""
 
     group: CatalogGroup
     owner: str
@@ -314,7 +314,7 @@ class _Adoption:
 
 
 def _at_source(posted: Iterable[PostedVersion], source: SourceDocument) -> list[PostedVersion]:
-    """With paths that say which document they are of."""
+    """Return versions whose paths name their document."""
     return [replace(each, path=f"{source.name}: {each.path}") for each in posted]
 
 
@@ -337,7 +337,7 @@ def _source(entry: _GroupDocuments) -> SourceDocument:
 
 
 def _repairs(entry: _GroupDocuments) -> Iterator[Repair]:
-    """What is taken though it is not right, or not understood (B-3, C-21, J-17, L-19)."""
+    """Yield repairs of accepted mistakes and of members that were not understood (B-3, C-21, J-17, L-19)."""
     xid = f"/messagegroups/{entity_id(entry.group.id)}"
     if entry.group.document.get("format") in ALIASES:
         yield Repair(message="the format is called CloudEvents", path=f"{xid}#format", rule="B-3", file=entry.owner)

@@ -28,11 +28,11 @@ _UTF8_NAME: Final = re.compile(r"[^\x00-\x1f]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaschemaField:
-    """One field of a section.
+    """A field of a section.
 
-    ``place`` is its name in xRegistry. ``constant`` tells that xRegistry has only an exact value there, no property
-    definition; ``uri`` that its type there is a URI template; ``modern`` that only MQTT 5.0 has the field; ``values``
-    are all there are, if they are few.
+    ``place`` is its name in xRegistry. ``constant`` means that xRegistry has only an exact value there, no property
+    definition; ``uri`` that its type there is a URI template; ``modern`` that only MQTT 5.0 has the field. ``values``
+    are its values, if they are few.
     """
 
     name: str
@@ -46,10 +46,10 @@ class MetaschemaField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaschemaSection:
-    """One section of a metaschema: an object of ``fields``, and of others if ``names`` says how these are called.
+    """A section of a metaschema: an object of ``fields``, and of others if ``names`` describes their names.
 
-    ``schema`` tells that it has a member ``dataschema``, ``encoding`` that it has ``amqpencoding``. ``place`` is ``""``
-    for the options themselves. ``listed`` tells that xRegistry has a list of what is called ``name`` there.
+    ``schema`` means that it has a member ``dataschema``, ``encoding`` that it has ``amqpencoding``. ``place`` is ``""``
+    for the options themselves. ``listed`` means that xRegistry has a list where ``name`` is.
     """
 
     name: str
@@ -169,7 +169,7 @@ _MORE: Final = {CLOUDEVENTS: (PROTOCOL, ENVELOPE)}
 
 
 def section_names(format: str) -> frozenset[str]:
-    """What the sections of definitions of a predefined ``format`` are called."""
+    """Return the names of the sections in definitions of a predefined ``format``."""
     return frozenset((*(section.name for section in METASCHEMAS[format]), *_MORE.get(format, ())))
 
 
@@ -232,9 +232,9 @@ def format_of(group: Mapping[str, JSON]) -> str:
 
 
 def format_attributes(format: str) -> JSONObject:
-    """What a group of xRegistry states so that it has ``format``; None is to be absent.
+    """Return the attributes by which a group of xRegistry has ``format``; None means absent.
 
-    One of format MQTT states no protocol: its definitions may be for either version, each its own (J-11).
+    A group of format MQTT states no protocol: each definition may be for either version (J-11).
     """
     if format == CLOUDEVENTS:
         return {"envelope": _CLOUDEVENTS, "protocol": None, "format": None}
@@ -244,7 +244,7 @@ def format_attributes(format: str) -> JSONObject:
 
 
 def message_protocol(format: str, group: Mapping[str, JSON], mqtt: str) -> str | None:
-    """What a message of ``format`` in ``group`` states as its protocol; ``mqtt`` is the version of MQTT it is for."""
+    """Return the protocol of a message of ``format`` in ``group``. ``mqtt`` is its version of MQTT."""
     stated = group.get("protocol")
     if isinstance(stated, str) and stated:
         return stated
@@ -295,7 +295,7 @@ def to_first_spelling(format: str, definition: JSONObject) -> JSONObject:
 
 
 def _present_sections(format: str, definition: JSONObject) -> Iterator[tuple[str, JSONObject]]:
-    """Those sections of the metaschema that ``definition`` has as objects."""
+    """Yield the sections of the metaschema that are objects in ``definition``."""
     for section in METASCHEMAS.get(format, ()):
         value = definition.get(section.name)
         if isinstance(value, dict):
@@ -303,5 +303,5 @@ def _present_sections(format: str, definition: JSONObject) -> Iterator[tuple[str
 
 
 def _only_inline(field: str, value: JSON) -> bool:
-    """Whether a data schema has no identity, so that the first draft has no way to say it."""
+    """Return True if a data schema has no identity, so that the first draft cannot express it."""
     return field == SCHEMA and isinstance(value, dict) and not value.get("value")

@@ -71,7 +71,7 @@ def keep_members(message: JSONObject, more: JSONObject) -> JSONObject:
 
 
 def kept_members(message: JSONObject) -> JSONObject:
-    """What ``keep_members`` kept."""
+    """Return the members that ``keep_members`` stored."""
     found = _draft(message).get("more")
     return found if isinstance(found, dict) else {}
 
@@ -116,7 +116,7 @@ def _draft(message: JSONObject) -> JSONObject:
 
 
 def _holding(format: str, message: JSONObject) -> tuple[JSONObject, JSONObject]:
-    """What was kept, ``{}`` if it does not hold any more, and what the message says itself."""
+    """Return the stored members, ``{}`` if they are outdated, and the message's own."""
     rendered = message_to_definition(format, message)
     kept = _draft(message)
     # A message that was changed in xRegistry since does not say what was sent any more.

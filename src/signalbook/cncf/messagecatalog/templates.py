@@ -40,7 +40,7 @@ _WORDS: Final = {
 
 
 def value_error(value: JSON, type: str) -> str:
-    """What is wrong with the ``value`` of a field of ``type``, ``""`` if nothing. None is no constraint (B-11)."""
+    """Return why the ``value`` of a field of ``type`` is invalid, or "". None is no constraint (B-11)."""
     if value is None or value == "":
         return ""
     if isinstance(value, str):
@@ -54,7 +54,7 @@ def value_error(value: JSON, type: str) -> str:
 
 
 def expressions_error(text: str) -> str:
-    """What is wrong with the expressions of a template, ``""`` if nothing."""
+    """Return why the expressions of a template are invalid, or ""."""
     rest = _EXPRESSION.sub("", text)
     if "{" in rest or "}" in rest:
         return "a brace begins or ends no expression of RFC6570"
@@ -62,12 +62,12 @@ def expressions_error(text: str) -> str:
 
 
 def has_expressions(text: str) -> bool:
-    """Whether ``text`` has a variable part, so that it is no exact value."""
+    """Return True if ``text`` has a variable part, so that it is not an exact value."""
     return "{" in text and _EXPRESSION.search(text) is not None
 
 
 def is_simple(text: str) -> bool:
-    """Whether all expressions are of RFC6570's level 1, as xRegistry takes them (J-17), and there is one."""
+    """Return True if there are expressions, all of RFC6570's level 1, which xRegistry supports (J-17)."""
     return _SIMPLE.search(text) is not None and not any(sign in _SIMPLE.sub("", text) for sign in "{}")
 
 
@@ -77,7 +77,7 @@ def undashed(text: str) -> str:
 
 
 def is_uri_template(text: str) -> bool:
-    """Whether the text around the expressions is that of a URI, too."""
+    """Return True if the text around the expressions is a URI."""
     return expressions_error(text) == "" and _LITERAL.fullmatch(_EXPRESSION.sub("", text)) is not None
 
 

@@ -41,7 +41,7 @@ _SIGNED: Final = "it must not be negative"
 
 
 def metaschema_findings(format: str, id: str, definition: JSON) -> Iterator[Finding]:
-    """What is wrong with the ``definition`` of the message ``id``; paths begin with the section."""
+    """Yield findings about the ``definition`` of the message ``id``. Paths begin with the section."""
     if not isinstance(definition, dict):
         yield _finding("", "it needs to be a JSON object")
         return
@@ -74,7 +74,7 @@ def doubts(format: str, definition: JSONObject) -> Iterator[Finding]:
 
 
 def relatedvia_fault(format: str, definition: JSONObject, relatedvia: str) -> str:
-    """What is wrong with ``relatedvia`` in a definition of ``format`` (C-17), ``""`` if nothing."""
+    """Return why ``relatedvia`` in a definition of ``format`` is invalid (C-17), or ""."""
     head, _, field = relatedvia.partition(".")
     if format == CLOUDEVENTS:
         known = _has_field(definition, "attributes", relatedvia)
@@ -95,7 +95,7 @@ def relatedvia_fault(format: str, definition: JSONObject, relatedvia: str) -> st
 
 
 def _has_field(definition: JSONObject, section: str, field: str) -> bool:
-    """Whether a field is listed: one that is ``null`` is not (B-11)."""
+    """Return True if a field is present and not ``null`` (B-11)."""
     body = definition.get(section)
     return isinstance(body, dict) and body.get(field) is not None
 
@@ -144,7 +144,7 @@ def _template(template: JSONObject, path: str) -> Iterator[Finding]:
 
 
 def _schema(section: MetaschemaSection, template: JSON, path: str) -> Iterator[Finding]:
-    """Among a CloudEvent's attributes it is a field, too, so that its value may be a template (C-24)."""
+    """Yield findings about a schema. Among a CloudEvent's attributes it is a field, so a template is allowed (C-24)."""
     if template is None:
         return
     attribute = section.name == "attributes"
