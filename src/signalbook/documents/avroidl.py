@@ -71,7 +71,7 @@ class _Reference:
 
 @dataclass(slots=True, kw_only=True)
 class _Types:
-    """What all files together define: named types by their full names."""
+    """The named types of all files together, by their full names."""
 
     open: Open | None
     types: dict[str, JSONObject] = field(default_factory=dict)

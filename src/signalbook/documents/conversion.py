@@ -12,10 +12,10 @@ from signalbook.values import JSON, JSONObject
 
 
 def convert(document: JSON, *, source: str, files: LocalFiles | None) -> tuple[JSONObject, tuple[Repair, ...]] | None:
-    """What a registry's document says of it, and what was lost or chosen; None for a document of a registry.
+    """Convert a document of another standard to a registry's, with repairs; None for a registry's document.
 
-    ``source`` is the file's name; ``files`` are those that it may refer to. Raises ``DocumentError`` with the place
-    (a JSON Pointer) of what is wrong.
+    ``source`` is the file's name; ``files`` are those that it may refer to. Raises ``DocumentError`` with the place (a
+    JSON Pointer) of the mistake.
     """
     match standard_of(document):
         case "AsyncAPI":

@@ -233,7 +233,7 @@ class _Contract:
         return made if not_null else _with_null(made)
 
     def _logical_type(self, body: JSONObject, path: str) -> str:
-        """As stated, else by the physical type."""
+        """Return the stated logical type, else one by the physical type."""
         stated, physical = (self._reader.text(body, name, path) for name in ("logicalType", "physicalType"))
         if stated and stated not in _TYPES:
             raise DocumentError(f"{below(path, 'logicalType')}: {stated!r} is no type of the standard")

@@ -93,7 +93,7 @@ def _group(reader: DocumentReader, body: JSONObject, path: str) -> JSONObject:
 
 
 def _endpoint(reader: DocumentReader, body: JSONObject, path: str, name: str) -> JSONObject:
-    """Where one subscribes, which is by HTTP whatever protocol the events come by."""
+    """Return the endpoint for subscribing, which is HTTP whatever protocol the events use."""
     url = reader.text(body, "subscriptionurl", path)
     if not url:
         return {}

@@ -55,7 +55,7 @@ class RepairedObject:
         return RepairedObject(xid=f"{self.xid.rstrip('/')}/{collection}/{name}", body=body, log=self.log)
 
     def entities(self, collection: str) -> Iterator[RepairedObject]:
-        """All entities of a collection that is inlined here."""
+        """Yield all entities of an inlined collection."""
         members = self.body.get(collection)
         for name in list(members) if isinstance(members, dict) else ():
             item = self._entity(collection, name)

@@ -18,10 +18,10 @@ def line_of(text: str, position: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """One thing put right: what, where, and why.
+    """A repair: what was changed, where, and why.
 
-    ``line`` is from 1, of damaged text; ``path`` (``/endpoints/e#usage``) is of a sound document with names or values
-    of another day. ``rule`` is the reason's number in docs/documents.md. ``file`` is named where a document was made of
+    ``line`` (from 1) is of a damaged text; ``path`` (``/endpoints/e#usage``) is of a valid document with outdated names
+    or values. ``rule`` is the reason's number in docs/documents.md. ``file`` is named if a document was made of
     several.
     """
 

@@ -40,7 +40,7 @@ class SchemaMembers:
 
 
 def members_of(reader: DocumentReader, schema: JSON, path: str) -> SchemaMembers:
-    """What a schema says of members by name."""
+    """Return the members of a schema by name."""
     found = SchemaMembers()
     pending = [(schema, path, 0)]
     while pending:
@@ -63,7 +63,7 @@ def members_of(reader: DocumentReader, schema: JSON, path: str) -> SchemaMembers
 
 
 def attribute_prefix(members: SchemaMembers) -> str | None:
-    """What stands before the names of a CloudEvent's attributes, None if it is no event."""
+    """Return the prefix of a CloudEvent's attributes, or None if the members are not those of an event."""
     for prefix in _PREFIXES:
         if all(prefix + name in members.schemas for name in ("specversion", "type") if prefix) and (
             prefix or all(name in members.schemas for name in ("specversion", *_REQUIRED))
@@ -90,7 +90,7 @@ def attributes(reader: DocumentReader, members: SchemaMembers, prefix: str) -> J
 
 
 def is_structured(content_type: str) -> bool:
-    """Whether a message of this type is an event in structured mode."""
+    """Return True if a message of this type is an event in structured mode."""
     return content_type.lower().startswith("application/cloudevents+")
 
 

@@ -31,10 +31,10 @@ class Upload:
 
 
 def aim(document: JSON, *, to: Xid | None = None) -> Upload:
-    """Where ``document`` belongs; ``to`` says it, else the document itself.
+    """Return the place for ``document``: ``to`` names it, else the document itself.
 
-    By its own words it is a registry's, a Group's, a Resource's, a Version's or a collection's (as exported: their
-    ``xid`` tells), a model source, or, without any of these signs, a map of Groups. Raises ``DocumentError``.
+    It can be a registry's, a Group's, a Resource's, a Version's or a collection's (as exported: their ``xid`` tells), a
+    model source, or, without any of these signs, a map of Groups. Raises ``DocumentError``.
     """
     if not isinstance(document, dict):
         raise DocumentError("a registry document is a JSON object")
@@ -77,7 +77,7 @@ def _without_identity(document: JSONObject, to: Xid) -> JSONObject:
 
 
 def is_model(document: JSONObject) -> bool:
-    """Whether ``document`` is a model source, and no entity."""
+    """Return True if ``document`` is a model source and not an entity."""
     groups = document.get("groups")
     return (
         document.keys() <= _MODEL_KEYS
@@ -162,7 +162,7 @@ _SERVER: Final = frozenset(
 
 @dataclass(slots=True, kw_only=True)
 class ImportPlan:
-    """What is left of a document: ``upload``, None if nothing is, and what it will do to which entities."""
+    """The new part of a document: ``upload``, None without any, and its effect on each entity."""
 
     upload: Upload | None = None
     created: list[Xid] = field(default_factory=list)
@@ -196,7 +196,7 @@ class _Comparison:
         self._fill_defaults = fill_defaults
 
     def entity(self, xid: Xid, given: JSONObject, current: JSONObject | None) -> JSONObject | None:
-        """What of ``given`` is new."""
+        """Return the new part of ``given``."""
         if current is None:
             self._created(xid, given)
             return given
@@ -215,7 +215,10 @@ class _Comparison:
         return news or None
 
     def members(self, collection: Xid, given: JSON, current: JSONObject | None) -> JSONObject | None:
-        """What of a collection is new; ``current`` None asks for each member, and so do the Registry's Groups."""
+        """Return the new part of a collection.
+
+        With ``current`` None each member is looked up, as for the Registry's Groups.
+        """
         if not isinstance(given, dict):
             refused: JSONObject | None = given  # by the registry, in its words
             return refused
@@ -247,9 +250,9 @@ class _Comparison:
 
 
 def _is_there(name: str, wanted: JSONObject, there: JSONObject) -> bool:
-    """Whether an attribute has the value that is wanted; JSON says the same in any spelling, base64 in one.
+    """Return True if an attribute has the wanted value. JSON is equal in any spelling, base64 in one.
 
-    A string is the text of a document, or JSON, as the content type says that it will have (R248).
+    A string is the text of a document, or JSON, depending on the content type that it will have (R248).
     """
     stored = there.get(f"{name}base64")
     if name in there or not isinstance(stored, str):

@@ -86,7 +86,7 @@ class _Reader:
         return found
 
     def ended(self, bracket: str) -> bool:
-        """Whether the object or array ends here; if so, go behind its bracket."""
+        """Return True if the object or array ends here, and move past its bracket."""
         ahead = self.peek()
         if ahead == bracket:
             self.at += 1

@@ -19,7 +19,7 @@ _OTHERS: Final = frozenset({"$schema", "registryid", "xid", "self", "messagegrou
 
 
 class Shape(StrEnum):
-    """What a document of a message catalog is."""
+    """The shape of a message catalog's document."""
 
     ROOT = "root"
     GROUP = "group"

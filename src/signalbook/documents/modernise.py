@@ -212,11 +212,11 @@ class _Walk:
 
 
 def _nothing(_: RepairedObject) -> None:
-    """No repairs are known for this type."""
+    """Repair nothing: no repairs are known for this type."""
 
 
 def _repair_common(item: RepairedObject, plural: str) -> None:
-    """What every entity has: its id under the right name and equal to its key, its xid, its dates."""
+    """Repair the common parts of an entity: its id's name and value, its xid, its dates."""
     singular = _SINGULARS.get(plural)
     own = item.xid.rpartition("/")[2]
     if singular is not None:

@@ -243,7 +243,7 @@ class _Schemas:
 
     @classmethod
     def of(cls, reader: DocumentReader, *, is_old: bool) -> _Schemas:
-        """Those of a document, of the dialect that it says."""
+        """Return the schemas of a document in its dialect."""
         if is_old:
             return cls(reader=reader, dialect="draft-07", is_old=True)
         stated = reader.text(reader.document, "jsonSchemaDialect", "")
@@ -253,7 +253,7 @@ class _Schemas:
         return cls(reader=reader, dialect=found or "draft/2020-12", is_old=False)
 
     def of_payload(self, value: JSON, path: str, group: str) -> JSONObject:
-        """What a message says of its schema: a shared one by reference, else the schema itself."""
+        """Return the attributes for a message's schema: a reference to a shared one, else the schema itself."""
         # From 3.1 on what stands beside a reference holds, too.
         place = path
         if self.is_old or (isinstance(value, dict) and value.keys() - _ANNOTATIONS == {"$ref"}):
@@ -296,7 +296,7 @@ class _Schemas:
         self.used.add(place)
 
     def _rewritten(self, schema: JSONObject, path: str) -> JSONObject:
-        """In JSON Schema's own words."""
+        """Rewrite a schema in JSON Schema's own words."""
         if "discriminator" in schema:
             del schema["discriminator"]
             self._changed(path, 2, "left out discriminator: JSON Schema has no such thing")

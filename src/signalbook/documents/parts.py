@@ -59,7 +59,7 @@ class _Part(NamedTuple):
 
 
 class _Parse:
-    """One document being read; ``read`` are its Resources."""
+    """The reading of one document. ``read`` are its Resources."""
 
     def __init__(self, text: bytes, known: dict[bytes, _Part], max_depth: int) -> None:
         self.read: dict[bytes, _Part] = {}
@@ -68,7 +68,7 @@ class _Parse:
         self._max_depth = max_depth
 
     def document(self) -> tuple[JSONObject, int]:
-        """All of it, and how many quotation marks there are in what was read."""
+        """Read all, and count the quotation marks in the text."""
         return self._object(_document.decode(self._text), 1)
 
     def _object(self, members: dict[str, Any], level: int) -> tuple[JSONObject, int]:

@@ -32,7 +32,7 @@ def proto_format(content: bytes) -> str:
 
 
 def is_proto_folder(folder: Path) -> bool:
-    """Whether there are ``.proto`` files in ``folder`` or below, and nothing that could be a registry document."""
+    """Return True if there are ``.proto`` files in ``folder`` or below, and no possible registry document."""
     return bool(files_in(folder, (SUFFIX,))) and not files_in(folder, SUFFIXES)
 
 

@@ -79,7 +79,7 @@ def read_document(
 
 
 def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
-    """All of the file at ``path``. Raises ``DocumentError`` when it cannot be read, or is larger than ``max_bytes``."""
+    """Read the file at ``path``. Raises ``DocumentError`` if that fails, or it is larger than ``max_bytes``."""
     try:
         with path.open("rb") as file:
             return read_limited(file, name=str(path), max_bytes=max_bytes)
@@ -88,7 +88,7 @@ def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
 
 
 def read_limited(file: BinaryIO, *, name: str, max_bytes: int = MAX_BYTES) -> bytes:
-    """All of ``file``. Raises ``DocumentError`` when that is more than ``max_bytes``."""
+    """Read all of ``file``. Raises ``DocumentError`` if that is more than ``max_bytes``."""
     data = file.read(max_bytes + 1)
     check_size(len(data), name=name, max_bytes=max_bytes)
     return data

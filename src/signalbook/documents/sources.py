@@ -68,10 +68,10 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDocument:
-    """One document; ``files`` are those that were taken into it, ``lenient`` says how it was read.
+    """A document. ``files`` are those that were included, ``lenient`` tells how it was read.
 
-    ``parts`` are the documents it was made of, if it was (``merge``). A document that ``is_whole`` is imported by
-    itself even if another document refers to it.
+    ``parts`` are the documents it was merged from (``merge``). A document that ``is_whole`` is imported by itself even
+    if another document refers to it.
     """
 
     name: str
@@ -83,12 +83,12 @@ class SourceDocument:
     is_whole: bool = False
 
     def repaired(self) -> Iterator[tuple[str, Repair]]:
-        """Each repair with the name of the file it is in."""
+        """Yield each repair with the name of its file."""
         for part in self.parts or (self,):
             yield from ((repair.file or part.name, repair) for repair in part.repairs)
 
     def advice(self) -> str:
-        """What a lenient reading would repair, for someone whose document was refused; ``""`` if nothing."""
+        """Return what a lenient reading would repair, for the author of a rejected document, or ``""``."""
         if self.lenient:
             return ""
         if not self.parts:
@@ -115,9 +115,9 @@ def parse_source(
     files: LocalFiles | None = None,
     parts: Parts | None = None,
 ) -> SourceDocument:
-    """As ``parse_document``; the error of a strict reading tells what a lenient one would repair.
+    """Parse like ``parse_document``. The error of a strict reading names what a lenient one would repair.
 
-    A document of another standard becomes one of a registry, with what it refers to in ``files``.
+    A document of another standard becomes one of a registry, with its references from ``files``.
     """
     path = Path(name.partition("?")[0]) if files is None else files.document
     if path.suffix.lower() == AVRO_IDL:
@@ -241,9 +241,9 @@ def _advice(repairs: Sequence[str]) -> str:
 
 
 def merge(sources: Sequence[SourceDocument], *, name: str) -> SourceDocument:
-    """One source of ``sources``, each document in its place below the Registry; ``parts`` are those it was made of.
+    """Merge ``sources`` into one, each document in its place below the Registry. ``parts`` are its sources.
 
-    Several may speak of one entity, as long as they say the same. Raises ``DocumentError`` naming both where they do
+    Several documents may contain the same entity if they agree. Raises ``DocumentError`` that names both if they do
     not.
     """
     merging = _Merging()

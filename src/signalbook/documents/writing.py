@@ -62,7 +62,7 @@ class _Writer:
         self._opened = False
 
     def take(self, text: bytes, *, final: bool) -> tuple[bytes, bytes]:
-        """What can be written of ``text``, and what has to wait for more."""
+        """Return the part of ``text`` that can be written, and the part that waits for more."""
         written = bytearray()
         for token in _TOKEN.finditer(text):
             # A number or a string at the end of a piece may go on in the next one.
@@ -126,7 +126,7 @@ def files_for(xid: Xid, entity: JSONObject, *, suffix: str = ".xreg.json") -> It
 
 
 def place(xid: Xid) -> PurePosixPath:
-    """Where in a folder ``xid`` is: the name of its document without suffix, and of the folder with what is in it."""
+    """Return the place of ``xid`` in a folder: its document's name without suffix, and its content's folder."""
     if xid == ROOT:
         return PurePosixPath("registry")
     return PurePosixPath(*map(file_name, xid.parts))

@@ -24,7 +24,10 @@ _TIMESTAMP: Final = re.compile(
 
 
 def is_timestamp(text: str) -> bool:
-    """Whether ``text`` is an RFC 3339 instant in the years 1 to 9999; unlike the registry's, it must have a zone."""
+    """Return True if ``text`` is an RFC 3339 instant in the years 1 to 9999.
+
+    Unlike the registry's timestamps it must have a zone.
+    """
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return False
@@ -64,7 +67,7 @@ _INT32: Final = range(-(2**31), 2**31)
 
 
 class Mode(StrEnum):
-    """How a message carries a CloudEvent, if it does."""
+    """The way in which a message carries a CloudEvent, if it does."""
 
     STRUCTURED = "structured"
     BINARY = "binary"
@@ -73,7 +76,7 @@ class Mode(StrEnum):
 
 
 class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event: context attributes, and data in one of two forms.
+    """An event: context attributes, and data in one of two forms.
 
     ``value`` is the data of a JSON-format event, decoded; ``body`` is data of any other kind, as bytes. An event
     without data has neither: ``value`` is ``UNSET`` (a JSON ``null`` is ``None``) and ``body`` is ``None``.
@@ -88,7 +91,7 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_data(self) -> bool:
-        """Whether there is data, be it ``null`` or empty."""
+        """True if there is data, even ``null`` or empty."""
         return self.value is not msgspec.UNSET or self.body is not None
 
     @property
@@ -119,9 +122,9 @@ def dedupe_key(event: CloudEvent) -> tuple[str, str]:
 
 
 def invalid_attributes(attributes: Mapping[str, object]) -> list[Finding]:
-    """Everything wrong with context attributes: names, types, required ones, the core ones' own rules.
+    """Return all findings about context attributes: names, types, required ones, the core ones' own rules.
 
-    JSON nulls must have been dropped: they are attributes that are not set.
+    JSON nulls must have been removed: they are attributes that are not set.
     """
     findings = [] if attributes.keys() >= _REQUIRED else _missing(attributes)
     for name, value in attributes.items():

@@ -17,12 +17,12 @@ import msgspec
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """One inbound message of any protocol; nothing in it is interpreted yet.
+    """An inbound message of any protocol, not interpreted yet.
 
-    ``protocol`` is the canonical name of its binding (``HTTP``, ``KAFKA``, ...), ``""`` for a message that lies in a
-    file and came by no protocol. ``sections`` holds what the protocol carries beside the body, as its module in
-    ``bindings/`` documents. ``body`` is ``None`` where the protocol knows "no body" apart from an empty one.
-    ``reference`` names where the message was found, for people.
+    ``protocol`` is the canonical name of its binding (``HTTP``, ``KAFKA``, ...), ``""`` for a message in a file.
+    ``sections`` holds what the protocol carries in addition to the body, as its module in ``bindings/`` documents.
+    ``body`` is ``None`` where the protocol distinguishes "no body" from an empty one. ``reference`` tells people where
+    the message was found.
     """
 
     protocol: str = ""
@@ -35,7 +35,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reason(StrEnum):
-    """Why a message is rejected (K-44)."""
+    """The reason why a message is rejected (K-44)."""
 
     NO_MATCH = "no_match"
     AMBIGUOUS = "ambiguous"
@@ -62,7 +62,7 @@ _TEXTS: Final = ("protocol", "content_type", "content_encoding", "reference")
 
 
 def to_record(message: Message) -> str:
-    """All of a message but its body, as JSON; members that are empty are left out."""
+    """Return everything of a message except its body as JSON. Empty members are left out."""
     record: dict[str, Any] = {name: getattr(message, name) for name in _TEXTS if getattr(message, name)}
     if message.received_at is not None:
         record["received_at"] = message.received_at.isoformat()
@@ -136,7 +136,7 @@ def _map(value: Mapping[Any, Any], depth: int) -> Any:
 
 
 def _from_plain(plain: Any) -> Any:
-    """What ``_plain`` made JSON of."""
+    """Restore a value from the JSON that ``_plain`` made of it."""
     if isinstance(plain, list):
         return tuple(map(_from_plain, plain))
     if not isinstance(plain, dict):

@@ -39,11 +39,11 @@ class Template:
 
     @property
     def whole(self) -> bool:
-        """Whether the template is one placeholder and nothing else."""
+        """True if the template is a single placeholder."""
         return self.literals == ("", "")
 
     def match(self, value: str) -> dict[str, str] | None:
-        """What the placeholders stand for in ``value``, or ``None`` if it does not fit (F-27: one name, one value)."""
+        """Return the values of placeholders in ``value``, or ``None`` without a match (F-27: one name, one value)."""
         found = self.pattern.fullmatch(value)
         if found is None:
             return None
@@ -79,7 +79,7 @@ class Template:
 
 
 def is_template(text: str) -> bool:
-    """Whether ``text`` has at least one well-formed placeholder (F-28)."""
+    """Return True if ``text`` has at least one well-formed placeholder (F-28)."""
     return "{" in text and _PLACEHOLDER.search(text) is not None
 
 
@@ -120,7 +120,7 @@ def _decoded(text: str) -> str:
 
 
 def _pattern(literals: tuple[str, ...], separator: str) -> re.Pattern[str]:
-    """To be matched in full. Groups are atomic: a hostile value costs linear time, not a search of all splits."""
+    """Return a pattern to match in full. Groups are atomic, so a hostile value costs linear time."""
     if literals == ("", ""):
         return re.compile("(.+)", re.DOTALL)
     one = f"[^{re.escape(separator)}]"
@@ -137,7 +137,7 @@ T = TypeVar("T")
 
 
 class _Node(Generic[T]):
-    """One level of segments: literal ones by their text, others by the pattern of their literal parts."""
+    """A level of segments: literal ones by their text, others by the pattern of their literal parts."""
 
     def __init__(self) -> None:
         self.literal: dict[str, _Node[T]] = {}
@@ -161,7 +161,7 @@ class TemplateTree(Generic[T]):
         node.found.append(value)
 
     def find(self, text: str) -> list[T]:
-        """Everything filed under templates whose literal parts ``text`` has."""
+        """Return everything filed under templates whose literal parts match ``text``."""
         nodes = [self._root]
         for segment in text.split(self._separator):
             # A segment may fit a literal and several patterns, so all nodes that fit so far are carried along.

@@ -168,7 +168,7 @@ class _Conversion:
         return kind, group, name
 
     def _protocol(self, message: ReadMessage) -> str:
-        """By its bindings, if they are of one protocol, else by the servers of its channels, if they have one."""
+        """Return the protocol of a message: that of its bindings, if only one, else that of its channels' servers."""
         bindings = self._reader.bindings(message.body, message.path)
         channels = self._in.get(message.path, ())
         around = {each for channel in channels for each in self._channels.known(channel)}
@@ -296,7 +296,7 @@ class _Conversion:
                 self._entities("endpoints")[name] = made
 
     def _is_generated(self, channel: ReadChannel) -> bool:
-        """Whether generate wrote the channel: its messages have xids."""
+        """Return True if ``generate`` wrote the channel: its messages have xids."""
         found = [self._reader.messages[place].body for place in channel.messages]
         return bool(found) and all("x-xid" in body for body in found)
 
@@ -312,7 +312,7 @@ class _Conversion:
                 self._reader.report(channel.path, text, 7)
 
     def _report_rest(self) -> None:
-        """What is in no message."""
+        """Report the parts that belong to no message."""
         self._reader.leave_out(self._reader.document, _ROOT, "")
         self._reader.leave_out(self._info, _INFO, "/info")
         components = self._reader.object(self._reader.document.get("components"), "/components")

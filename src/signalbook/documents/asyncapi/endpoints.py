@@ -143,7 +143,7 @@ class Servers:
 
 @dataclass(slots=True)
 class Channels:
-    """What channels say: protocols, addresses, options of endpoints."""
+    """The channels of a document with protocols, addresses and options of endpoints."""
 
     reader: AsyncApiReader
     servers: Servers
@@ -223,7 +223,7 @@ class Channels:
         return "subscriber" if protocol == "KAFKA" and "consumergroup" not in options else "consumer"
 
     def operation_options(self, operation: ReadOperation, protocol: str) -> JSONObject:
-        """What the bindings of an operation say."""
+        """Return the options in the bindings of an operation."""
         bindings: dict[str, Any] = self.reader.bindings(operation.body, operation.path)
         found: JSONObject = {}
         if protocol == "HTTP" and isinstance(bindings.get("http", {}).get("method"), str):

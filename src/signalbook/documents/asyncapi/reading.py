@@ -27,7 +27,7 @@ class ReadMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOperation:
-    """What the application does on a channel: ``send`` or ``receive``."""
+    """An operation of the application on a channel: ``send`` or ``receive``."""
 
     path: str
     action: str
@@ -58,7 +58,7 @@ class AsyncApiReader(DocumentReader):
 
     @property
     def is_old(self) -> bool:
-        """Whether it is a document of 2.x."""
+        """True for a document of 2.x."""
         return str(self.document["asyncapi"]).startswith("2.")
 
     def check_version(self) -> None:
@@ -110,7 +110,7 @@ class AsyncApiReader(DocumentReader):
         yield place
 
     def channels(self) -> list[ReadChannel]:
-        """All channels, and the messages of ``components`` beside theirs."""
+        """Return all channels with their messages, and the other messages of ``components``."""
         self.server_names = {place: key for key, _, place in self.members(self.document, "servers", "")}
         read = self._old_channel if self.is_old else self._channel
         operations = {} if self.is_old else self._operations()

@@ -79,7 +79,7 @@ class AmqpBinding(Binding):
         return declared
 
     def values(self, message: Message) -> Mapping[str, Any]:
-        """Everything in all sections."""
+        """Return the values of all sections."""
         return {
             f"{section}.{name}": value
             for section, fields in message.sections.items()

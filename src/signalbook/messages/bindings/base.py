@@ -28,11 +28,11 @@ class Uncarriable(SignalbookError):
 
 
 class Binding(Protocol):
-    """One protocol, with what most have in common. ``options`` are a definition's, as ``normalise`` leaves them.
+    """A protocol, with common parts of most. ``options`` are a definition's, as ``normalise`` leaves them.
 
     ``mandatory`` are the names that the required attributes of an event have among the values of a message in binary
-    mode, in each of their spellings. ``structured_only`` is what errors call a carrier without binary mode and without
-    a place for the name of the event format: it has events in JSON only, whatever the mode.
+    mode, in each of their spellings. ``structured_only`` is the name in errors of a carrier without binary mode and
+    without a place for the name of the event format: its events are always JSON.
     """
 
     mandatory: ClassVar[Iterable[tuple[str, ...]]] = ()
@@ -56,13 +56,13 @@ class Binding(Protocol):
         return []
 
     def values(self, message: Message, /) -> Mapping[str, Any]:
-        """What a message carries, by property name; tuples for properties that may recur."""
+        """Return the values of a message by property name; tuples for properties that may recur."""
         ...
 
     def mode(self, message: Message, values: Mapping[str, Any], /) -> Mode:
-        """Whether and how a message with these ``values`` carries CloudEvents (K-21).
+        """Return the mode in which a message with these ``values`` carries CloudEvents, if it does (K-21).
 
-        By its content type, or in binary mode if all required attributes are there.
+        It depends on the content type; binary mode needs all required attributes.
         """
         mode = structured_mode(message.content_type)
         if mode is Mode.NONE and any(all(name in values for name in names) for names in self.mandatory):
@@ -105,7 +105,7 @@ class Binding(Protocol):
         ...
 
     def identity(self, _message: Message, _values: Mapping[str, Any], /) -> str:
-        """What the transport itself knows a message by, for the id of a mapped event (K-35); ``""`` if nothing."""
+        """Return the transport's own id of a message, for the id of a mapped event (K-35), or ``""``."""
         return ""
 
 

@@ -29,7 +29,7 @@ class FilesBinding(Binding):
     mandatory = (tuple(_PREFIX + name for name in REQUIRED),)
 
     def properties(self, _options: JSONObject) -> list[Property]:
-        """None."""
+        """Return no properties."""
         return []
 
     def values(self, message: Message) -> Mapping[str, Any]:
@@ -38,7 +38,7 @@ class FilesBinding(Binding):
         return {_PREFIX + name: value for name, value in attributes.items()} if attributes else _NOTHING
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
-        """Those, and the content type as ``datacontenttype``."""
+        """Return the attributes, with the content type as ``datacontenttype``."""
         found: dict[str, Attribute] = {name.removeprefix(_PREFIX): value for name, value in values.items()}
         return add_content_type(found, message, f"{_PREFIX}datacontenttype")
 
@@ -52,7 +52,7 @@ class FilesBinding(Binding):
         return message
 
     def identity(self, message: Message, _values: Mapping[str, Any]) -> str:
-        """Where in the file it lies."""
+        """Return the place in the file."""
         return message.reference
 
 

@@ -120,7 +120,7 @@ class HttpBinding(Binding):
         return findings
 
     def values(self, message: Message) -> Mapping[str, Any]:
-        """Everything in the message's head, by property name."""
+        """Return the values in the message's head by property name."""
         sections = message.sections
         values: dict[str, Any] = grouped(sections.get("headers", ()), "headers.", fold=True)
         if parameters := sections.get("query"):

@@ -76,7 +76,7 @@ class Mqtt3Binding(Binding):
         )
 
     def values(self, message: Message) -> Mapping[str, Any]:
-        """All sections that are there."""
+        """Return all sections that are present."""
         return {name: value for name, value in message.sections.items() if value is not None}
 
     def native(self, body: bytes | None, _content_type: str) -> Message:
@@ -125,7 +125,7 @@ class Mqtt5Binding(Mqtt3Binding):
         return declared + [header_property(item, section="user_properties", fold=False) for item in named]
 
     def values(self, message: Message) -> Mapping[str, Any]:
-        """All sections that are there, user properties by name, correlation data that is text as text."""
+        """Return all sections that are present, user properties by name, correlation data as text if possible."""
         values = dict(super().values(message))
         values |= grouped(values.pop("user_properties", ()), _PREFIX, fold=False)
         if isinstance(values.get("correlation_data"), bytes):

@@ -67,7 +67,7 @@ def number_property(
 
 
 def flag_property(options: JSONObject, name: str) -> list[Property]:
-    """Whether, in delivering a message."""
+    """Return a property that is true or false, and concerns only delivery."""
     return _typed(options, name, "boolean", "delivery")
 
 
@@ -174,7 +174,7 @@ def header_attributes(values: Mapping[str, Any], prefix: str) -> dict[str, Attri
 
 
 def add_content_type(attributes: dict[str, Attribute], message: Message, header: str) -> dict[str, Attribute]:
-    """With the content type as ``datacontenttype``, which no ``header`` may state too. Raises ``EventError``."""
+    """Add the content type as ``datacontenttype``, which no ``header`` may state too. Raises ``EventError``."""
     if "datacontenttype" in attributes:
         raise invalid_binary(header, f"the content type is a header of its own: drop {header}")
     if message.content_type:
@@ -192,5 +192,5 @@ def single_value(name: str, occurrences: tuple[str, ...]) -> str:
 
 
 def invalid_binary(path: str, message: str) -> EventError:
-    """That something is no CloudEvent."""
+    """Return the error for an invalid CloudEvent in binary mode."""
     return EventError(Reason.INVALID_CLOUDEVENT, [Finding(path=path, rule="cloudevents", message=message)])

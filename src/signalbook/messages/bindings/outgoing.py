@@ -38,7 +38,7 @@ def text(value: Any) -> str:
 
 
 def texts(values: Mapping[str, Any]) -> dict[str, Any]:
-    """All values as text, several under one name as a tuple."""
+    """Return all values as text, several under one name as a tuple."""
     return {
         name: tuple(map(text, value)) if isinstance(value, tuple) else text(value) for name, value in values.items()
     }
@@ -73,7 +73,7 @@ def _matching(pattern: re.Pattern[str], why: str) -> Rule:
 
 
 def header(name: str, value: str) -> str:
-    """Of HTTP and NATS: a line of ASCII, since what follows a line break is another header."""
+    """Check a header of HTTP or NATS: a line of ASCII, since a line break would begin another header."""
     if not TOKEN.fullmatch(name):
         return f"is for {name[:100]!r}, which is no name of a header"
     fits = not value or _PRINTABLE.fullmatch(value)
@@ -83,14 +83,14 @@ def header(name: str, value: str) -> str:
 
 
 def topic(_: str, value: str) -> str:
-    """Of MQTT."""
+    """Check a topic of MQTT."""
     if not _TOPIC.fullmatch(value) or len(value.encode()) > _MOST:
         return "is no topic to publish to: it is empty, too long, or has +, # or a NUL in it"
     return ""
 
 
 def sized(_: str, value: str) -> str:
-    """Of MQTT: text of bounded length."""
+    """Check the length of a text of MQTT."""
     fits = _TEXT.fullmatch(value) and len(value.encode()) <= _MOST
     return "" if fits else f"is no text of at most {_MOST} bytes"
 
@@ -113,7 +113,7 @@ truth: Final = _matching(re.compile("true|false"), "is neither true nor false")
 
 
 def names(rules: Iterable[str], rule: Rule) -> dict[str, Rule]:
-    """One rule for several names."""
+    """Return the same rule for several names."""
     return dict.fromkeys(rules, rule)
 
 

@@ -24,17 +24,17 @@ BROKEN: Final = "broken_definition"
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a definition is left out of a contract, and what its messages are known by all the same.
+    """The reason why a definition is left out of a contract, and how its messages are still recognised.
 
-    That is what can be read of the ``definition``, or where that has no such values, the ``id`` of the message as the
-    type of events (K-32), or ``nothing``.
+    They are recognised by what can be read of the ``definition``, else by the ``id`` of the message as the type of
+    events (K-32), else by ``nothing``.
     """
 
     reasons: tuple[str, ...]
     known_by: Literal["definition", "id", "nothing"] = "nothing"
 
     def finding(self, xid: str) -> Finding:
-        """What is said of a message that is, or may be, of the definition ``xid``."""
+        """Return the finding for a message that is, or may be, of the definition ``xid``."""
         text = f"the definition {xid} cannot be used: {'; '.join(self.reasons)}"
         return Finding(path="", rule=BROKEN, message=text)
 
@@ -42,9 +42,10 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 def compile_broken(
     xid: str, raw: JSON, bases: Bases, schemas: ContractSchemas, policy: Policy, reasons: tuple[str, ...]
 ) -> tuple[LeftOut, CompiledDefinition | None]:
-    """What is left of a definition: it fits its messages, and rejects them for ``reasons``.
+    """Compile the readable part of a definition: it fits its messages, and rejects them for ``reasons``.
 
-    Protocol, options and attributes count as far as they can be read. None where nothing tells its messages apart.
+    Protocol, options and attributes count as far as they can be read. The result is None if nothing distinguishes its
+    messages.
     """
     whole = materialise({"xid": xid, **raw}, bases).definition if isinstance(raw, Mapping) else {}
     readable = _readable(whole)
@@ -63,7 +64,7 @@ def compile_broken(
 
 
 def _is_known(found: CompiledDefinition, whole: JSONObject) -> bool:
-    """Whether what could be read tells its messages from others, as far as the whole definition would."""
+    """Return True if the readable part distinguishes its messages as far as the whole definition would."""
     if not found.is_event:
         return bool(found.protocol_keys)
     metadata = whole.get("envelopemetadata")
@@ -94,7 +95,7 @@ def _readable(whole: JSONObject) -> JSONObject:
 
 
 def _is_declared(protocol: str, name: str, option: JSON) -> bool:
-    """Whether an option says what it is about properties of the protocol."""
+    """Return True if an option states something about properties of the protocol."""
     try:
         declared_options(protocol, {name: option})
     except PropertyError:

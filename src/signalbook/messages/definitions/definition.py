@@ -151,16 +151,16 @@ class IndexKey:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CompiledDefinition:
-    """One message definition, ready to be held against messages.
+    """A message definition, compiled for checking messages.
 
     ``event_checks`` go over the context attributes of a CloudEvent, ``protocol_checks`` over the values a binding
     reads from a message, ``message_checks`` over the rest. ``event_templates`` and ``protocol_templates`` are those of
     attributes and protocol properties, by name. ``options`` are the names of the protocol properties it
     declares, ``discriminators`` those whose mismatch means another kind of message. ``payload_type`` is the content
-    type of the payload where the message does not say (declared, else implied by the schema's format).
+    type of the payload where the message does not state one (declared, else implied by the schema's format).
     ``event_score`` and ``protocol_score`` count constants, templates and required properties (K-29) of attributes and
     of protocol properties. ``policy`` is what applies to this definition (K-46).
-    ``broken`` says why it cannot be used, where it serves only to know its messages by: then no payload conforms.
+    ``broken`` is the reason why it cannot be used; then it only serves to recognise messages, and no payload conforms.
     """
 
     xid: str
@@ -215,11 +215,11 @@ class CompiledDefinition:
 
     @property
     def simple(self) -> bool:
-        """Whether ``event_checks`` are all there is to check of a structured event's envelope, from a file at least."""
+        """True if ``event_checks`` cover the whole envelope of a structured event, from a file at least."""
         return self.is_event and not self.message_checks
 
     def check_event(self, attributes: Values, context: Context) -> list[Finding]:
-        """What is wrong with the context attributes; adds what templates captured to ``context``."""
+        """Check context attributes, and add the values that templates capture to ``context``. Return the findings."""
         return [finding for check in self.event_checks if (finding := check(attributes, context)) is not None]
 
 
@@ -312,7 +312,7 @@ class _Compiler:
         return implied_content_type(str(self.definition.get("dataschemaformat") or ""))
 
     def _content_type_check(self) -> None:
-        """What is declared or implied of the payload's type, unless a protocol option speaks of it (K-26.5, K-26.6)."""
+        """Add the check of the declared or implied payload type, unless an option states it (K-26.5, K-26.6)."""
         # What is declared where the content type is carried goes before what is implied by the schema's format.
         by_protocol = any(part.declared.comparison == "content_type" and part.declared.value for part in self.options)
         by_envelope = any(part.declared.name == "datacontenttype" and part.declared.value for part in self.attributes)
@@ -359,7 +359,7 @@ def _part(declared: Property, check: Check | None) -> _Part:
 
 
 def _left(declared: Property) -> Property:
-    """What is left to check of an attribute: the event has been found valid before."""
+    """Return the part of an attribute's checks that a valid event can still fail."""
     name, core = declared.name, declared.name in CORE and declared.type == "string"
     # An event that lacks one of these was rejected before any definition was asked.
     if name in REQUIRED:

@@ -23,7 +23,7 @@ _WILL: Final = re.compile(r"/[^/]+/[^/]+/messages/[^/]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option: the kind of its value and, where the specification says so, the values or the range it has."""
+    """An option: the kind of its value and, where the specification has one, its set or range of values."""
 
     kind: str = "string"
     values: tuple[Any, ...] = ()
@@ -105,7 +105,7 @@ OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
 
 
 def option_findings(options: JSONObject, protocol: str, roles: Roles) -> Iterator[Finding]:
-    """What is wrong with the options of an endpoint of ``protocol`` (its canonical name) with these usages."""
+    """Yield findings about the options of an endpoint of ``protocol`` (canonical name) with these usages."""
     known = OPTIONS.get(protocol, {})
     for name, value in options.items():
         path = f"protocoloptions.{name}"
@@ -150,7 +150,7 @@ def _bare(name: str) -> str:
 
 
 def _http(options: JSONObject, _: Roles) -> Iterator[Finding]:
-    """H-16."""
+    """Check HTTP options (H-16)."""
     method = options.get("method")
     if isinstance(method, str) and not is_template(method) and not TOKEN.fullmatch(method):
         yield finding("protocoloptions.method", "value", f"{method!r} is no HTTP method")
@@ -158,7 +158,7 @@ def _http(options: JSONObject, _: Roles) -> Iterator[Finding]:
 
 
 def _mqtt(options: JSONObject, _: Roles) -> Iterator[Finding]:
-    """H-18."""
+    """Check MQTT options (H-18)."""
     topic, pattern, shared = (
         _stated_text(options, name) for name in ("topic", "topicfilter", "sharedsubscriptiongroup")
     )
@@ -186,7 +186,7 @@ def _is_topic_filter(pattern: str) -> bool:
 
 
 def _kafka(options: JSONObject, roles: Roles) -> Iterator[Finding]:
-    """H-19."""
+    """Check Kafka options (H-19)."""
     group = options.get("consumergroup")
     if "consumer" in roles and not group:
         text = "a consumer joins a group, and says which"
@@ -200,7 +200,7 @@ def _kafka(options: JSONObject, roles: Roles) -> Iterator[Finding]:
 
 
 def _nats(options: JSONObject, _: Roles) -> Iterator[Finding]:
-    """H-20."""
+    """Check NATS options (H-20)."""
     subject, pattern = _stated_text(options, "subject"), _stated_text(options, "subjectfilter")
     if subject is not None and pattern is not None:
         yield _exclusive("subject", "subjectfilter")
@@ -300,7 +300,7 @@ def lint_messageids(messages: Iterable[tuple[str, str]]) -> list[Finding]:
 
 
 def _usage(usage: JSON, protocol: str) -> Iterator[Finding]:
-    """H-3."""
+    """Check the usages of an endpoint (H-3)."""
     if usage is None:
         yield finding("usage", "required", f"an endpoint states its usage: {', '.join(_USAGES)}")
         return
@@ -348,7 +348,7 @@ def _names(endpoint: Mapping[str, JSON]) -> Iterator[Finding]:
 
 
 def _listed(path: str, value: JSON, what: str, check: Callable[[str, Any], Iterator[Finding]]) -> Iterator[Finding]:
-    """What ``check`` finds in each item of what must be a list of ``what``, if it is there at all."""
+    """Check each item of a list of ``what``. An absent list has no findings."""
     if value is not None and not isinstance(value, list):
         yield finding(path, "structure", f"must be a list of {what}")
     for position, item in enumerate(value if isinstance(value, list) else ()):
@@ -356,7 +356,7 @@ def _listed(path: str, value: JSON, what: str, check: Callable[[str, Any], Itera
 
 
 def _group(path: str, group: Any) -> Iterator[Finding]:
-    """H-12."""
+    """Check a reference to a message group (H-12)."""
     if not isinstance(group, str):
         yield finding(path, "type", "must be a URI")
     elif group.startswith("/") and not _GROUP.fullmatch(group):
@@ -406,7 +406,7 @@ def _has_port(uri: str) -> bool:
 
 
 def _authorization(path: str, entry: Any) -> Iterator[Finding]:
-    """H-10."""
+    """Check an entry of ``authorization`` (H-10)."""
     if not isinstance(entry, dict):
         yield finding(path, "structure", "must be an object")
         return

@@ -62,7 +62,7 @@ def lint(definition: JSONObject) -> list[Finding]:
 
 
 def lint_selectors(stated: Mapping[str, JSON]) -> list[Finding]:
-    """Whether a raw definition or message group names envelope and protocol as they must be named (F-5, F-6)."""
+    """Check that a raw definition or message group names envelope and protocol correctly (F-5, F-6)."""
     findings, envelope, protocol = [], stated.get("envelope"), stated.get("protocol")
     if isinstance(envelope, str) and not _FORMAT.fullmatch(envelope):
         text = f"{envelope!r} is not of the form NAME/VERSION, such as {CLOUDEVENTS}"
@@ -95,7 +95,7 @@ def lint_names(raw: Mapping[str, JSON]) -> Iterator[Finding]:
 
 
 def lint_member(group: Mapping[str, JSON], definition: JSONObject) -> list[Finding]:
-    """Whether a materialised definition has the envelope and protocol its group states (F-7, F-8)."""
+    """Check that a materialised definition has the envelope and protocol of its group (F-7, F-8)."""
     findings = []
     for name, canonical in (("envelope", canonical_envelope), ("protocol", canonical_protocol)):
         stated, own = group.get(name), definition.get(name)
@@ -107,9 +107,9 @@ def lint_member(group: Mapping[str, JSON], definition: JSONObject) -> list[Findi
 
 
 def lint_inline(endpoint: Mapping[str, JSON], definition: JSONObject) -> list[Finding]:
-    """Whether a materialised definition fits the endpoint it is in (H-6, H-8).
+    """Check that a materialised definition fits the endpoint that contains it (H-6, H-8).
 
-    Its envelope is at least as precise as the endpoint's; its protocol, if it states one, is the endpoint's.
+    Its envelope is at least as precise as the endpoint's; a stated protocol is the endpoint's.
     """
     findings = []
     stated, own = endpoint.get("envelope"), definition.get("envelope")
@@ -125,7 +125,7 @@ def lint_inline(endpoint: Mapping[str, JSON], definition: JSONObject) -> list[Fi
 
 
 def _refines(own: str, stated: str) -> bool:
-    """Whether ``NAME[/VERSION]`` says all that ``stated`` says, and perhaps more."""
+    """Return True if ``NAME[/VERSION]`` states everything that ``stated`` does, and perhaps more."""
     name, _, version = stated.strip().lower().partition("/")
     own_name, _, own_version = own.strip().lower().partition("/")
     return own_name == name and (not version or own_version == version or own_version.startswith(f"{version}."))
@@ -241,7 +241,7 @@ def _metadata(definition: JSONObject) -> Iterator[Finding]:
 
 
 def _core(name: str, path: str, entry: JSONObject) -> Iterator[Finding]:
-    """F-31."""
+    """Check the declaration of a core attribute (F-31)."""
     value = entry.get("value")
     if name in REQUIRED and entry.get("required") is False:
         yield finding(f"{path}.required", "required", f"CloudEvents demands {name} of every event")
@@ -272,10 +272,10 @@ def _value(metadata: JSONObject, name: str) -> JSON:
 def review(
     raw: Mapping[str, JSON], group: Mapping[str, JSON], bases: Bases, *, endpoint: bool = False
 ) -> list[Finding]:
-    """All findings about a raw definition in ``group``, or in an ``endpoint`` (F-7 to F-34, H-6, H-8).
+    """Return all findings about a raw definition in ``group``, or in an ``endpoint`` (F-7 to F-34, H-6, H-8).
 
-    Those of severity ``error`` break a MUST. A base that leads back is one here, since whoever writes it can
-    mend it (F-16); one that is missing is not (F-17), and what is missing then may be in it.
+    Those of severity ``error`` break a MUST. A circle of bases is an error here, since its author can repair it (F-16).
+    A missing base is not (F-17): it may contain what the definition lacks.
     """
     found = materialise(raw, bases)
     unresolved = any(each.rule == UNRESOLVED for each in found.findings)
@@ -353,7 +353,7 @@ def lint_options(protocol: str, options: JSONObject) -> list[Finding]:
 
 
 def stated_content_types(protocol: str, options: JSONObject) -> Iterator[tuple[str, str]]:
-    """Where protocol options say of which type the payload is, and what (F-14)."""
+    """Yield the places in protocol options that state the payload's type, with the type (F-14)."""
     if protocol == "AMQP/1.0":
         properties = options.get("properties")
         entry = properties.get("content-type") if isinstance(properties, dict) else None

@@ -48,7 +48,7 @@ def canonical_protocol(name: str) -> str:
 
 
 def is_known_protocol(name: str) -> bool:
-    """Whether the specification names the protocol."""
+    """Return True if the specification names the protocol."""
     return name.strip().lower() in _PROTOCOLS
 
 
@@ -240,7 +240,7 @@ class Materialised:
 
 
 def stated_base(raw: Mapping[str, JSON]) -> str | None:
-    """What a raw definition says of its base, under whichever name (F-57, F-58)."""
+    """Return the base that a raw definition states, under either name (F-57, F-58)."""
     names = (*BASE_NAMES, "uri") if _borrowed(raw) else BASE_NAMES
     found = next((raw[name] for name in names if raw.get(name) is not None), None)
     return found if isinstance(found, str) else None
@@ -305,7 +305,7 @@ def _base_of(definition: JSONObject) -> str | None:
 
 
 def _layered(layers: list[JSONObject]) -> JSONObject:
-    """From the farthest base to the definition itself."""
+    """Merge the layers, from the farthest base to the definition itself."""
     result: JSONObject = {}
     # Folded from the far end, so that a null in a nearer layer removes what a farther one said.
     for base in reversed(layers[1:]):
@@ -331,7 +331,7 @@ def _over(base: JSONObject, over: JSONObject) -> JSONObject:
 
 
 def merge(base: JSON, over: JSON, depth: int = 0) -> JSON:
-    """``over`` laid over ``base``: objects member by member, ``null`` deletes, anything else replaces (F-18)."""
+    """Merge ``over`` into ``base``: objects by member, ``null`` deletes, anything else replaces (F-18)."""
     if not isinstance(over, dict):
         return over
     merged = dict(base) if isinstance(base, dict) else {}

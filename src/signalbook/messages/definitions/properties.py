@@ -42,12 +42,12 @@ def finding(path: str, rule: str, message: str, severity: Severity = "error") ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
-    """One declared property of a message, wherever it is carried.
+    """A declared property of a message, wherever it is carried.
 
     ``name`` is its key among a message's values (``source``, ``headers.x-github-event``), ``path`` where the definition
-    declares it. ``multiple``: values are tuples of which any may fit (K-26). ``role`` says what a wrong value means:
-    ``discriminator`` - another kind of message; ``plain`` - this kind, but in breach of its definition; ``delivery`` -
-    nothing, unless delivery is checked too (K-27).
+    declares it. ``multiple``: values are tuples of which any may fit (K-26). ``role`` tells the meaning of a wrong
+    value: ``discriminator`` - another kind of message; ``plain`` - this kind, but in breach of its definition;
+    ``delivery`` - nothing, unless delivery is checked too (K-27).
     """
 
     name: str
@@ -80,17 +80,17 @@ class Property:
 
 
 def check_type(type: str, value: Any) -> bool:
-    """Whether ``value`` is of ``type``, natively or as canonical string (K-19). Raises ``KeyError`` for no type."""
+    """Return True if ``value`` is of ``type``, natively or as canonical string (K-19). Raises ``KeyError``."""
     return _TYPES[type](value)
 
 
 def known_type(type: str) -> bool:
-    """Whether ``type`` is one a property may have (F-24)."""
+    """Return True if a property may have ``type`` (F-24)."""
     return type in _TYPES
 
 
 def equal(type: str, declared: JSON, actual: Any) -> bool:
-    """Whether ``actual`` is the declared value: timestamps by instant, numbers and booleans by value (K-20)."""
+    """Return True if ``actual`` equals the declared value: timestamps by instant, numbers by value (K-20)."""
     compare = _EQUAL.get(type)
     return declared == actual if compare is None else compare(declared, actual)
 
@@ -188,7 +188,7 @@ def _single(declared: Property, check: ValueCheck | None) -> Check:
 
 
 def _multiple(declared: Property, check: ValueCheck | None) -> Check:
-    """Any occurrence may fit; the first finding speaks for all if none does."""
+    """Return a check that any occurrence passes. If none does, the first finding is reported."""
     name, missing = declared.name, _missing(declared.name) if declared.required else None
 
     def multiple(values: Values, context: Context) -> Finding | None:
@@ -313,7 +313,7 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _same_any(declared: JSON, actual: Any) -> bool:
-    """Of a type left open: equal as what the value looks like, so that 5 is 5 whether it is carried as text or not."""
+    """Compare values of an open type by their appearance: 5 equals 5 whether it is carried as text or not."""
     kinds = ("boolean", "number") if not isinstance(actual, str) else ()
     return any(check_type(kind, declared) and equal(kind, declared, actual) for kind in kinds)
 
@@ -358,7 +358,7 @@ def malformed_property(path: str, entry: JSON) -> Iterator[Finding]:
 
 
 def normal_property(entry: JSON) -> JSON:
-    """One property definition with today's type names and its value as text (F-41)."""
+    """Return a property definition with current type names and its value as text (F-41)."""
     if not isinstance(entry, dict):
         return entry
     found = dict(entry)

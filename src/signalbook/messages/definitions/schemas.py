@@ -187,7 +187,7 @@ class ContractSchemas:
         return SchemaUse(schema=schema, of_values=values, resource=resource, document=document.xid, link=link)
 
     def _content(self, xid: str, uri: str) -> bytes | None:
-        """What a document with this ``xid`` refers to."""
+        """Return the document that a document with this ``xid`` refers to, or None."""
         if self._imports is not None:
             return self._imports(uri, xid)
         document = self._lookup(uri)

@@ -48,11 +48,11 @@ def outline(definition: CompiledDefinition) -> Outline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionVerdict:
-    """What a check of one definition, with its schema, came to.
+    """The result of checking a definition with its schema.
 
-    ``outline`` is None where nothing tells its messages from others, ``left_out`` where it can be used. ``doubts`` name
-    a base that is not there (F-17), and members that have no columns of their own. ``document`` is the xid of the
-    schema document that was read for it, if any.
+    ``outline`` is None if nothing distinguishes its messages, ``left_out`` is None if it can be used. ``doubts`` name a
+    missing base (F-17), and members without their own columns. ``document`` is the xid of the schema document that was
+    read for it, if any.
     """
 
     outline: Outline | None
@@ -95,13 +95,13 @@ class DefinitionSource:
     def left_over(
         self, xid: str, schemas: ContractSchemas, policy: Policy, reasons: tuple[str, ...]
     ) -> tuple[LeftOut, CompiledDefinition | None]:
-        """What is left of a definition that cannot be used for these reasons."""
+        """Return the usable rest of a definition that is left out for ``reasons``."""
         return compile_broken(xid, self.definitions[xid], self.bases, schemas, policy.of(xid), reasons)
 
     def verdict(self, xid: str, schemas: ContractSchemas, policy: Policy) -> DefinitionVerdict:
-        """Whether a definition can be used.
+        """Return the verdict on a definition.
 
-        One whose schema is not there can: its messages wait among the dead letters (domain.md K-45).
+        One with a missing schema can be used: its messages wait among the dead letters (domain.md K-45).
         """
         try:
             found = self.compiled(xid, schemas, policy)

@@ -168,7 +168,7 @@ _FORMATS: Final[dict[str, Callable[[], EventFormat]]] = {
 
 
 class EventFormat(Protocol):
-    """One way to write an event as bytes."""
+    """A format for events as bytes."""
 
     def decode(self, body: bytes) -> CloudEvent:
         """The valid event in ``body``. Raises ``EventError``."""

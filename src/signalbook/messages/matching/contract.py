@@ -66,7 +66,7 @@ class Deferred(Mapping[K, V]):
 
     @property
     def made(self) -> int:
-        """How many values were asked for so far."""
+        """The number of values requested so far."""
         return len(self._made)
 
 
@@ -167,7 +167,7 @@ class Contract:
 
     @cached_property
     def findings(self) -> Mapping[str, tuple[Finding, ...]]:
-        """What is doubtful about usable definitions, by xid."""
+        """Doubts about usable definitions, by xid."""
         made = {xid: self._source.materialised(xid) for xid in self.definitions}
         found = {xid: [*each.findings, *lint(each.definition)] for xid, each in made.items()}
         for xid, doubts in lint_together({xid: each.definition for xid, each in made.items()}).items():
@@ -227,12 +227,12 @@ class Contract:
         return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
 
     def rejection(self, message: Message) -> Rejected | None:
-        """What rejects a message, if that is all that becomes of it."""
+        """Return the rejection of a message, or None unless that is its only outcome."""
         (outcome, *others) = self.process(message)
         return outcome if isinstance(outcome, Rejected) and not others else None
 
     def process(self, message: Message) -> tuple[Outcome, ...]:
-        """What becomes of a message, by all rules of this contract; one outcome for each event of a batch (K-47)."""
+        """Process a message by all rules of this contract. Return an outcome for each event of a batch (K-47)."""
         binding = self._bindings.get(message.protocol)
         if binding is None:
             text = f"no binding for protocol {message.protocol!r}"
@@ -252,9 +252,9 @@ class Contract:
         return self._process_one(message, clear, binding, values, mode)
 
     def presumed(self, message: Message) -> Accepted | None:
-        """What ``process`` says of a message if its payload conforms to the own schema of the one definition it fits.
+        """Return the outcome of ``process`` on the assumption that the payload conforms to its one definition's schema.
 
-        ``None`` where more than the payload is left to decide, or the message is sure to be no such one.
+        ``None`` if more than the payload is left to decide, or the message certainly fits no such definition.
         """
         binding = self._bindings.get(message.protocol)
         if binding is None or message.body is None:
@@ -279,9 +279,9 @@ class Contract:
         return msgspec.structs.replace(accepted, message=message, bare=clear.body)
 
     def of_unknown_type(self, protocol: str) -> Outcome | None:
-        """What becomes of every event by ``protocol`` whose type no definition has; it is about no message.
+        """Return the outcome of every event by ``protocol`` whose type no definition has, without a message.
 
-        ``None`` where that depends on more than the type.
+        ``None`` if that depends on more than the type.
         """
         untyped = any(each.is_event and each.type is None for each in self.outlines)
         if self.events is None or untyped or self._payload_xids or protocol in self._natives:
@@ -291,9 +291,9 @@ class Contract:
         return self._unmatched(message, subject, MismatchExplanation())[0]
 
     def of_no_event(self, protocol: str) -> Outcome | None:
-        """What becomes of every message by ``protocol`` that carries no event; it is about no message.
+        """Return the outcome of every message by ``protocol`` that carries no event, without a message.
 
-        ``None`` where that depends on more.
+        ``None`` if that depends on more.
         """
         others = self._payload_xids or protocol in self._natives or protocol in self._mapped
         if self.events is None or others:
@@ -396,7 +396,7 @@ class Contract:
         return (msgspec.structs.replace(rejected, violations=rejected.violations + unstated + doubts),)
 
     def _reason(self, subject: MatchSubject) -> Reason:
-        """``not_cloudevent`` where only an event could have fitted."""
+        """Return the reason: ``not_cloudevent`` if only an event could have fitted."""
         others = self._payload_xids or subject.message.protocol in self._natives
         return Reason.NO_MATCH if subject.event is not None or others or self.events is None else Reason.NOT_CLOUDEVENT
 

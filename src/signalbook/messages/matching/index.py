@@ -217,7 +217,7 @@ class _PayloadIndex:
 
 
 def allows(definition: CompiledDefinition, payload: Mapping[str, JSON]) -> bool:
-    """Whether the payload has every constant that the definition's schema demands at its top level."""
+    """Return True if the payload has all constants that the definition's schema requires at its top level."""
     return all(
         name in payload and not isinstance(payload[name], (dict, list)) and payload[name] in allowed
         for name, allowed in definition.constants.items()

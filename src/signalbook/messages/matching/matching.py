@@ -19,7 +19,7 @@ E = TypeVar("E")
 
 
 class MatchSubject(msgspec.Struct, frozen=True, kw_only=True):
-    """What is held against definitions: a message, the values its binding reads from it, the event it carries."""
+    """The input of matching: a message, the values its binding reads from it, the event it carries."""
 
     message: Message
     mode: Mode
@@ -36,7 +36,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MismatchExplanation:
-    """Why nothing fits. ``near``: the message is of a kind that is known, but breaks its definition (K-28)."""
+    """The reason why nothing fits. ``near``: the message is of a known kind, but breaks its definition (K-28)."""
 
     near: bool = False
     near_reason: Reason = Reason.METADATA_VIOLATION
@@ -66,7 +66,7 @@ def select_by_protocol(
 
 
 def violations(definition: CompiledDefinition, subject: MatchSubject, context: Context) -> list[Finding]:
-    """Everything in which a message's metadata differs from a definition; fills ``context`` (K-26)."""
+    """Return all violations of a definition by a message's metadata; fills ``context`` (K-26)."""
     protocol = subject.message.protocol
     # The gate first: values of one protocol mean nothing to a definition of another, and would make for odd findings.
     if definition.protocol and definition.protocol != protocol and (gate := _gate(definition, subject)) is not None:
@@ -93,7 +93,7 @@ def _gate(definition: CompiledDefinition, subject: MatchSubject) -> Finding | No
 
 
 def explain(candidates: Iterable[CompiledDefinition], subject: MatchSubject) -> MismatchExplanation:
-    """Why none of the candidates fits: the near misses if there are any, else all (K-28)."""
+    """Explain why none of the candidates fits: by the near misses if there are any, else by all (K-28)."""
     misses = [(definition, violations(definition, subject, {})) for definition in candidates]
     near = [miss for miss in misses if _is_near(*miss, subject)]
     chosen = select_by_protocol(near, subject.message.protocol, lambda miss: miss[0]) or misses
@@ -106,7 +106,7 @@ def explain(candidates: Iterable[CompiledDefinition], subject: MatchSubject) -> 
 
 
 def breach_reason(findings: Iterable[Finding]) -> Reason:
-    """Why a message is rejected that is of a kind that is known, but breaks its definition so."""
+    """Return the reason for rejecting a message of a known kind that breaks its definition."""
     rules = {finding.rule for finding in findings}
     return Reason.PLACEHOLDER_CONFLICT if rules == {CONFLICT} else Reason.METADATA_VIOLATION
 
@@ -125,7 +125,7 @@ def attributed(found: Iterable[tuple[CompiledDefinition, Iterable[Finding]]]) ->
 
 
 def _is_near(definition: CompiledDefinition, findings: list[Finding], subject: MatchSubject) -> bool:
-    """Whether all that tells the kind of message agrees, and something does, so that the rest is a breach."""
+    """Return True if all discriminators agree, at least one, so that the findings are a breach."""
     failed = {finding.path for finding in findings}
     if "protocol" in failed and any(finding.rule == "protocol" for finding in findings):
         return False

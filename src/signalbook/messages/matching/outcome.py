@@ -129,7 +129,7 @@ def _declared(entry: Property | None, context: Mapping[str, str]) -> str:
 
 
 def _given(name: str, required: bool, subject: MatchSubject, definition: CompiledDefinition, binding: Binding) -> str:
-    """What the transport says of an attribute the definition gives no value for."""
+    """Return the transport's value of an attribute for which the definition gives none."""
     if name == "id":
         return binding.identity(subject.message, subject.values) or str(uuid4())
     if name == "type":
@@ -202,7 +202,7 @@ def decide(
 
 
 def rejected_payload(message: Message, event: CloudEvent | None, definition: CompiledDefinition) -> Rejected | None:
-    """What ``decide`` says of a message that fits one definition, if that rejects its payload."""
+    """Return the rejection of a message that fits one definition, if its payload is rejected."""
     checked = Fit(definition=definition, context={}), _check_payload(definition, Payload(message, event))
     if checked[1].reason is None or _is_tagged(*checked):
         return None
@@ -210,7 +210,7 @@ def rejected_payload(message: Message, event: CloudEvent | None, definition: Com
 
 
 def _is_dropped(subject: MatchSubject, fits: Sequence[Fit]) -> bool:
-    """Whether a message without a body is a tombstone of Kafka, which all its definitions pass over."""
+    """Return True if a message without a body is a tombstone of Kafka that all its definitions drop."""
     keyed = subject.message.protocol == "KAFKA" and subject.message.sections.get("key") is not None
     return keyed and subject.event is None and all(fit.definition.policy.on_tombstone == "drop" for fit in fits)
 
@@ -279,7 +279,7 @@ def _payload_rejected(message: Message, checked: Sequence[tuple[Fit, PayloadResu
 
 
 def _of_no_schema(message: Message, fits: Sequence[Fit]) -> Rejected:
-    """Why a message fits none of several definitions whose messages say which schema wrote them."""
+    """Reject a message that fits none of several definitions by the schema that wrote it."""
     text = f"none of {len(fits)} definitions has the schema that wrote this payload"
     return Rejected(
         message=message,
@@ -349,7 +349,7 @@ _SECTIONS: Final[Mapping[str, tuple[str, str, str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlation:
-    """What a message is about another one.
+    """The relation of a message to another one.
 
     The other one is of the definition ``related`` (an xid) and has ``key`` as its ``field``: an attribute of the event,
     or a property by name. ``relation`` is ``reply``, ``followup``, ``end``, ``report``, another word, or ``""``.
@@ -362,7 +362,7 @@ class Correlation:
 
 
 def correlate(accepted: Accepted) -> Correlation | None:
-    """Which message an accepted one belongs to; ``None`` if its definition has no relation, or the message no key."""
+    """Return the related message of an accepted one, or ``None`` without a relation or key."""
     definition = accepted.definition.definition
     related, via = definition.get("relatedto"), definition.get("relatedvia")
     if not isinstance(related, str) or not isinstance(via, str):

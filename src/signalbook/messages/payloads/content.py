@@ -68,13 +68,13 @@ _CONTENT_TYPE: Final = re.compile(
 
 
 def is_content_type(text: str) -> bool:
-    """Whether ``text`` is a media type with its parameters (RFC 6838, 4.2; RFC 2045, 5.1)."""
+    """Return True if ``text`` is a media type with its parameters (RFC 6838, 4.2; RFC 2045, 5.1)."""
     return _CONTENT_TYPE.fullmatch(text) is not None
 
 
 @_remembered
 def same_content_type(declared: str, actual: str) -> bool:
-    """Whether ``actual`` is the declared type and has at least the declared parameters (K-20).
+    """Return True if ``actual`` is the declared type and has at least the declared parameters (K-20).
 
     Types and parameter names compare without case, and so do the values of ``charset``.
     """
@@ -83,7 +83,7 @@ def same_content_type(declared: str, actual: str) -> bool:
 
 @_remembered
 def is_implied(implied: str, actual: str) -> bool:
-    """Whether ``actual`` is one of the names of an implied type (F-33), or the JSON encoding of the same format."""
+    """Return True if ``actual`` is a name of an implied type (F-33), or the JSON encoding of the same format."""
     name = media_type(actual)
     if implied in _ALSO_IN_JSON and is_json(name):
         return True
@@ -93,7 +93,7 @@ def is_implied(implied: str, actual: str) -> bool:
 
 
 def aliases(content_type: str) -> frozenset[str]:
-    """Other names of an implied type (F-33)."""
+    """Return other names of an implied type (F-33)."""
     return _ALIASES.get(content_type, frozenset())
 
 
@@ -155,7 +155,7 @@ def packed(message: Message) -> Message:
 
 
 def _encodings(text: str) -> list[str]:
-    """What was done to a body, in this order."""
+    """Return the encodings of a body, in the order in which they were applied."""
     return [name for part in text.split(",") if (name := part.strip().lower()) not in _IDENTITY]
 
 
@@ -185,10 +185,10 @@ def unpack(encoding: str, body: bytes, limit: int) -> bytes:
 
 
 def _inflated(window: int, body: bytes, limit: int) -> bytes:
-    """All members of a zlib or gzip stream; one byte more than ``limit`` tells that there are more.
+    """Inflate all members of a zlib or gzip stream, up to one byte more than ``limit``.
 
-    Behind each member zlib hands back what it was given too much, so it is given little at a time: there may be
-    millions of members, of nothing.
+    zlib hands back its surplus input after each member, so it gets little at a time: there may be millions of empty
+    members.
     """
     found, place = bytearray(), 0
     stream = zlib.decompressobj(window)
@@ -204,7 +204,7 @@ def _inflated(window: int, body: bytes, limit: int) -> bytes:
 
 
 def _by_arrow(codec: str, body: bytes, limit: int) -> bytes:
-    """As ``_inflated``, by the codecs that Arrow brings."""
+    """Decompress by a codec of Arrow, with the same limit as ``_inflated``."""
     try:
         import pyarrow as pa
     except ModuleNotFoundError:
@@ -239,7 +239,7 @@ _MOST_INDICES: Final = 64
 
 
 class WriterSchema(NamedTuple):
-    """What a message says of the schema that wrote its payload: the number or guid, and the bare payload.
+    """The schema that wrote a payload, by its number or guid, and the bare payload.
 
     ``indices`` lead to the message type in a schema of Protobuf: its place among those of the document, then among
     those in that type.
@@ -251,17 +251,17 @@ class WriterSchema(NamedTuple):
 
 
 def reference_of_number(resource: str, number: int | str) -> str:
-    """How the Version of a schema Resource with that label, or guid, is looked up."""
+    """Return the reference by which the Version of a schema with that label or guid is looked up."""
     return f"{resource}?{NUMBER_LABEL}={number}"
 
 
 def has_schema_header(message: Message) -> bool:
-    """Whether a header of a message tells the schema of its payload."""
+    """Return True if a header of a message names the schema of its payload."""
     return message.protocol == "KAFKA" and any(name == SCHEMA_HEADER for name, _ in message.sections["headers"])
 
 
 def writer_schema(message: Message, payload: bytes, format: str) -> WriterSchema:
-    """What a message says of the schema that wrote its ``payload``. Raises ``ValueError`` if it does not."""
+    """Return the schema that wrote ``payload``. Raises ``ValueError`` if the message does not name one."""
     header = _schema_header(message)
     if header is None:
         found, rest = read_schema_id(payload, format)
@@ -285,9 +285,9 @@ def _schema_header(message: Message) -> bytes | None:
 
 
 def read_schema_id(data: bytes, format: str) -> tuple[WriterSchema, bytes]:
-    """What the beginning of ``data`` says of a schema, and the bytes behind it. Raises ``ValueError`` if it does not.
+    """Read a schema id at the beginning of ``data``, and return it with the remaining bytes. Raises ``ValueError``.
 
-    Only Protobuf puts several message types into one schema, and so says which one it is.
+    Only Protobuf has several message types in one schema, and so names the type.
     """
     kind = data[0] if data else -1
     named: int | str

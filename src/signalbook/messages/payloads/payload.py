@@ -19,9 +19,9 @@ UNSET: Final = msgspec.UNSET
 
 
 class PayloadResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a schema says of a payload: the decoded data, or why there is none.
+    """The result of checking a payload: the decoded data, or the reason why there is none.
 
-    ``data`` is ``UNSET`` where there is no schema to decode it by. With a ``reason`` it is the value that violates the
+    ``data`` is ``UNSET`` if there is no schema to decode it by. With a ``reason`` it is the value that violates the
     schema, if it could be decoded at all. ``bare`` is the payload without its wire prefix, if it had one.
     """
 
@@ -65,7 +65,7 @@ class Payload:
                 self._broken = PayloadResult(reason=Reason.DECODE_ERROR, findings=(finding,))
 
     def content_type_allows_json(self) -> bool:
-        """Whether the content type is JSON, or not said."""
+        """Return True if the content type is JSON, or absent."""
         content_type = self.content_type()
         return not content_type or is_json(content_type)
 
@@ -78,7 +78,7 @@ class Payload:
         return self._message.body if self._event is None else self._event.payload()
 
     def check(self, definition: CompiledDefinition) -> PayloadResult:
-        """What the definition's schema says (K-39 to K-41), and its policy of names that come twice."""
+        """Check the payload by the definition's schema (K-39 to K-41) and its policy on duplicate names."""
         result = self._check(definition)
         rejected = definition.policy.on_duplicate_names == "dead_letter"
         if self._repeated is None or result.schema is None or (result.reason is not None and not rejected):
@@ -90,7 +90,10 @@ class Payload:
         return msgspec.structs.replace(result, findings=(*result.findings, finding))
 
     def violates(self, definition: CompiledDefinition) -> bool:
-        """Whether what was decoded so far is sure to violate the definition's schema; in what is for ``check``."""
+        """Return True if the part decoded so far certainly violates the definition's schema.
+
+        ``check`` tells in what.
+        """
         if self.value is UNSET or self._is_prefixed(definition):
             return False
         use = self._schema_use(definition)
@@ -120,7 +123,7 @@ class Payload:
         return self._check_body(definition, use.schema, self.body())
 
     def _check_prefixed(self, definition: CompiledDefinition) -> PayloadResult:
-        """What the schema says whose number precedes the payload."""
+        """Check the payload by the schema whose number precedes it."""
         use, body = definition.schema_use, self.body()
         if use.schema is None:
             return _without_schema(use)
@@ -140,7 +143,7 @@ class Payload:
         return msgspec.structs.replace(found, bare=written.payload)
 
     def is_written_for(self, definition: CompiledDefinition) -> bool:
-        """Whether a wire prefix names a schema of the definition; where none is due, nothing is said against it."""
+        """Return True if a wire prefix names a schema of the definition, or none is required."""
         schema, body = definition.schema_use.schema, self.body()
         if not self._is_prefixed(definition) or schema is None or body is None:
             return True

@@ -39,10 +39,10 @@ _OWN: Final = frozenset({"id", "type", "time", "datacontenttype"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Param:
-    """One input: a placeholder (``source`` is ``template``), or a property whose value the definition leaves open.
+    """An input: a placeholder (``source`` is ``template``), or a property whose value the definition leaves open.
 
-    ``name`` is what ``build`` takes it by, in ``context`` or in ``overrides``; ``type`` is one of domain.md F-24, and
-    ``paths`` are the properties of the definition that it is for.
+    ``name`` is its key in ``context`` or ``overrides`` of ``build``; ``type`` is one of domain.md F-24, and ``paths``
+    are the properties of the definition that it is for.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Param:
 
 
 def required_inputs(definition: CompiledDefinition) -> list[Param]:
-    """All inputs of a definition, those that may be left out too: placeholders first, each as it first occurs."""
+    """Return all inputs of a definition, optional ones too: placeholders first, in order of occurrence."""
     placeholders: dict[str, Param] = {}
     properties: list[Param] = []
     for declared in declared_properties(definition):
@@ -69,7 +69,7 @@ def required_inputs(definition: CompiledDefinition) -> list[Param]:
 
 
 def declared_properties(definition: CompiledDefinition) -> list[Property]:
-    """What a definition declares, and ``source``, which every event needs, though it may not be declared."""
+    """Return the declared properties, and ``source``, which every event needs even if undeclared."""
     attributes = declared_attributes(definition.definition)
     if definition.is_event and all(declared.name != "source" for declared in attributes):
         path = "envelopemetadata.source"
@@ -78,7 +78,7 @@ def declared_properties(definition: CompiledDefinition) -> list[Property]:
 
 
 def is_open(declared: Property) -> bool:
-    """Whether a definition leaves a value open; an xid as ``dataschema`` does not say on which host."""
+    """Return True if a definition leaves a value open. An xid as ``dataschema`` leaves the host open."""
     return declared.value is None or is_schema_xid(declared)
 
 
@@ -123,7 +123,7 @@ _HEAD: Final = ("specversion", "id", "source", "type")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What messages get from where they are made: the time, and ids that no other event has."""
+    """The environment in which messages are made: the time, and unique ids."""
 
     clock: Callable[[], datetime] = now
     new_id: Callable[[], str] = lambda: str(uuid4())
@@ -230,7 +230,7 @@ def _attribute(type: str, value: Any) -> Attribute:
 def _content_type(
     properties: Iterable[Property], found: Mapping[str, Any], definition: CompiledDefinition, data: JSON
 ) -> str:
-    """What an option of the protocol says of the payload's type, or the definition; JSON for values without schema."""
+    """Return the payload's type from a protocol option or the definition; JSON for values without schema."""
     for entry in properties:
         if entry.comparison == "content_type" and entry.path.startswith(OPTIONS) and entry.path in found:
             stated = str(found[entry.path])

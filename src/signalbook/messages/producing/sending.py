@@ -66,7 +66,7 @@ def bind(
 def _of_endpoint(
     outbound: Outbound, protocol: str, endpoint: Mapping[str, JSON], more: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What the endpoint says of properties that the message does not have."""
+    """Return the endpoint's values for properties that the message does not have."""
     xid = outbound.definition.xid
     context = dict(outbound.context)
     findings = list(clash(context, more))
@@ -203,10 +203,10 @@ def from_cloudevent(
 def validate_outbound(
     message: Message, contract: Contract, endpoint: Mapping[str, JSON] | None = None
 ) -> tuple[Rejected, ...]:
-    """Why ``message`` may not be sent to ``endpoint``, whose definitions ``contract`` has; empty if it may.
+    """Return why ``message`` may not be sent to ``endpoint``, whose definitions ``contract`` has; empty if it may.
 
-    Of a batch each event has to conform. What the contract's policy would let pass when it is received is refused:
-    payloads that are only tagged, messages that no definition fits.
+    Each event of a batch has to conform. Payloads that the contract's policy would only tag, and messages that no
+    definition fits, are rejected here.
     """
     protocol = canonical_protocol(str((endpoint or {}).get("protocol") or ""))
     if protocol and message.protocol != protocol:

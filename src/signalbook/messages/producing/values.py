@@ -164,7 +164,7 @@ OPTIONS: Final = "protocoloptions."
 
 
 def is_schema_xid(declared: Property) -> bool:
-    """Whether the value is the xid of a schema, and no URI yet."""
+    """Return True if the value is the xid of a schema, and not yet a URI."""
     return declared.path == "envelopemetadata.dataschema" and str(declared.value or "").startswith("/")
 
 
@@ -216,7 +216,7 @@ def option_values(properties: Iterable[Property], found: Mapping[str, Any], prot
 
 
 def _may_be(path: str, definition: CompiledDefinition) -> bool:
-    """Whether a message of the definition may have a property that is not declared."""
+    """Return True if a message of the definition may have a property that is not declared."""
     if path.startswith(OPTIONS):
         return bool(definition.protocol)
     return definition.is_event and _ATTRIBUTE.fullmatch(path.removeprefix(ENVELOPE)) is not None
