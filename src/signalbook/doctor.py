@@ -73,7 +73,7 @@ _PORTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What was found about ``subject``, and what to do if it is not ``ok``."""
+    """A check of ``subject``: its result, and what to do if it is not ``ok``."""
 
     subject: str
     state: Literal["ok", "warning", "error"]
@@ -287,7 +287,7 @@ def _policy(store: Store | None, settings: Settings) -> Policy | None:
 
 
 def _check_policy(engine: Engine, settings: Settings) -> Iterator[Check]:
-    """What is odd about a policy that can be used."""
+    """Yield warnings about a usable policy."""
     with suppress(SignalbookError):
         policy = _policy(engine.store, settings)
         with engine.reading() as view:
@@ -297,7 +297,7 @@ def _check_policy(engine: Engine, settings: Settings) -> Iterator[Check]:
 
 
 def _check_certificate(settings: Settings) -> Iterator[Check]:
-    """That the server's own certificate, and those above it, are valid now."""
+    """Check that the server's own certificate, and those above it, are valid now."""
     if not settings.tls_cert:
         return
     now, advice = datetime.now(UTC), "renew it: a running server takes the new files at SIGHUP"
@@ -326,7 +326,7 @@ def _check_issuer(url: str) -> Check:
 
 
 def _check_login(settings: Settings) -> Iterator[Check]:
-    """That people can log in to the explorer, where that is configured at an issuer."""
+    """Check that people can log in to the explorer, if that is configured at an issuer."""
     client = LoginClient(settings, TokenVerifier(settings))
     if not client.issuer:
         return

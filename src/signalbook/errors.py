@@ -20,7 +20,7 @@ _PLACEHOLDER: Final = re.compile(r"<([a-z][a-z0-9_]*)>")
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorDefinition:
-    """One row of the catalogue: a code, the HTTP status it answers with, and its title with ``<name>`` placeholders."""
+    """A row of the catalogue: a code, its HTTP status, and its title with ``<name>`` placeholders."""
 
     code: str
     status: int
@@ -294,12 +294,12 @@ _REQUEST_ERRORS: Final = frozenset(
 
 
 class RegistryError(SignalbookError):
-    """One error of the catalogue or its extensions, with the values for its title.
+    """An error of the catalogue or its extensions, with the values for its title.
 
     ``subject`` is the xid (or path) the error is about, ``detail`` a further explanation for people, ``faults`` every
-    single fault found, each with its path.
+    finding with its path.
 
-    Raises ``KeyError`` for a code that is in neither, and ``TypeError`` when the arguments are not the catalogue's.
+    Raises ``KeyError`` for an unknown code, and ``TypeError`` for other arguments than the catalogue's.
     """
 
     def __init__(

@@ -24,10 +24,10 @@ _CONTINUATION: Final = range(0x80, 0xC0)
 
 
 def excerpt(original: bytes, path: str) -> str:
-    """At most ``LONGEST`` bytes around the place that ``path`` names; from the beginning on, where none is found.
+    """Return at most ``LONGEST`` bytes around the place of ``path``, or from the beginning if there is none.
 
-    ``path`` is a JSON Pointer into the payload of a message in JSON, or the dotted name of an attribute, as findings
-    have it. Of a place that is not there, the deepest one that is counts.
+    ``path`` is a JSON Pointer into the payload of a JSON message, or the dotted name of an attribute, as in findings.
+    If the place is missing, its deepest existing ancestor counts.
     """
     start = max((_place(original, steps) for steps in _ways(path)), default=(0, 0))[1]
     start = 0 if start + _BEHIND <= LONGEST else start - _BEFORE
@@ -50,7 +50,7 @@ def _ways(path: str) -> Iterator[tuple[str, ...]]:
 
 
 def _place(text: bytes, steps: Sequence[str]) -> tuple[int, int]:
-    """How many ``steps`` lead somewhere in a text in JSON, and at which byte the last of them does."""
+    """Return how many ``steps`` exist in a JSON text, and the byte at which the last of them begins."""
     found, at, depth = 0, 0, 0
     array, number, fresh = False, 0, False  # of the innermost container that the steps lead to
     for token in _TOKEN.finditer(text, 0, _READ):

@@ -44,7 +44,7 @@ class AddressNotAllowed(FetchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """What one errand may take: ``max_bytes`` and ``seconds`` in all, ``redirects`` for each URL."""
+    """The limits of a task: ``max_bytes`` and ``seconds`` in all, ``redirects`` for each URL."""
 
     max_bytes: int = 8 * 1024 * 1024
     seconds: float = 10.0
@@ -71,20 +71,20 @@ class AllowList:
         return bool(self._places)
 
     def names(self, host: str, port: int) -> bool:
-        """Whether ``host`` may be asked at ``port``."""
+        """Return True if ``host`` may be called at ``port``."""
         return (host, port) in self._places
 
     def takes(self, address: Address, host: str) -> bool:
-        """Whether ``host`` may have this ``address``."""
+        """Return True if ``host`` may have this ``address``."""
         known = getattr(address, "ipv4_mapped", None) or address
         if is_public(known):
             return True
         return (host == "localhost" and known.is_loopback) or any(known in network for network in self._networks)
 
     def admits(self, address: Address, host: str, port: int) -> bool:
-        """Whether ``host`` may be connected to at this ``address``: if that is public, or else on the list.
+        """Return True if ``host`` may be called at this ``address``: it is public, or on the list.
 
-        An address on the list stands for its ports there, a network for every port.
+        An address on the list allows its ports there, a network every port.
         """
         known = getattr(address, "ipv4_mapped", None) or address
         if is_public(known) or any(known in network for network in self._ranges):
@@ -286,15 +286,15 @@ class _Timed(httpcore.NetworkStream):
         self._deadline = deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
-        """As the stream's."""
+        """Read from the stream."""
         return self._stream.read(max_bytes, self._deadline.remaining())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
-        """As the stream's."""
+        """Write to the stream."""
         self._stream.write(buffer, self._deadline.remaining())
 
     def close(self) -> None:
-        """As the stream's."""
+        """Close the stream."""
         self._stream.close()
 
     def start_tls(
@@ -308,7 +308,7 @@ class _Timed(httpcore.NetworkStream):
         return _Timed(stream, self._deadline)
 
     def get_extra_info(self, info: str) -> Any:
-        """As the stream's."""
+        """Return the extra information of the stream."""
         return self._stream.get_extra_info(info)
 
 

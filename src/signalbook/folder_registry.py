@@ -46,8 +46,8 @@ _CONFIGURATION: Final = ("capabilities", "model", "modelsource")
 class FolderSnapshot:
     """All documents of a folder as one.
 
-    ``revision`` is a fingerprint of what they say, whatever their form; ``mark`` the ``folder_mark`` of the folder
-    they were read from.
+    ``revision`` is a fingerprint of their content, whatever their form; ``mark`` is the ``folder_mark`` of their
+    folder.
     """
 
     source: SourceDocument
@@ -56,13 +56,13 @@ class FolderSnapshot:
 
     @property
     def document(self) -> JSONObject:
-        """What they say, as the body of a write to the Registry."""
+        """The content as the body of a write to the Registry."""
         found: JSONObject = self.source.document
         return found
 
     @property
     def repairs(self) -> tuple[str, ...]:
-        """What had to be put right, with the file it was in."""
+        """The repairs, each with its file."""
         return tuple(f"{file}, {repair}" for file, repair in self.source.repaired())
 
 
@@ -198,7 +198,7 @@ def _write_registry(session: Session, document: JSONObject) -> None:
 
 
 def _create(session: Session, new: dict[Xid, JSONObject]) -> None:
-    """All at once: one tree is one write."""
+    """Create everything in one write."""
     tree: JSONObject = {}
     for xid, body in new.items():
         node = tree
@@ -223,7 +223,7 @@ def _replace(session: Session, xid: Xid, body: JSONObject) -> None:
 
 
 def _read_only() -> JSONObject:
-    """All capabilities, except that nothing is mutable."""
+    """Return all capabilities, without mutable ones."""
     wanted = capabilities.everything()
     wanted["available"] = {name: {"mutable": False} for name in wanted["available"]}
     return wanted

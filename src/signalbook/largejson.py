@@ -47,7 +47,10 @@ def parse_untrusted_json(
     unique: bool = False,
     exact: bool = False,
 ) -> JSON:
-    """As ``parse_json``, of texts of any size. Raises ``JSONError``, and ``TooManyValues`` before any value is made."""
+    """Parse like ``parse_json``, but texts of any size.
+
+    Raises ``JSONError``, and ``TooManyValues`` before any value is made.
+    """
     decode = parse_json if len(data) <= LARGE else parse_large_json
     return decode(data, max_depth=max_depth, max_values=max_values, unique=unique, exact=exact)
 
@@ -241,7 +244,7 @@ class _Reader:
         parent.placed = True
 
     def _decoded(self, text: bytes, start: int) -> JSON:
-        """Of a piece of the text that begins at ``start``."""
+        """Decode a piece of the text that begins at ``start``."""
         try:
             return parse_json(text, max_depth=len(text), unique=self._unique, exact=self._exact)
         except JSONError as error:

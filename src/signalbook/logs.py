@@ -41,7 +41,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: time, level, logger, message; trace and exception where there are any."""
+    """A formatter of one JSON object per line: time, level, logger, message, and trace and exception if any."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""

@@ -35,7 +35,7 @@ _WRITES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class _Histogram(Histogram):
-    """One that takes many observations at once."""
+    """A histogram that takes many observations at once."""
 
     def add(self, counts: Iterable[int], total: float) -> None:
         """Add ``counts`` of observations by bucket, which come to ``total``."""
@@ -185,7 +185,7 @@ HTTP: Final = HttpCounts()
 
 
 class Process:
-    """What this server process takes of its machine; nothing where there is no ``/proc``."""
+    """The resources that this server process uses; none without ``/proc``."""
 
     def __init__(self) -> None:
         self._collector = ProcessCollector(registry=None)

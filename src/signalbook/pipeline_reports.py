@@ -57,7 +57,7 @@ class Lag(_Part):
 
 
 class DefinitionCounts(_Part):
-    """What became of the messages of one definition."""
+    """The numbers of messages of one definition by outcome."""
 
     landed: _Count
     rejected: _Count
@@ -70,7 +70,7 @@ class DefinitionCounts(_Part):
 
 
 class ReportedExample(_Part):
-    """One message that was rejected."""
+    """A rejected message."""
 
     source: _Text
     position: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -79,7 +79,7 @@ class ReportedExample(_Part):
 
 
 class ReportedViolation(_Part):
-    """What was wrong with how many messages."""
+    """A violation with the number of its messages."""
 
     definition: _Text
     path: _Text
@@ -89,7 +89,10 @@ class ReportedViolation(_Part):
 
 
 class ReportedRescue(_Part):
-    """In how many messages that landed there was something their columns do not hold; an empty path is any other."""
+    """The number of landed messages with values at ``path`` that have no column.
+
+    An empty path stands for all others.
+    """
 
     definition: _Text
     path: _Text
@@ -218,7 +221,7 @@ def read_report(document: JSON) -> CheckedReport:
 
 
 def _finding(text: str) -> Finding:
-    """What msgspec says, with the place as JSON Pointer: it does not say which member of a map it means."""
+    """Convert an error of msgspec to a finding with a JSON Pointer. It does not name the member of a map."""
     place = _PLACE.search(text)
     if place is None:
         return Finding(path="", rule="type", message=text[:_SHOWN])
@@ -228,7 +231,7 @@ def _finding(text: str) -> Finding:
 
 
 def _sums(report: BatchReport) -> Iterator[Finding]:
-    """Nothing is lost: every message is in one place, and counted once."""
+    """Check that the numbers add up: every message is counted once."""
     places = report.landed + report.dead_lettered + report.dropped
     landed = sum(counts.landed for counts in report.by_message.values())
     sums = (

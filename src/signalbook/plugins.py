@@ -16,7 +16,7 @@ class PluginClash(SignalbookError):
 
 @cache
 def offered(group: str, what: str, key: Callable[[EntryPoint], str]) -> Mapping[str, EntryPoint]:
-    """What is installed of ``group``, as ``collect`` has it."""
+    """Return what is installed of ``group``, as ``collect`` has it."""
     return collect(entry_points(group=group), what, key)
 
 
@@ -32,14 +32,14 @@ def collect(points: Iterable[EntryPoint], what: str, key: Callable[[EntryPoint],
 
 
 def install(*extras: str) -> str:
-    """What to run where a package of these extras is missing: Signalbook is on no package index yet."""
+    """Return the command that installs these extras. Signalbook is on no package index yet."""
     native = "./native " if "pipeline" in extras else ""
     return f"pip install {native}'.[{','.join(extras)}]' in a clone of Signalbook"
 
 
 @cache
 def load(point: EntryPoint) -> Any:
-    """What an entry point stands for, imported when first asked for. Raises what importing it raises."""
+    """Import the object of an entry point on first use. Raises the errors of the import."""
     return point.load()
 
 

@@ -269,7 +269,7 @@ class _Supervisor(Multiprocess):
 
 
 class _ServerProcess(multiprocess.Process):
-    """One that is killed if it has not ended some time after it was asked to, at SIGHUP as at SIGTERM."""
+    """A server process that is killed if it has not ended some time after SIGHUP or SIGTERM."""
 
     _deadline = 0.0
     """On the monotonic clock."""
@@ -299,14 +299,14 @@ def _begin(config: Config, target: Callable[..., None], sockets: list[socket.soc
 
 
 def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
-    """What follows ``settings.from_folder``, if it is set. The model that was founded is the one to extend."""
+    """Return the watch over ``settings.from_folder``, if set. It extends the founded model."""
     if not settings.from_folder:
         return None
     return FolderWatch(engine, Path(settings.from_folder), model_source(settings.model))
 
 
 def _application(settings: Settings, *, exposed: bool, away: StorageUnavailable | None) -> Starlette | Waiting:
-    """What each server process runs; it opens the store for itself. ``away`` says why nothing is prepared yet."""
+    """Build the application of a server process, which opens the store itself. ``away`` tells why it must wait."""
     begin_log(settings.log_level.upper(), settings.log_format)
     threading.Thread(target=_end_with_supervisor, name="supervisor", daemon=True).start()
     # uvicorn's handlers only ask it to stop serving: while it starts, the process ends at once.

@@ -29,7 +29,7 @@ def _setting(default: Any, description: str, *, option: str | None = None) -> An
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """One field per setting; its type, default and help text are the table."""
+    """The settings. Type, default and help text of each field make the table."""
 
     host: str = _setting("127.0.0.1", "Address the server listens on.")
     port: int = _setting(8080, "Port the server listens on.")

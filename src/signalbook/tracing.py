@@ -40,7 +40,7 @@ class _State:
 
 
 def wanted(environ: Mapping[str, str], signal: str) -> str:
-    """Where ``signal``, TRACES or LOGS, goes: otlp, console, or "" if nowhere. Raises ``TracingError``."""
+    """Return where ``signal``, TRACES or LOGS, goes: otlp, console, or "". Raises ``TracingError``."""
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return ""
     if not any(environ.get(name.format(signal)) for name in _WHERE):
@@ -131,12 +131,12 @@ def _begin_logs(exporter: str, resource: Any) -> Callable[[], None]:
 
 
 def tracing() -> bool:
-    """Whether there are traces: to be asked before anything is done for them."""
+    """Return True if there are traces. Check this before any work for them."""
     return _State.tracer is not None
 
 
 def current() -> Context | None:
-    """What goes on in this thread or task, to be handed to another; None while there are no traces."""
+    """Return the context of this thread or task for another one, or None without traces."""
     if _State.tracer is None:
         return None
     from opentelemetry.context import get_current

@@ -21,12 +21,12 @@ _PORTS: Final = {"http:": ":80", "https:": ":443"}
 
 
 def is_uri_reference(text: str) -> bool:
-    """Whether ``text`` is a URI or a relative reference, and not empty."""
+    """Return True if ``text`` is a URI or a relative reference, and not empty."""
     return text != "" and _REFERENCE.fullmatch(text) is not None and text.count("#") <= 1
 
 
 def is_uri(text: str) -> bool:
-    """Whether ``text`` is a URI with a scheme."""
+    """Return True if ``text`` is a URI with a scheme."""
     return _ABSOLUTE.fullmatch(text) is not None and text.count("#") <= 1
 
 
@@ -60,7 +60,7 @@ def _without_dots(path: str) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Whether ``text`` is the URL of something to be reached by HTTP."""
+    """Return True if ``text`` is a URL for HTTP."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -69,7 +69,7 @@ def is_address(text: str) -> bool:
 
 
 def is_secure(url: str) -> bool:
-    """Whether nobody on the way can read or change what is sent to ``url``: https, or http on this machine."""
+    """Return True if nobody on the way can read or change requests to ``url``: https, or http on this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -141,7 +141,7 @@ def _brackets(data: bytes | str) -> int:
 
 
 def _has_more(data: bytes | str, most: int) -> bool:
-    """Whether there are more commas and brackets; those in strings do not count."""
+    """Return True if there are more than ``most`` commas and brackets outside strings."""
     text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if count_separators(text) <= most:
         return False
@@ -173,7 +173,7 @@ def step_into(value: JSON, token: str) -> JSON:
 
 
 def deeper_than(value: JSON, depth: int) -> bool:
-    """Whether more than ``depth`` arrays and objects lie in each other."""
+    """Return True if arrays and objects are nested more than ``depth`` deep."""
     # by recursion, which ``depth`` bounds: lists of all values of a level take longer to fill than to walk
     if value.__class__ is dict:
         value = value.values()
@@ -215,7 +215,7 @@ def repeated_names(text: bytes, value: JSON) -> tuple[str | None, str | None]:
 
 
 def said_twice(name: str) -> str:
-    """What there is to say of a name that comes twice."""
+    """Return the text for a name that comes twice."""
     return f"an object has the name {name[:100]!r} twice"
 
 
@@ -276,11 +276,11 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing found wrong (or doubtful) in a document, payload or definition.
+    """A finding about a document, payload or definition.
 
     ``path`` is a JSON Pointer or dot path inside what was examined ("" is the whole), ``rule`` a stable machine name
-    (``required``, ``type``, ``enum``, ...), ``message`` is for people. Where two states were compared, ``old`` and
-    ``new`` are what they have there, None for nothing. ``info`` is the severity of what is nothing wrong.
+    (``required``, ``type``, ``enum``, ...), ``message`` is for people. If two states were compared, ``old`` and ``new``
+    are the values at the path, None for nothing. ``info`` is the severity of findings that are not wrong.
     """
 
     path: str

@@ -11,12 +11,12 @@ from signalbook.values import Finding, JSONObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a write would be accepted.
+    """The verdict on a write.
 
     ``changes`` are those it would make, as events report them (``xid``, ``entity``, ``action``, ``changed``).
-    ``errors`` are the problem documents it would be refused with, with every finding. ``findings`` are about what it
-    would store: broken rules of messages and endpoints, documents that do not fit behind those they replace, and what
-    could not be validated or was not compared.
+    ``errors`` are the problem documents that would reject it, with every finding. ``findings`` are about its content:
+    broken rules of messages and endpoints, documents that are incompatible with their predecessors, and what could not
+    be validated or was not compared.
     """
 
     changes: tuple[JSONObject, ...] = ()
@@ -25,17 +25,17 @@ class Verdict:
 
     @property
     def accepted(self) -> bool:
-        """Whether nothing is against it."""
+        """True without errors."""
         return not self.errors
 
     @property
     def broken(self) -> bool:
-        """Whether a message or endpoint breaks a rule: it would be stored, but whoever uses it leaves it out."""
+        """True if a message or endpoint breaks a rule: it would be stored, but its users leave it out."""
         return any(finding.severity == "error" for finding in self.findings)
 
     @property
     def doubtful(self) -> bool:
-        """Whether there are findings other than mere information."""
+        """True if there are findings other than mere information."""
         return any(finding.severity != "info" for finding in self.findings)
 
     @classmethod

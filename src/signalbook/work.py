@@ -196,9 +196,10 @@ def spend(steps: int = 1) -> None:
 def worked_out(
     key: Hashable, compute: Callable[[], T], *, later: Callable[[], T] | None = None, size: int = 0
 ) -> T | None:
-    """What ``compute`` returns or raises; None if it is left for later, when ``later`` or else ``compute`` is called.
+    """Return or raise the result of ``compute``, or None if it is left for later.
 
-    ``key`` is all that the result depends on, and ``size`` the bytes of the documents that are read for it.
+    ``later``, or else ``compute``, is called then. ``key`` is everything that the result depends on, and ``size`` the
+    bytes of the documents that are read for it.
     """
     work = _WORK.get()
     return compute() if work is None else work.worked_out(key, compute, later or compute, size)
@@ -211,7 +212,7 @@ def known_result(key: Hashable) -> Any:
 
 
 def forget(key: Hashable) -> None:
-    """Have ``worked_out`` do it anew: what it depended on has changed."""
+    """Forget a result, because something it depended on has changed."""
     work = _WORK.get()
     if work is not None:
         work.forget(key)

@@ -17,7 +17,7 @@ _DETAILS: Final = "$details"
 
 
 class Kind(StrEnum):
-    """What an xid names; the value is the word used for it in messages."""
+    """The kind of entity that an xid names. The value is its word in messages."""
 
     REGISTRY = "registry"
     GROUPS = "groups"
@@ -92,17 +92,17 @@ class Xid(msgspec.Struct, frozen=True, order=True):
 
     @property
     def kind(self) -> Kind:
-        """What this names."""
+        """The kind of entity that the xid names."""
         return Kind.META if len(self.parts) == 5 and self.parts[4] == "meta" else _KINDS[len(self.parts)]
 
     @property
     def is_collection(self) -> bool:
-        """Whether this names a collection rather than an entity."""
+        """True if the xid names a collection instead of an entity."""
         return self.kind in COLLECTIONS
 
     @property
     def parent(self) -> Xid:
-        """One part up; of an entity its collection (of meta its Resource), of a collection its owner."""
+        """The xid one part up: the collection of an entity, the Resource of meta, the owner of a collection."""
         return Xid(self.parts[:-1])
 
     @property

@@ -186,7 +186,7 @@ def end_sessions(
 
 
 class _LocalAccess:
-    """That of a database; whoever may write to it may do everything."""
+    """The access of a database. Whoever may write to it may do everything."""
 
     def __init__(self, engine: Engine, given: settings.Settings) -> None:
         from signalbook.access.control import AccessControl

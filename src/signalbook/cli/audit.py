@@ -75,7 +75,7 @@ def _check_time(text: str | None, option: str) -> None:
 
 
 def _open(server: str | None, db: str | None) -> AbstractContextManager[_Read]:
-    """What reads the audit of the registry that the options name."""
+    """Open the audit of the registry that the options name."""
     return open_part(
         server,
         db,

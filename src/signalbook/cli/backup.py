@@ -79,7 +79,7 @@ def restore(
 
 
 def _record_backup(backup: Backup, file: Path, given: Settings) -> None:
-    """Have the audit of the database say so, where it can: a standby cannot, nor one that is to be migrated yet."""
+    """Record a backup in the audit if possible: not in a standby, nor before a migration."""
     from signalbook.access import audit
     from signalbook.storage import open_store
     from signalbook.storage.base import StorageError

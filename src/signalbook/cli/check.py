@@ -45,7 +45,7 @@ class CheckedSource:
     advice: str = ""
 
     def passes(self, strict: bool) -> bool:
-        """Whether it is accepted and breaks no rule, with ``strict`` without findings."""
+        """Return True if it is accepted and breaks no rule, with ``strict`` without findings."""
         verdict = self.verdict
         return verdict.accepted and not verdict.broken and not (strict and verdict.doubtful)
 
@@ -171,7 +171,7 @@ class _Questions:
 def _check_documents(
     registry: Registry, sources: Iterable[SourceDocument], ignore: Sequence[str]
 ) -> list[CheckedSource]:
-    """What would become of an import of each into ``registry``. Raises ``SignalbookError``."""
+    """Check the import of each document into ``registry``. Raises ``SignalbookError``."""
     from signalbook.cli.importing import plan_import
 
     # What differs is found out first: the check has the database for itself.
@@ -188,7 +188,7 @@ def _verdict(checks: WriteChecks, plan: ImportPlan, ignore: Sequence[str]) -> Ve
 
 
 def _is_stamp(change: JSONObject) -> bool:
-    """Whether an entity is only written through: what is in it changes, or nothing at all."""
+    """Return True if an entity only passes a write on: its content changes, or nothing at all."""
     names = {str(name).removeprefix("meta.") for name in change.get("changed", ())}
     return change.get("action") == "updated" and names <= {"epoch", "modifiedat"}
 
@@ -226,7 +226,7 @@ def _report(checked: list[CheckedSource], *, strict: bool, accepted: bool, as_js
 
 
 def _is_xid(against: str) -> bool:
-    """Whether ``--against`` names an entity; an xid looks like a path too, and a file that is there comes first."""
+    """Return True if ``--against`` names an entity. An existing file comes first, since an xid looks like a path."""
     return against.startswith("/") and not Path(against).exists()
 
 
@@ -263,7 +263,7 @@ def _follow(source: str, against: str, questions: _Questions) -> Sequence[Checke
 
 
 def _has_documents(source: str) -> bool:
-    """Whether it is registry documents by its name; all else is taken for a schema."""
+    """Return True if the name is that of registry documents; all others are schemas."""
     from signalbook.documents import NAMED
 
     return source.partition("?")[0].endswith(NAMED) or Path(source).is_dir()
@@ -342,7 +342,7 @@ def _documents_since(source: str, revision: str, questions: _Questions) -> Check
 
 
 def _documents_after(source: str, against: str | None, questions: _Questions) -> CheckedSource:
-    """In a registry of this process that has what ``against`` has, if anything."""
+    """Check documents in a temporary registry with the content of ``against``, if anything."""
     from signalbook.cli.importing import import_source, load
 
     if questions.format or questions.rule:
@@ -410,7 +410,7 @@ def _short(value: Any) -> str:
 
 
 def _open_asked(server: str | None, db: str | None, *, offline: bool) -> AbstractContextManager[Registry]:
-    """What the options name: a server, a database (by default the setting ``db``), or a new registry in memory.
+    """Open the registry of the options: a server, a database (default: the setting ``db``), or a new one in memory.
 
     Raises ``SignalbookError``, and ``typer.BadParameter`` for options that exclude each other.
     """
@@ -420,7 +420,7 @@ def _open_asked(server: str | None, db: str | None, *, offline: bool) -> Abstrac
 
 
 def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
-    """What is against ``new`` as the successor of ``old`` under ``rule``; no registry is asked.
+    """Compare ``new`` with its predecessor ``old`` under ``rule``, without a registry.
 
     Raises ``SignalbookError`` for a format that is unknown or has no comparison.
     """

@@ -134,7 +134,7 @@ def _stoppable() -> Iterator[None]:
 
 
 def _file_before(beside: Path | None) -> Path:
-    """Where to keep what model and capabilities were: beside the results, under a name that is not taken."""
+    """Return an unused file name next to the results for the former model and capabilities."""
     folder, stem = (beside.parent, beside.stem) if beside else (Path(), "conform")
     return folder / f"{stem}.before-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.json"
 
@@ -178,7 +178,7 @@ def _track(cases: Sequence[Case]) -> Iterable[Case]:
 
 
 def _report(summary: Summary) -> None:
-    """To standard output: each topic, each failure with its exchange, the sections, the totals."""
+    """Print each topic, each failure with its exchange, the sections, the totals."""
     screen = output(soft_wrap=True)
     for topic, rows in groupby(summary.results, key=lambda row: row.case.topic):
         _topic(screen, topic, list(rows), summary)

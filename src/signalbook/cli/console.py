@@ -26,7 +26,7 @@ class CommandGroup(typer.Typer):
     """
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """As Typer's."""
+        """Register a command as Typer does."""
 
         def add(function: Any) -> Any:
             paragraphs = inspect.cleandoc(function.__doc__).split("\n\n")
@@ -44,7 +44,7 @@ def console() -> Console:
 
 
 def fail(message: str) -> None:
-    """One block about what went wrong, in a box on a terminal."""
+    """Print an error as one block, in a box on a terminal."""
     from rich.panel import Panel
     from rich.text import Text
 
@@ -56,14 +56,14 @@ def fail(message: str) -> None:
 
 
 def say(message: str, *, style: str = "") -> None:
-    """One line."""
+    """Print one line."""
     from rich.text import Text
 
     console().print(Text(message, style=style))
 
 
 def plain(text: str) -> str:
-    """On one line, and without what a terminal might take for a command."""
+    """Return ``text`` on one line, without characters that a terminal might take for commands."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
@@ -81,7 +81,7 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
 
 
 def notice(words: str) -> None:
-    """What people should know while a command goes on."""
+    """Print a note while a command goes on."""
     echo(f"signalbook: {plain(words)}", err=True)
 
 
@@ -113,7 +113,7 @@ def table(*names: str, numbers: Sequence[str], title: str | None = None) -> Tabl
 
 
 def counts_table(heading: str, title: str, counts: Iterable[tuple[str, int]]) -> Table:
-    """How many messages there were of what, in the given order."""
+    """Return a table of numbers of messages, in the given order."""
     from rich.text import Text
 
     found = table(heading, numbers=("messages",), title=title)

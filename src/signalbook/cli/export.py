@@ -64,7 +64,7 @@ def _text(registry: Registry, target: Xid, *, yaml: bool) -> Iterator[bytes]:
 
 
 def _stale(registry: Registry, target: Xid) -> list[PurePath]:
-    """What an earlier export of ``target`` may have written."""
+    """Return the files that an earlier export of ``target`` may have written."""
     from signalbook.documents import place
 
     tops = [ROOT, *(ROOT / plural for plural in registry.model()["groups"])] if target == ROOT else [target]

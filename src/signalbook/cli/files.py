@@ -113,7 +113,7 @@ def _not_written(path: Path, error: OSError) -> NotWritten:
 
 
 def read_file(name: str) -> bytes:
-    """What is in a file, or ``-`` for standard input. Raises ``DocumentError``."""
+    """Read a file, or standard input for ``-``. Raises ``DocumentError``."""
     from signalbook.documents import DocumentError, read_limited
 
     if name == STANDARD_INPUT:

@@ -165,7 +165,7 @@ def load(source: str, *, lenient: bool) -> Iterator[SourceDocument]:
 
 
 def is_url(source: str) -> bool:
-    """Whether ``source`` is to be fetched."""
+    """Return True if ``source`` is a URL to fetch."""
     return source.lower().startswith(("http://", "https://"))
 
 
@@ -218,7 +218,7 @@ def _fetch(url: str, lenient: bool) -> SourceDocument:
 
 
 def fetch(url: str) -> tuple[bytes, str]:
-    """One GET within limits of time and size; only http and https are followed. Raises ``DocumentError``."""
+    """Fetch a URL within limits of time and size. Only http and https are followed. Raises ``DocumentError``."""
     import httpx
 
     from signalbook.documents import MAX_BYTES, DocumentError, check_size
@@ -238,9 +238,9 @@ def fetch(url: str) -> tuple[bytes, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What one document did, or would do: the entities created, updated and left as they are, in its order.
+    """The effect of importing a document: entities created, updated and unchanged, in its order.
 
-    ``findings`` are about what it changes; of what is all new they are looked for only if none is taken.
+    ``findings`` are about its changes. A document with only new entities is checked only if it is rejected.
     """
 
     source: SourceDocument
@@ -270,7 +270,7 @@ class Imported:
 
 
 def summary(rows: Iterable[Imported]) -> str:
-    """What several documents did, in a few words."""
+    """Return a short summary of several imports."""
     created, updated, unchanged = zip(*((row.created, row.updated, row.unchanged) for row in rows), strict=True)
     parts = [f"{word} {_counted(xids)}" for word, xids in (("created", created), ("updated", updated)) if any(xids)]
     if any(unchanged):

@@ -26,7 +26,7 @@ StorageOption = Annotated[
 
 
 def pairs(given: list[str] | None, option: str) -> dict[str, str]:
-    """What options of the kind NAME=VALUE say."""
+    """Return the names and values of options NAME=VALUE."""
     found = {}
     for text in given or ():
         name, equals, value = text.partition("=")

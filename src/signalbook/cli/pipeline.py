@@ -108,7 +108,7 @@ app: Final = CommandGroup(
 
 
 def report_options(found: ReportOptions, **given: str | int | None) -> ReportOptions:
-    """What a job file says, but for what options say otherwise."""
+    """Return the report options of a job file, overridden by options."""
     import msgspec
 
     return msgspec.structs.replace(found, **{name: value for name, value in given.items() if value is not None})
@@ -128,7 +128,7 @@ def _violations(found: list[JSONObject]) -> Table:
 
 
 def _rescued(found: list[JSONObject]) -> Table:
-    """What columns do not hold, that of most messages."""
+    """Return a table of values without columns, the most frequent first."""
     from rich.text import Text
 
     shown = table("definition", "path", numbers=("messages",), title="In _rescue, since no column holds it")
@@ -145,7 +145,7 @@ def job_settings(
     policy: list[str] | None,
     **given: Any,
 ) -> dict[str, Any]:
-    """What options say of a job, by the names of job files. Raises for what neither they nor a file may say."""
+    """Return options by the names of job files. Raises for settings that neither may contain."""
     from signalbook.messages import flag_settings
 
     for name, option in (("registry", "--registry"), ("inputs", "--input"), ("output", "--output")):

@@ -41,7 +41,10 @@ class KnownDefinitions:
 
     @classmethod
     def read(cls, registry: str, groups: Sequence[str] = ()) -> KnownDefinitions:
-        """Those of ``groups`` (endpoints with the groups they name), of all without. Raises ``SignalbookError``."""
+        """Read the definitions of ``groups`` (endpoints with the groups they name), or all.
+
+        Raises ``SignalbookError``.
+        """
         documents = read_documents(registry)
         contract = Snapshot.of_registry(registry, documents, groups).compile(Policy())
         return cls(contract=contract, documents=tuple(document for _, document in documents))
@@ -81,7 +84,7 @@ class AssignedInputs:
 
     @classmethod
     def sort(cls, given: Mapping[str, str], definition: CompiledDefinition, endpoint: JSONObject) -> AssignedInputs:
-        """What each name means; a path is that of a property. Raises ``SignalbookError`` for a name of nothing."""
+        """Sort inputs by the meaning of their names; a path names a property. Raises ``SignalbookError``."""
         inputs = required_inputs(definition)
         placeholders = {each.name for each in inputs if each.source == "template"}
         properties = {path.removeprefix(_PATHS[0]) for each in inputs for path in each.paths} | CORE

@@ -142,7 +142,7 @@ def _show(row: Registered) -> None:
 
 
 def _target(schema: SchemaFile, group: str, id: str) -> Xid:
-    """Where it belongs. Raises ``typer.BadParameter`` for ids that are none."""
+    """Return the xid for the schema. Raises ``typer.BadParameter`` for invalid ids."""
     named = id or _inferred_id(schema)
     for text, option in ((group, "--group"), (named, "--id")):
         try:
@@ -256,7 +256,7 @@ def _refused(
     refusal: Refusal,
     question: Callable[[WriteChecks], Verdict],
 ) -> Registered:
-    """Why a write was refused, in the words of the check, if the registry has one that says the same."""
+    """Return why a write was rejected, in the words of the check if the registry has one."""
     with registry.checking() as checks, suppress(SignalbookError):
         verdict = question(checks)
         if not verdict.accepted:

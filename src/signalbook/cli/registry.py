@@ -69,10 +69,9 @@ def open_part(
     local: Callable[[Engine, settings.Settings], Part],
     create: bool,
 ) -> Iterator[Part]:
-    """What a command works on: ``remote`` with ``--server``, else ``local``, by default with the setting ``db``.
+    """Open the part for a command: ``remote`` with ``--server``, else ``local``, by default with the setting ``db``.
 
-    ``create`` allows to make a new registry where there is none. Raises ``SignalbookError``, and
-    ``typer.BadParameter`` if both options are given.
+    ``create`` allows a new registry. Raises ``SignalbookError``, and ``typer.BadParameter`` for both options.
     """
     if server is not None and db is not None:
         raise typer.BadParameter("give one of --server and --db, not both")

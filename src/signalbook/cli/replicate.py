@@ -123,7 +123,7 @@ def run(
 def _run_confluent(
     source: str, target: str, *, follow: bool, every: float | None, state: Path | None, as_json: bool
 ) -> int:
-    """Between two registries by Confluent's API."""
+    """Replicate between two registries by Confluent's API."""
     from signalbook.client.confluent import connect, same
     from signalbook.replication.confluent.copying import ConfluentCopy, Follower
     from signalbook.replication.opening import HEADER, LinkError
@@ -156,7 +156,7 @@ def _run_confluent(
 
 @contextmanager
 def _progress(progress: CopyProgress) -> Iterator[None]:
-    """How far a round is, on a terminal."""
+    """Show the progress of a round on a terminal."""
     from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -178,7 +178,7 @@ def _progress(progress: CopyProgress) -> Iterator[None]:
 
 
 def _exists(registry: ReadableRegistry, xid: Xid) -> bool:
-    """Whether there is something at ``xid``, or may be: of a collection, its type."""
+    """Return True if ``xid`` exists, or may exist: a collection by its type."""
     groups = registry.model().get("groups", {}) if xid.kind in (Kind.GROUPS, Kind.RESOURCES) else {}
     match xid.kind:
         case Kind.GROUPS:
@@ -193,7 +193,7 @@ def _exists(registry: ReadableRegistry, xid: Xid) -> bool:
 
 
 def _may_have(target: CopyTarget, xid: Xid | None) -> bool:
-    """Whether there may be a copy at ``xid``; a draft's API is not asked."""
+    """Return True if ``xid`` may have a copy. A draft's API is not asked."""
     from signalbook.replication.cncf.registry import CncfApi
 
     if isinstance(target, CncfApi):
@@ -270,7 +270,7 @@ def _extend_model(source: ReadableRegistry, target: CopyTarget) -> None:
 
 @contextmanager
 def _shown(report: CopyReport) -> Iterator[None]:
-    """What was done so far, on a terminal."""
+    """Show the work so far on a terminal."""
     from rich.live import Live
     from rich.spinner import Spinner
 

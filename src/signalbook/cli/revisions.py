@@ -25,7 +25,7 @@ _READ_TOGETHER: Final = 100
 
 
 def file_at(path: Path, revision: str) -> bytes | None:
-    """What is in a file at a revision, None if it is not there. Raises ``SignalbookError``."""
+    """Return the content of a file at a revision, or None. Raises ``SignalbookError``."""
     commit = _commit(path, revision)
     return None if commit is None else _git(path.parent, "cat-file", "blob", f"{commit}:./{path.name}")
 

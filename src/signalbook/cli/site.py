@@ -144,7 +144,7 @@ def _checked(site: Site, out: Path, known: dict[str, str], written: dict[str, st
 
 
 def _is_strange(out: Path, name: str, ours: tuple[str | None, ...]) -> bool:
-    """Whether something is at this path that has none of the digests of what is ``ours``."""
+    """Return True if a foreign file is at this path: it has none of the digests in ``ours``."""
     path = out / name
     above = [each for each in path.parents if each != out and out in each.parents]
     if any(each.is_symlink() or (each.exists() and not each.is_dir()) for each in above):

@@ -70,7 +70,7 @@ def subscribe(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Have a server deliver change events to SINK as they are committed, and print the subscription's id.
+    """Subscribe SINK to change events of a server, and print the subscription's id.
 
     SINK is the URI of a web hook, or of a topic or queue at a broker. The scheme, or --protocol, says which.
     """
@@ -147,7 +147,7 @@ def _show_created(made: JSONObject, json: bool) -> None:
 
 @contextmanager
 def _open(server: str | None) -> Iterator[Subscriptions]:
-    """Those of a running server: who has only the database delivers nothing."""
+    """Open the subscriptions of a running server. A database alone delivers nothing."""
 
     with open_client(server or here()) as client:
         yield client.subscriptions

@@ -118,7 +118,7 @@ def _ends(token: JSONObject) -> str:
 
 
 def _odd(policy: JSONObject | None, made: JSONObject) -> list[str]:
-    """What is odd about a token under a policy."""
+    """Return warnings about a token under a policy."""
     from signalbook.access.policy import read_policy
     from signalbook.access.review import token_warnings
 
@@ -153,13 +153,13 @@ def _local_policy(engine: Engine, given: settings.Settings) -> JSONObject | None
 
 
 class _StoredTokens:
-    """Those in a database that this process opens."""
+    """The tokens in a database that this process opens."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def __iter__(self) -> Iterator[JSONObject]:
-        """All of them, by id."""
+        """Iterate over all tokens by id."""
         from signalbook.access.tokens import MAX_TOKENS, describe
 
         with self._engine.store.read() as transaction:

@@ -13,7 +13,7 @@ from signalbook.values import JSON
 
 
 class AsyncProducer(Protocol):
-    """What is needed of ``aiokafka.AIOKafkaProducer``."""
+    """The needed part of ``aiokafka.AIOKafkaProducer``."""
 
     async def send_and_wait(self, topic: str, *args: Any, **kwargs: Any) -> Any:
         """Send a record, and wait until Kafka has it."""

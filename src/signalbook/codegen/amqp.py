@@ -50,7 +50,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ProtonSender(Protocol):
-    """What is needed of ``proton.Sender``, or of ``proton.utils.BlockingSender``."""
+    """The needed part of ``proton.Sender``, or of ``proton.utils.BlockingSender``."""
 
     def send(self, msg: Any, *args: Any, **kwargs: Any) -> Any:
         """Send a message."""

@@ -71,7 +71,7 @@ _BINDINGS: Final = {
 
 @dataclass(slots=True, kw_only=True)
 class _Channel:
-    """Where messages go: an address, on servers."""
+    """A channel: an address on servers."""
 
     address: str | None
     protocol: str
@@ -80,7 +80,7 @@ class _Channel:
 
 
 def _generate(given: GeneratorInput) -> Generated:
-    """One document."""
+    """Generate one document."""
     document = _Document(given)
     xids = [xid for xid in given.messages if xid not in document.left_out]
     files = (yaml_file(given, "asyncapi.yaml", document.made(), xids),) if xids else ()
@@ -158,7 +158,7 @@ class _Document:
         return {"schemaFormat": self._schemas[name]["schemaFormat"], "schema": {"$ref": target}}
 
     def _gathered(self, xids: Iterable[str]) -> list[_Channel]:
-        """All channels, those of endpoints first."""
+        """Return all channels, those of endpoints first."""
         wanted = list(xids)
         found: dict[tuple[str, str, str | None], _Channel] = {}
         placed: set[str] = set()
@@ -223,7 +223,7 @@ class _Document:
                 yield f"{action}-{name}", made | ({"bindings": bindings} if bindings else {})
 
     def _operation_bindings(self, channel: _Channel) -> JSONObject:
-        """What all messages of a channel say alike."""
+        """Return the bindings that all messages of a channel share."""
         found: JSONObject = {}
         for name in _OF_OPERATIONS.get(channel.protocol, ()):
             said = [
@@ -313,7 +313,7 @@ def _headers(definition: CompiledDefinition, protocol: str) -> JSONObject:
 
 
 def _properties(definition: CompiledDefinition) -> list[Property]:
-    """What the definition says of its protocol."""
+    """Return the definition's properties of its protocol."""
     return declared_options(definition.protocol, definition.definition.get("protocoloptions"))
 
 

@@ -28,7 +28,7 @@ class PlainType:
 
 @dataclass(frozen=True, slots=True)
 class ClosedSet:
-    """One of these values."""
+    """A type with a closed set of values."""
 
     values: tuple[str | int | bool, ...]
 
@@ -109,7 +109,7 @@ class RecordTable:
 
 
 def union(members: Iterable[DataType]) -> DataType:
-    """One of several types; of one, that; any where one of them is any."""
+    """Return the union of types: the type itself for one, any if one of them is any."""
     flat = [each for one in members for each in (one.members if isinstance(one, UnionType) else (one,))]
     # By how they are written: to Python a set of 1 is equal to one of True.
     found = list({repr(each): each for each in flat}.values())
@@ -121,5 +121,5 @@ def union(members: Iterable[DataType]) -> DataType:
 
 
 def nullable(kind: DataType) -> bool:
-    """Whether null is one of its values."""
+    """Return True if null is a value of the type."""
     return kind in (ANY, NULL) or (isinstance(kind, UnionType) and NULL in kind.members)

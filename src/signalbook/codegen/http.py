@@ -37,7 +37,7 @@ class TypedHttpClient:
 def request_arguments(
     outbound: Outbound, endpoint: Mapping[str, JSON] | None = None, context: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """What ``request`` of a client of httpx is given, an ``AsyncClient`` as well. Raises ``OutboundError``."""
+    """Return the arguments of ``request`` for a client of httpx, also an ``AsyncClient``. Raises ``OutboundError``."""
     message = bind(outbound, endpoint or {"protocol": "HTTP"}, context)
     sections = message.sections
     found = {"method": sections["method"], "url": sections["path"], "headers": list(sections["headers"])}

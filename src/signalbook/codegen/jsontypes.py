@@ -86,7 +86,7 @@ class JsonTypes:
         return []
 
     def _target(self, uri: str) -> str:
-        """What a schema that is a reference and nothing else refers to, at last."""
+        """Return the final target of a schema that is only a reference."""
         for _ in range(_MOST_STEPS):
             schema = self._schema(uri)
             reference = schema.get("$ref") if isinstance(schema, dict) else None

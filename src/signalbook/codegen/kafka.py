@@ -18,11 +18,11 @@ class ProduceFailed(SignalbookError):
 
 
 class ConsumeFailed(SignalbookError):
-    """What Kafka's consumer reports instead of a record."""
+    """The error that Kafka's consumer reports instead of a record."""
 
 
 class ConfluentProducer(Protocol):
-    """What is needed of ``confluent_kafka.Producer``."""
+    """The needed part of ``confluent_kafka.Producer``."""
 
     def produce(self, topic: str, *args: Any, **kwargs: Any) -> None:
         """Put a record in the queue."""
@@ -35,7 +35,7 @@ class ConfluentProducer(Protocol):
 
 
 class ConfluentConsumer(Protocol):
-    """What is needed of ``confluent_kafka.Consumer``."""
+    """The needed part of ``confluent_kafka.Consumer``."""
 
     def poll(self, timeout: float = ...) -> Any:
         """The next record, or None."""

@@ -27,7 +27,7 @@ class PublishFailed(SignalbookError):
 
 
 class PahoClient(Protocol):
-    """What is needed of ``paho.mqtt.client.Client``."""
+    """The needed part of ``paho.mqtt.client.Client``."""
 
     def publish(self, topic: str, *args: Any, **kwargs: Any) -> Any:
         """Send a message, or put it in the queue."""

@@ -12,7 +12,7 @@ from signalbook.values import JSON
 
 
 class NatsConnection(Protocol):
-    """What is needed of ``nats.aio.client.Client``, or of ``nats.js.JetStreamContext``."""
+    """The needed part of ``nats.aio.client.Client``, or of ``nats.js.JetStreamContext``."""
 
     async def publish(self, subject: str, *args: Any, **kwargs: Any) -> Any:
         """Send a message."""
@@ -26,9 +26,10 @@ class TypedNatsPublisher:
         self._endpoint = endpoint or {"protocol": "NATS"}
 
     async def send(self, outbound: Outbound, context: Mapping[str, str] | None = None) -> Any:
-        """What the connection answers: JetStream's acknowledgement. Raises ``OutboundError``, and what nats-py raises.
+        """Send a message. Return the connection's answer, such as JetStream's acknowledgement.
 
-        ``context`` is for placeholders of the endpoint that the message does not have.
+        Raises ``OutboundError``, and the errors of nats-py. ``context`` is for placeholders of the endpoint that the
+        message does not have.
         """
         message = bind(outbound, self._endpoint, context)
         sections = message.sections

@@ -34,10 +34,10 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputPlan:
-    """What becomes of the files of a target in a folder, by their paths.
+    """The plan for the files of a target in a folder, by their paths.
 
-    ``foreign`` are in the way and not in the manifest; ``edited`` are in it and were changed by hand, which would be
-    lost. ``writes`` has what is to be written, the manifest last.
+    ``foreign`` files are in the way and not in the manifest; ``edited`` ones are in it and were changed by hand, which
+    would be lost. ``writes`` are the files to write, the manifest last.
     """
 
     created: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class OutputPlan:
 
     @property
     def stale(self) -> Iterator[tuple[str, str]]:
-        """Each file that is not as it would be generated now, with what is wrong with it."""
+        """The files that differ from what would be generated now, with the difference."""
         yield from ((path, "is edited by hand") for path in self.edited)
         yield from ((path, "is in the way and not generated") for path in self.foreign)
         yield from ((path, "is missing") for path in self.created)

@@ -26,7 +26,7 @@ _LINK: Final = re.compile(r"[^/#.]+$")
 
 @dataclass(slots=True)
 class PayloadTypes:
-    """One schema document: a name that no other has, its types, and that of each payload by the definition's xid."""
+    """A schema document: its unique name, its types, and the type of each payload by the definition's xid."""
 
     name: str
     table: RecordTable
@@ -58,7 +58,7 @@ def payload_types(
 
 
 def _name(definition: CompiledDefinition) -> str:
-    """Of the schema; an inline one has the name of its message."""
+    """Return the name of the schema. An inline one has the name of its message."""
     return snake(last_part(definition.schema_use.resource or definition.xid), "payload")
 
 

@@ -68,12 +68,12 @@ class PackagedDefinitions:
         return Snapshot.from_json((files(self._package) / self._name).read_bytes())
 
     def contract(self, *groups: str) -> Contract:
-        """Those of message groups or endpoints, by their xids, or all; compiled when a message needs them."""
+        """Return the contract of message groups or endpoints (by xid), or of all; compiled on first use."""
         snapshot = self._snapshot
         return self._of([xid for xid in snapshot.selected if not groups or group_of(xid) in groups])
 
     def alone(self, xid: str) -> Contract:
-        """One definition, without the others that a message might be of."""
+        """Return the contract of one definition, without others that would fit a message."""
         if xid not in self._alone:
             self._alone[xid] = self._of([xid])
         return self._alone[xid]
@@ -102,7 +102,7 @@ class TypedMessage(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class MessageType(Generic[P]):
-    """One message definition and the type of its payload, ``Any`` where it has no schema or none that has types."""
+    """A message definition and the type of its payload; ``Any`` without a schema that has types."""
 
     xid: str
     payload: Any
@@ -120,7 +120,7 @@ class MessageType(Generic[P]):
         return build(self.definition, given, data, values)
 
     def parse(self, message: Message) -> TypedMessage[P]:
-        """What a message of this definition says. Raises ``UnexpectedMessage`` for any other, and for several."""
+        """Parse a message of this definition. Raises ``UnexpectedMessage`` for any other, and for several."""
         accepted = list(_accepted(self.definitions.alone(self.xid), message))
         if len(accepted) != 1:
             raise UnexpectedMessage(f"{len(accepted)} messages in one, where one of {self.xid} is expected")
@@ -159,7 +159,7 @@ class MessageHandlers:
         self._handlers: dict[str, Callable[[Accepted], None]] = {}
 
     def on(self, kind: MessageType[P]) -> Callable[[Handler[P]], Handler[P]]:
-        """Have a function called with the messages of a type; the last one counts."""
+        """Register a function for the messages of a type. The last one counts."""
 
         def register(handler: Handler[P]) -> Handler[P]:
             self._handlers[kind.xid] = lambda accepted: handler(kind.typed(accepted))
@@ -181,7 +181,7 @@ class MessageHandlers:
         return called
 
     def receive(self, message: Message, on_unexpected: OnUnexpected | None) -> None:
-        """As ``dispatch``, with a function for what is of no definition."""
+        """Dispatch a message; ``on_unexpected`` gets one that fits no definition."""
         try:
             self.dispatch(message)
         except UnexpectedMessage as error:
@@ -200,7 +200,7 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """How a generated class stands for an object: its members, and the attribute with the members it does not name."""
+    """The generated class of an object: its members, and the attribute for undeclared members."""
 
     kind: type
     members: tuple[_Member, ...]
@@ -249,7 +249,7 @@ def to_data(value: Any) -> JSON:
 
 
 def from_data(kind: Any, data: JSON) -> Any:
-    """What ``Schema.decode`` gave as a value of an annotation; what an annotation does not describe stays as it is."""
+    """Convert data from ``Schema.decode`` to the type of an annotation. Undescribed data stay as they are."""
     if _is_record(kind):
         return _object(_record(kind), data) if isinstance(data, dict) else data
     origin = get_origin(kind)
@@ -295,7 +295,7 @@ _FITS: Final[_Fit] = (0, 0)
 
 
 def _fit(kind: Any, data: JSON) -> _Fit:
-    """How well an annotation describes a value: less is better."""
+    """Return how badly an annotation describes a value: less is better."""
     origin = get_origin(kind)
     if _is_record(kind):
         return _record_fit(_record(kind), data) if isinstance(data, dict) else _UNFIT

@@ -20,7 +20,7 @@ _NO_NUL: Final = re.compile(r"\x00")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlDialect:
-    """How a dialect differs in what its library does not say."""
+    """The differences of a dialect that its library does not handle."""
 
     name: str
     described: str = "{} COMMENT {}"

@@ -98,7 +98,7 @@ def _cast(plural: str, group: JSONObject, roles: frozenset[str], *, wants: froze
 
 
 def _objection(resource: JSONObject, role: str, *, wants: frozenset[str]) -> str:
-    """Why a Resource type cannot play ``role``, ``""`` if it can."""
+    """Return why a Resource type cannot play ``role``, or ``""``."""
     limit = resource.get("maxversions", 0)
     documents = resource.get("hasdocument", True)
     if documents is not (role == "files"):
@@ -124,7 +124,7 @@ def _is_open(definition: JSONObject) -> bool:
 
 
 def _required(definition: JSONObject) -> JSONObject | str:
-    """What a client has to give of a Group or Resource type, or the reason that nothing can be made up for it."""
+    """Return the required attributes of a Group or Resource type, or why no values can be made up for them."""
     given = {f"{definition.get('singular', '')}id", *_SERVERS_OWN}
     values = {
         name: _example(name, attribute)
@@ -173,7 +173,7 @@ def complete(cast: Cast, method: str, target: str, body: JSON) -> JSON:
 
 
 def required_headers(cast: Cast, method: str, target: str) -> Iterator[tuple[str, str]]:
-    """What a request with a document has to say in headers."""
+    """Yield the required headers of a request with a document."""
     path, details = _parts(target)
     entity = len(path) == 4 or (len(path) == 6 and path[4] == "versions")
     if method in ("PUT", "POST") and entity and not details and _is_document(cast, path[2]):

@@ -36,7 +36,7 @@ ANY_ERROR: Final = "any"
 
 
 class Level(StrEnum):
-    """How much the specification demands what a case asks for (RFC2119)."""
+    """The level of a requirement (RFC2119)."""
 
     MUST = "MUST"
     SHOULD = "SHOULD"
@@ -58,11 +58,11 @@ class ExpectedError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One exchange: a request, and what the response has to look like.
+    """An exchange: a request, and the expected response.
 
-    ``content`` is the body as bytes, ``json`` one to encode, ``model`` one that is added to the model there is;
-    ``status`` empty means any success. ``headers`` and ``links`` (by ``rel``) of the response are matched like members.
-    ``wait`` lets the server's clock go on first.
+    ``content`` is the body as bytes, ``json`` one to encode, ``model`` one that is added to the current model;
+    an empty ``status`` means any success. ``headers`` and ``links`` (by ``rel``) of the response are matched like
+    members. ``wait`` lets the server's clock go on first.
     """
 
     method: str
@@ -81,13 +81,13 @@ class Step:
 
     @property
     def reads(self) -> bool:
-        """Whether it cannot change anything."""
+        """True if the step cannot change anything."""
         return self.method in READS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One thing a server has to do, and how to see it. ``needs`` is what the server must offer for it."""
+    """A requirement for servers, with the steps that show it. ``needs`` is what the server must offer for it."""
 
     id: str
     topic: str
@@ -99,17 +99,17 @@ class Case:
 
     @property
     def reads(self) -> bool:
-        """Whether it belongs to the tier that never writes."""
+        """True if the case belongs to the tier that never writes."""
         return all(step.reads for step in self.steps)
 
     @property
     def may_lock_out(self) -> bool:
-        """Whether it changes capabilities: a server that makes a mistake there may be of no use afterwards."""
+        """True if the case changes capabilities: a faulty server may be unusable afterwards."""
         return "mutable:capabilities" in self.needs
 
     @property
     def makes_versions(self) -> bool:
-        """Whether it may give a Resource several Versions, or chooses a default or ancestors."""
+        """True if the case may give a Resource several Versions, or chooses a default or ancestors."""
         return any(_is_about_versions(step) for step in self.steps if not step.reads)
 
     @property
@@ -126,7 +126,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseTopic:
-    """One file of cases."""
+    """A file of cases."""
 
     name: str
     title: str
@@ -221,7 +221,7 @@ def _error(label: str, item: JSONObject) -> ExpectedError | None:
 
 
 def _needed(steps: Iterable[Step]) -> Iterator[str]:
-    """What the requests themselves tell that a server must offer."""
+    """Yield the offers of a server that the requests need."""
     for step in steps:
         query = {name for name, _ in parse_qsl(urlsplit(step.target).query, keep_blank_values=True)}
         yield from (f"flag:{name}" for name in query & _FLAGS)

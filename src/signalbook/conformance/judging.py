@@ -18,10 +18,10 @@ _FREE: Final = "error_detail"
 
 
 def judge(step: Step, response: WireResponse, variables: Variables, *, exact_titles: bool) -> list[Mismatch]:
-    """Where ``response`` is not what ``step`` expects; what it captures goes into ``variables``.
+    """Return where ``response`` differs from what ``step`` expects. Captured values go into ``variables``.
 
-    ``exact_titles`` asks of every error for all that its definition has, with the title word by word; the
-    specification lets a server reword titles, and otherwise a step names what of an error it is about.
+    With ``exact_titles`` every error needs all parts of its definition and the exact title. The specification lets a
+    server reword titles, and otherwise a step names the parts of an error that it is about.
     """
     if step.error:
         return [

@@ -44,7 +44,7 @@ def fill(value: JSON, variables: Mapping[str, JSON]) -> JSON:
 
 
 def names(value: JSON) -> Iterator[str]:
-    """What looks like a variable anywhere in ``value``."""
+    """Yield the names of variables anywhere in ``value``."""
     if isinstance(value, str):
         yield from _NAME.findall(value)
     elif isinstance(value, dict):
@@ -71,9 +71,9 @@ _LONGEST: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """One place in a response that is not as expected. ``path`` is a JSON Pointer, or names a part of it.
+    """A place in a response that is not as expected. ``path`` is a JSON Pointer, or names a part of the response.
 
-    ``advice`` names what the specification only recommends, whatever the level of the case; it is one fault wherever
+    ``advice`` names a mere recommendation of the specification, whatever the level of the case; it counts once wherever
     it shows. ``""`` is a rule.
     """
 
@@ -87,9 +87,9 @@ class Mismatch:
 
 
 def compare(expected: JSON, actual: JSON, variables: Variables, path: str = "") -> list[Mismatch]:
-    """Where ``actual`` is not as ``expected``; what it captures goes into ``variables``.
+    """Compare ``actual`` with ``expected``. Captured values go into ``variables``.
 
-    ``expected`` has its variables filled in already. Raises ``ValueError`` for a word that is none.
+    The variables of ``expected`` are filled in already. Raises ``ValueError`` for an unknown word.
     """
     return list(_walk(expected, actual, variables, path))
 

@@ -49,11 +49,10 @@ def kit_model_for(capabilities: JSONObject) -> tuple[JSONObject, dict[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerProfile:
-    """What was found out before the first case: the server's capabilities and full model.
+    """The findings about a server before the first case: its capabilities and full model.
 
     ``kit`` has the kit's Group types that were added to the model, ``without`` the reason why a type of the kit is not
-    among them, or why there are none at all (``"*"``). ``may_lock_out`` tells that the capabilities may
-    be changed.
+    among them, or why there are none at all (``"*"``). ``may_lock_out`` means that the capabilities may be changed.
     """
 
     capabilities: JSONObject
@@ -68,7 +67,7 @@ class ServerProfile:
         return value if isinstance(value, dict) else {}
 
     def lacks(self, case: Case) -> str:
-        """Why ``case`` cannot be run here, ``""`` if it can."""
+        """Return why ``case`` cannot be run here, or ``""``."""
         reasons = (*(self.lacking(need) for need in sorted(case.needs)), self._read_only(case), self.cast(case).reason)
         return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
@@ -92,7 +91,7 @@ class ServerProfile:
         return borrow(self.model, roles, wants=wants)
 
     def lacking(self, need: str) -> str:
-        """Why a ``need`` of a case is not met, ``""`` if it is. Raises ``ValueError`` for one that is none."""
+        """Return why a ``need`` of a case is not met, or ``""``. Raises ``ValueError`` for an unknown need."""
         kind, _, name = need.partition(":")
         match kind:
             case "flag" | "ignore" | "versionmode":
@@ -133,7 +132,7 @@ class ServerProfile:
         return "" if held else f"{rule} compatibility of {wanted} is not checked"
 
     def mutable(self, name: str) -> bool:
-        """Whether a part of the registry can be changed (R116)."""
+        """Return True if a part of the registry can be changed (R116)."""
         entry = self._available.get(name)
         return bool(isinstance(entry, dict) and entry.get("mutable"))
 

@@ -29,7 +29,7 @@ class Summary:
     unrestored: Sequence[str] = ()
 
     def count(self, outcome: CaseOutcome, level: Level | None = None) -> int:
-        """How many cases ended so, of all levels or of one."""
+        """Count the cases with an outcome, of all levels or of one."""
         return sum(row.outcome is outcome and level in (None, row.level) for row in self.results)
 
     def failures(self) -> Iterator[CaseResult]:
@@ -42,7 +42,7 @@ class Summary:
 
     @property
     def conforms(self) -> bool:
-        """Whether nothing failed that the specification demands, apart from what is known."""
+        """True if nothing failed that the specification demands, except for known failures."""
         return all(row.level is not Level.MUST for row in self.failures())
 
 
@@ -67,7 +67,7 @@ class SpecSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Covered:
-    """One requirement: the results of its cases, or the reason that it has none."""
+    """A requirement with the results of its cases, or the reason why it has none."""
 
     requirement: str
     results: tuple[CaseResult, ...]

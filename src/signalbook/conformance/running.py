@@ -31,7 +31,7 @@ INTERRUPTED: Final = "the run was interrupted"
 
 
 class CaseOutcome(StrEnum):
-    """What became of a case."""
+    """The outcome of a case."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -40,7 +40,7 @@ class CaseOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One request of a case and what came back."""
+    """A request of a case and its response."""
 
     request: WireRequest
     response: WireResponse
@@ -51,7 +51,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """What became of a case: ``mismatches`` of the exchange that failed, or the ``reason`` it was skipped for."""
+    """The result of a case: ``mismatches`` of the failed exchange, or the ``reason`` why it was skipped."""
 
     case: Case
     outcome: CaseOutcome
@@ -134,7 +134,7 @@ class ConformanceSession:
 
     @property
     def profile(self) -> ServerProfile:
-        """What the server offers."""
+        """The server's offers."""
         return self._profile
 
     def run(self, case: Case) -> CaseResult:
@@ -249,7 +249,7 @@ class ConformanceSession:
         return _refusal_text(response) if response.status != 200 else "the server says it did, and shows others"
 
     def _restore(self) -> None:
-        """Everything as it was; each part on its own, so that one that fails does not keep back another."""
+        """Restore everything, each part separately, so that one failure does not prevent the others."""
         if self._options.locks_out:
             self._put_back("capabilities", self._capabilities_lost)
         if self._modelsource is not None:
@@ -313,7 +313,7 @@ class ConformanceSession:
         return advice or CaseResult(case=case, outcome=CaseOutcome.PASSED)
 
     def _probe(self, case: Case) -> None:
-        """Whether the server still answers: otherwise each case left would wait for it in vain."""
+        """Check that the server still answers: otherwise each remaining case would wait for it in vain."""
         try:
             self._get("/")
         except WireError as error:
@@ -333,7 +333,7 @@ class ConformanceSession:
         return mismatches, exchange
 
     def _state(self, variables: Variables) -> bytes:
-        """What a refused request must leave as it is (R22): the case's Group with all in it."""
+        """Return the state that a rejected request must not change (R22): the case's Group with its content."""
         if "g" not in variables:
             return b""
         flags = "" if self._profile.lacking("flag:inline") else "?inline=*"
@@ -396,6 +396,6 @@ def _risk(case: Case) -> int:
 
 
 def _refusal_text(response: WireResponse) -> str:
-    """What a server says of a request it refused."""
+    """Return the server's words about a rejected request."""
     body = response.json()
     return f"{response.status} {body.get('title', '')}".strip() if isinstance(body, dict) else str(response.status)

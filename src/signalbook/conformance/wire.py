@@ -24,7 +24,7 @@ _REL: Final = re.compile(r';\s*rel\s*=\s*"?([^";,\s]+)"?')
 
 
 class WireError(SignalbookError):
-    """No response to hold against anything: the server is not there, too slow, sends too much, or leads elsewhere."""
+    """The error for a missing response: no server, too slow, too large, or redirected elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class WireRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireResponse:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: Sequence[tuple[str, str]]
@@ -120,7 +120,7 @@ class Wire:
             raise WireError(f"{request.method} {request.target}: {str(error) or type(error).__name__}") from None
 
     def _address(self, target: str) -> str:
-        """Where to send to. ``root`` is what the server calls its root, which may not be how it is reached."""
+        """Return the address for a request. ``root`` is the server's name of its root, perhaps not the one in use."""
         if target.startswith("/"):
             return self.url + target
         for known in (self.url, self.root):

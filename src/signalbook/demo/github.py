@@ -36,7 +36,7 @@ _FETCH_SECONDS: Final = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookPayload:
-    """One real payload: the ``X-GitHub-Event`` name, its action ("" where the event has none) and the JSON."""
+    """A real payload: the ``X-GitHub-Event`` name, its action ("" without one) and the JSON."""
 
     event: str
     action: str

@@ -63,7 +63,7 @@ _IDENTITY: Final = "version=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qk\nnode.id=1\ndir
 
 
 def cluster(folder: Path) -> Program:
-    """One for anybody on this machine, at the port ``plain``, with its data in ``folder``."""
+    """Return a cluster for anybody on this machine, at the port ``plain``, with its data in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     return Program("Kafka", folder, configure, READY, LISTENERS)
 

@@ -149,9 +149,9 @@ _LOOK: Final = 0.1
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """What the acts share; ``read`` and ``reasons`` count what the stream has reported.
+    """The common state of the acts. ``read`` and ``reasons`` count what the stream has reported.
 
-    ``fingerprint`` is that of the definitions it went by at last.
+    ``fingerprint`` is that of the definitions it used last.
     """
 
     console: Console

@@ -66,12 +66,12 @@ class Program:
 
     @property
     def log(self) -> Path:
-        """What it said since it was last started."""
+        """The program's output since its last start."""
         return self.folder / "log"
 
     @property
     def runs(self) -> bool:
-        """Whether it was started and has not ended."""
+        """True if the program was started and has not ended."""
         return self._kept is not None and self._kept.poll() is None
 
     @property

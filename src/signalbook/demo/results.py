@@ -35,7 +35,7 @@ class OutputFolder:
     table_format: Literal["iceberg", "parquet"]
 
     def dead_letters(self, batch: str) -> pa.Table:
-        """Where each dead letter of a batch came from, and why it is one."""
+        """Return the source and reason of each dead letter of a batch."""
         if self.table_format == "iceberg":
             return self._rows(_DEAD_LETTERS, _COLUMNS, f"batch == '{batch}'")
         found = ds.dataset(self.folder / "dead_letters", format="parquet")
@@ -52,7 +52,7 @@ class OutputFolder:
         return list(self.head(group, message, 1).column_names)
 
     def ends(self, groups: Iterable[str]) -> Iterator[tuple[Place, str]]:
-        """What became of each message in an Iceberg output: its xid or a reason, by where it was read."""
+        """Yield the outcome of each message in an Iceberg output, its xid or a reason, by its source."""
         dead_letters = self._rows(_DEAD_LETTERS, _COLUMNS)
         yield from zip(_places(dead_letters, _COLUMNS), dead_letters["reason"].to_pylist(), strict=True)
         for group in groups:
@@ -90,7 +90,7 @@ def dead_letter_reasons(lake: OutputFolder, batch: str) -> dict[Place, str]:
 
 
 def differences(ledger: TrafficLedger, report: Report, sidelined: Mapping[Place, str]) -> list[str]:
-    """What is not as the ledger says it must be, in words; empty when everything is."""
+    """Return the differences from the ledger in words, empty without any."""
     found = []
     if report.tally.read != ledger.written:
         found.append(f"{ledger.written} lines were written, but {report.tally.read} read")
@@ -104,9 +104,9 @@ def differences(ledger: TrafficLedger, report: Report, sidelined: Mapping[Place,
 
 
 def misplaced(due: Mapping[Place, str], found: Iterable[tuple[Place, str]]) -> list[str]:
-    """What is not in the one place where it must be, once, in words; empty when everything is.
+    """Return the messages that are not in their one place once, in words, empty without any.
 
-    Both say of a message what became of it: the xid of the definition it landed for, or a reason.
+    Both arguments give the outcome of a message: the xid of the definition it landed for, or a reason.
     """
     ends: dict[Place, list[str]] = {place: [] for place in due}
     for place, end in found:
@@ -168,7 +168,7 @@ def _short(xid: str) -> str:
 
 
 def reasons(console: Console, counts: Mapping[str, int]) -> None:
-    """How many dead letters for which reason."""
+    """Print the number of dead letters by reason."""
     grid = Grid(title="Dead letters", title_justify="left")
     grid.add_column("reason")
     grid.add_column("messages", justify="right")
@@ -178,7 +178,7 @@ def reasons(console: Console, counts: Mapping[str, int]) -> None:
 
 
 def faults(console: Console, seeded: Counter[SeededFault], nonconforming: int) -> None:
-    """What was seeded, all of it found."""
+    """Print the seeded faults and that all were found."""
     words = [f"{count:,} {fault.value}" for fault, count in seeded.items()]
     if nonconforming:
         words.append(f"{nonconforming:,} real payloads that do not meet their own published schema")

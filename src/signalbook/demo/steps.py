@@ -53,7 +53,7 @@ def _configure(folder: Path, ports: Ports) -> list[str]:
 
 
 def _await(server: Program, url: str) -> None:
-    """Until it answers, which is a moment after it said that it serves."""
+    """Wait until the server answers, a moment after it printed that it serves."""
     deadline = time.monotonic() + _PATIENCE
     while server.runs and time.monotonic() < deadline:
         try:
@@ -73,7 +73,7 @@ _MOST_LIVE: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficStream:
-    """One stream of traffic, and how the pipeline is to read it."""
+    """A stream of traffic, and how the pipeline reads it."""
 
     name: str
     title: str
@@ -239,7 +239,7 @@ def _process(console: Console, job: Job) -> Report:
 
 
 def _own_events(console: Console, folder: Path, url: str, master: str) -> None:
-    """What loading the definitions changed, as reported by the registry's own feed and landed like any other stream."""
+    """Land the registry's own change feed of the loaded definitions like any other stream."""
     console.rule("[bold]The registry's own change events", align="left")
     files = folder / "traffic" / "registry"
     files.mkdir(parents=True)

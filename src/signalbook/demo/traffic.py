@@ -63,10 +63,10 @@ _PARTS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficTemplate:
-    """One line of traffic, less its id, and what must become of it.
+    """A line of traffic without its id, and its expected outcome.
 
-    ``definition`` is the xid of the message it is meant to be; with a ``reason`` it must become a dead letter for that,
-    ``fault`` saying which kind of fault was seeded (None for a real payload that never met its published schema).
+    ``definition`` is the xid of the intended message. With a ``reason`` it must become a dead letter for that;
+    ``fault`` is the kind of the seeded fault (None for a real payload that never conformed to its published schema).
     """
 
     line: bytes
@@ -82,7 +82,7 @@ class TrafficTemplate:
 
 @dataclass(slots=True, kw_only=True)
 class TrafficLedger:
-    """What was written and what must become of it: counts per definition, and each line that must become a dead letter.
+    """The written traffic and its expected outcome: counts per definition, and the lines that become dead letters.
 
     ``sidelined`` has the reason by file name and byte offset.
     """

@@ -111,7 +111,7 @@ def _files(given: GeneratorInput, found: Standalone, namespace: str) -> Iterator
 
 
 def _class_name(xid: str) -> str:
-    """Of a message: types of payloads often have the name without the word, and would be mistaken for it."""
+    """Return the class name of a message. Payload types often have the same name without the suffix."""
     return pascal(last_part(xid), "Unnamed") + "Message"
 
 

@@ -95,7 +95,7 @@ Sets = Mapping[ClosedSet, str]
 
 @dataclass(frozen=True, slots=True)
 class TypeNames:
-    """What is called how of one document.
+    """The names of the types of one document.
 
     ``records`` has the types of records by their keys, ``sets`` those of closed sets of texts by record and member, and
     ``constants`` the values of such a type by their texts.
@@ -107,7 +107,7 @@ class TypeNames:
     constants: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def within(self, package: str) -> TypeNames:
-        """As another package writes them."""
+        """Return the names as another package writes them."""
         return TypeNames(f"{package}.{self.schema}", {key: f"{package}.{name}" for key, name in self.records.items()})
 
 

@@ -99,7 +99,7 @@ class _Attributes:
 
     @classmethod
     def of(cls, record: DataRecord, classes: Iterable[str], style: Style) -> _Attributes:
-        """Those of a record in a module of these classes."""
+        """Return the attributes of a record in a module of these classes."""
         taken = {*_TAKEN, *classes, *(_PYDANTIC if style == "pydantic" else ())}
         members = [each.name for each in record.members]
         # Those that keep their names come first, so that none of the others takes one. Case tells attributes apart.

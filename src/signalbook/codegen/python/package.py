@@ -41,7 +41,7 @@ _BASES: Final = frozenset({"basemessageuri", "basemessage"})
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """One schema document, and the module of its types."""
+    """A schema document with the module of its types."""
 
     types: PayloadTypes
     emitted: EmittedTypes

@@ -78,10 +78,10 @@ def field_names(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentNames:
-    """What the types of one document are called.
+    """The names of the types of one document.
 
-    ``records`` are structs by key, ``sets`` enums by the name of their member and their values. ``boxed`` are the
-    records that a record contains, maybe by way of others, and is contained in: pairs of keys.
+    ``records`` are structs by key, ``sets`` enums by the name of their member and their values. ``boxed`` are pairs of
+    keys: a record and one that it contains, perhaps through others, and that contains it.
     """
 
     format: str
@@ -253,7 +253,7 @@ def _struct(record: DataRecord, key: str, names: DocumentNames) -> Lines:
 
 
 def _declared(member: RecordMember, key: str, names: DocumentNames) -> tuple[Presence, str]:
-    """Whether a member is always there, and its type, by which null and absent come back as they were.
+    """Return whether a member is always present, and the type that keeps null and absent apart.
 
     In Avro nothing is absent, and in Protobuf nothing is null.
     """
@@ -319,7 +319,7 @@ def call(head: str, arguments: list[str], tail: str) -> Lines:
 
 
 def _members(record: DataRecord, name: str, fields: Mapping[str, str], presence: Mapping[str, Presence]) -> Lines:
-    """What the members are called in JSON. A formatter leaves such a macro as it is."""
+    """Return the JSON names of the members. A formatter does not change such a macro."""
     if not record.members and record.extra is None:
         yield f"record! {{ {name} {{}} }}"
         return

@@ -31,10 +31,10 @@ _IDENTITY: Final = ("", "identity")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandaloneMessage:
-    """One definition for code without Signalbook's runtime.
+    """A definition for code without Signalbook's runtime.
 
-    ``inputs`` are what ``build`` takes beside the payload, ``table`` what the runtime reads. ``type`` is that of the
-    payload, None for bytes that no schema describes.
+    ``inputs`` are arguments of ``build`` in addition to the payload, ``table`` is the data for the runtime. ``type`` is
+    the payload's, None for bytes that no schema describes.
     """
 
     definition: CompiledDefinition
@@ -58,7 +58,7 @@ class PayloadDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standalone:
-    """What targets of such code have in common: messages, the schema of each document, and what is left out."""
+    """The common content of standalone targets: messages, the schema of each document, and what is left out."""
 
     messages: Mapping[str, StandaloneMessage]
     schemas: Mapping[str, SchemaTable]
@@ -224,5 +224,5 @@ def _text(value: JSON) -> str:
 
 
 def argument_names(message: StandaloneMessage) -> Iterator[Param]:
-    """What ``build`` takes beside the payload, those that are required first."""
+    """Yield the arguments of ``build`` in addition to the payload, required ones first."""
     yield from sorted(message.inputs, key=lambda each: not each.required)

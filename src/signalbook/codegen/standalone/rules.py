@@ -249,7 +249,7 @@ class SchemaRules:
 
 
 def _reachable(rules: list[JSON], start: int, known: set[int]) -> list[int]:
-    """What can be reached, without what is known already, and what is reached from that."""
+    """Return the rules that can be reached and are not known yet."""
     seen, waiting, found = {start}, [start], []
     while waiting:
         index = waiting.pop()
