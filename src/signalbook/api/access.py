@@ -81,7 +81,7 @@ class AccessAPI:
         return _response(policy, status=201 if before is None else 200, odd=odd)
 
     async def _explain(self, request: HTTPRequest) -> Response:
-        """Whether somebody may do something, and which rules say so."""
+        """Return whether somebody may do something, and the rules that decide it."""
         policy = await self._policy(request)
         action, xid = _what(request), _xid(request)
         identity = await self._kernel.workers.read(partial(self._who, request))
@@ -90,14 +90,14 @@ class AccessAPI:
         return json_response({**asked, **found.to_json(policy)}, headers=(NO_STORE,))
 
     def _who(self, request: HTTPRequest) -> Identity:
-        """Whom ``who`` names: principals with commas between them. Raises ``bad_request``."""
+        """Return the identity that ``who`` names: principals separated by commas. Raises ``bad_request``."""
         try:
             return self._control.identity(principals(request.query.get("who", "")))
         except ValueError as error:
             raise request.wrong(f'"who": {error}') from None
 
     async def _self(self, request: HTTPRequest) -> Response:
-        """Who asks, and what he may do at ``xid``, the Registry unless it is given, and somewhere."""
+        """Return the caller, and the caller's rights at ``xid`` (default: the Registry) and elsewhere."""
         access, xid, changes = request.access, _xid(request), 0
         if not access.unrestricted:
             # As of now, not of half a second ago: a copy would take for deleted what is hidden since.
@@ -172,7 +172,7 @@ def _described(identity: Identity) -> JSONObject:
 
 
 def _explain(error: Exception, path: str) -> Exception:
-    """What is wrong with a request, as an error of the catalogue."""
+    """Return the error of the catalogue for an invalid request."""
     match error:
         case InvalidPolicy():
             first = error.faults[0]

@@ -141,10 +141,10 @@ def create_app(
 
 
 def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list[Route]:
-    """For load balancers. ``live``: 200 as long as the process answers. ``ready``: 200 while the store can be read.
+    """Return the routes for load balancers.
 
-    ``states`` are shown beside, by name, to who may list everything: how the parts of this server are that work by
-    themselves.
+    ``live`` returns 200 as long as the process answers, ``ready`` while the store can be read. Callers that can list
+    everything also see ``states``: those of the parts of this server that work by themselves.
     """
 
     def read() -> None:
@@ -247,12 +247,12 @@ class Application(Starlette):
             self.repeats.keep(scope, scope["response"], added)
 
     def _is_confluent(self, scope: Scope) -> bool:
-        """Whether a request came by the port that is for that API alone."""
+        """Return True if a request came by the port that serves only that API."""
         port = self._settings.confluent_port
         return port != 0 and scope["server"][1] == port
 
     def find(self, scope: Scope) -> ASGIApp:
-        """What answers a request."""
+        """Return the application for a request."""
         if self._settings.copies == "refuse" and scope["method"] not in READS and _copies(scope):
             refused = Denied("this registry takes no copies from others (setting copies)")
             return problem_response(refused, scope["path"]).send
@@ -282,7 +282,7 @@ class _Paths:
         node._routes.append(route)
 
     def routes(self, path: str) -> Iterable[Route]:
-        """Those that a path may be of, the longest beginnings first: a draft's mount takes what nothing in it does."""
+        """Return the possible routes of a path, the longest first: a draft's mount takes what nothing in it does."""
         node, found = self, self._routes
         for part in _segments(path):
             below = node._below.get(part)
@@ -316,11 +316,11 @@ def _is_browser(scope: Scope) -> bool:
 
 
 def _copies(scope: Scope) -> bool:
-    """Whether a write says that its content is another registry's, by a header or, in the drafts' APIs, by an authority
-    in the query (A-47).
+    """Return True if a write says that its content is a copy from another registry.
 
-    A registry that takes no copies, such as a hub that is governed centrally, refuses it (D-12); never a read: whoever
-    copies from here may send the same headers.
+    A header says so or, in the drafts' APIs, an authority in the query (A-47). A registry that accepts no copies, such
+    as a hub that is governed centrally, rejects them (D-12). Reads are never rejected: whoever copies from here may
+    send the same headers.
     """
     named = "/compat/" in scope["path"] and b"authority=" in scope["query_string"].lower()
     return named or any(name in _COPY_HEADERS for name, _ in scope["headers"])

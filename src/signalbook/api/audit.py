@@ -48,7 +48,7 @@ class AuditAPI:
 
 
 def _query(request: HTTPRequest) -> AuditQuery:
-    """What is asked for. Raises ``bad_request``."""
+    """Return the query in a request. Raises ``bad_request``."""
     known = {*PARAMETERS, "limit", "cursor"}
     unknown = next((name for name in request.query if name not in known), None)
     if unknown is not None:

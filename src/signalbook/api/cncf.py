@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CncfRoute(Generic[S, T]):
-    """What GET of a path does, and each method that writes; the tables of the APIs name paths by their templates."""
+    """The handlers of a path for GET and each method that writes. The tables of the APIs name paths by templates."""
 
     read: S
     writes: Mapping[str, T] = field(default_factory=dict)
@@ -70,7 +70,7 @@ P = TypeVar("P", bound=CncfPath)
 
 @dataclass(frozen=True, kw_only=True)
 class CncfRequest(Generic[P]):
-    """One request. ``root`` is the URL of the registry, ``mount`` the API's path below it; ``query`` is decoded."""
+    """A request. ``root`` is the URL of the registry, ``mount`` the API's path below it; ``query`` is decoded."""
 
     method: str
     path: P
@@ -99,7 +99,7 @@ class CncfRequest(Generic[P]):
 
     @property
     def subject(self) -> str:
-        """What errors say they are about."""
+        """The subject of errors."""
         return self.path.text
 
     @property
@@ -109,11 +109,11 @@ class CncfRequest(Generic[P]):
 
     @cached_property
     def headers(self) -> Mapping[str, str]:
-        """One value each, one character per byte, by names in lower case."""
+        """The headers: one value each, one character per byte, by names in lower case."""
         return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self.raw_headers}
 
     def values(self, name: str) -> list[str]:
-        """All values of a query parameter."""
+        """Return all values of a query parameter."""
         return [value for key, value in self.query if key == name]
 
     @property
@@ -177,11 +177,11 @@ class CncfAPI(EntityAPI[R], Generic[R]):
 
     @abstractmethod
     def methods(self, request: R, *, read_only: bool) -> tuple[str, ...]:
-        """What a path takes; in a ``read_only`` registry only what reads."""
+        """Return the methods of a path; in a ``read_only`` registry only those that read."""
 
     @abstractmethod
     def target(self, request: R) -> Xid:
-        """What a path is in the registry, the collection that it would be in if nothing can be there."""
+        """Return the xid of a path, or of its collection if the path can name nothing."""
 
     def check(self, view: View, request: R) -> None:
         """The path takes the method, and the registry has what it is about."""
@@ -200,7 +200,7 @@ class CncfAPI(EntityAPI[R], Generic[R]):
             raise Forbidden(Action.DELETE if request.method == "DELETE" else Action.UPDATE, target)
 
     def options(self, view: View, request: R) -> Response:
-        """What whoever asks may do at a path."""
+        """Return the methods that the caller may use at a path."""
         methods = self.methods(request, read_only=not is_mutable(view))
         return options_response(methods, allowed_methods(request.access, self.target(request), methods))
 
@@ -210,5 +210,5 @@ class CncfAPI(EntityAPI[R], Generic[R]):
 
 
 def is_mutable(view: View) -> bool:
-    """Whether clients may write (C-37)."""
+    """Return True if clients may write (C-37)."""
     return capabilities.is_mutable(view.capabilities, "entities")

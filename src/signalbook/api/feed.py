@@ -37,9 +37,9 @@ _LOOKED_AT: Final = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedQuery:
-    """What a reader asks for: events behind the position ``after`` that pass ``filter``, in a ``dialect``.
+    """A reader's query: events after the position ``after`` that pass ``filter``, in a ``dialect``.
 
-    Without ``after`` it is all that is kept. ``query`` is how the reader said what it does not want to miss.
+    Without ``after`` it is everything stored. ``query`` is how the reader said what must not be missed.
     """
 
     after: int | None
@@ -113,9 +113,9 @@ def _link(root: str, query: FeedQuery, relation: str, **where: int) -> Header:
 
 
 def find_events(engine: Engine, query: FeedQuery, access: Access, after: int | None = None) -> FeedPage:
-    """One page of what was committed and ``access`` shows, from the position ``after`` if the query's own is behind.
+    """Return a page of committed events that ``access`` shows, from the later of both positions on.
 
-    Raises ``HistoryPruned`` if the reader would miss something that it has not seen.
+    Raises ``HistoryPruned`` if the reader would miss an event.
     """
     found: list[JSONObject] = []
     at = after or query.after or 0

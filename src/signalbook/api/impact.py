@@ -62,7 +62,7 @@ _ENTITIES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImpactContext:
-    """What an answer is made from, beside the registry; ``root`` is its URL."""
+    """The basis of an answer in addition to the registry. ``root`` is its URL."""
 
     engine: Engine
     reports: PipelineReports
@@ -90,12 +90,12 @@ class ImpactAPI:
         self._subscriptions = subscriptions
 
     def routes(self) -> list[Route]:
-        """It, with or without a trailing slash."""
+        """Return the route, with or without a trailing slash."""
         handlers = {"GET": revalidated(self._get), "POST": self._post}
         return PathEndpoint(handlers, self._kernel, subject=PATH, needs=Action.READ).routes(PATH)
 
     def context(self, request: HTTPRequest) -> ImpactContext:
-        """What an answer to a request is made from."""
+        """Return the basis of the answer to a request."""
         return ImpactContext(
             engine=self._kernel.engine,
             reports=self._reports,
@@ -106,7 +106,7 @@ class ImpactAPI:
         )
 
     async def tried(self, candidate: CandidateDocument, request: HTTPRequest) -> JSONObject:
-        """What ``trial_document`` says of a candidate, checked in its turn among the writes."""
+        """Return the ``trial_document`` of a candidate that was checked in its turn among the writes."""
         check = partial(check_candidate, candidate=candidate, access=request.access, root=request.root)
         about, large = (candidate.target.resource,), len(candidate.content) > LARGE
         checked = await self._kernel.commit(check, alone=large, about=about)
@@ -157,7 +157,7 @@ def _rule(request: HTTPRequest) -> str | None:
 
 
 def impact_document(context: ImpactContext, xid: Xid, *, depth: int = MAX_DEPTH) -> JSONObject:
-    """What depends on ``xid``, and whom its change concerns, as far as may be seen. Raises ``not_found``."""
+    """Return the visible dependents of ``xid`` and everybody a change affects. Raises ``not_found``."""
     with context.engine.reading(context.access) as view:
         found = view.impact(xid, depth)
     affected = [found.xid, *(each.xid for each in found.dependents)]
@@ -170,7 +170,7 @@ def impact_document(context: ImpactContext, xid: Xid, *, depth: int = MAX_DEPTH)
 
 
 def check_candidate(batch: Batch, candidate: CandidateDocument, access: Access, root: str) -> CheckedCandidate:
-    """What ``/check`` says of storing a candidate. Raises ``RegistryError`` for what is no fault of it."""
+    """Check the storing of a candidate. Raises ``RegistryError`` for errors that are not the candidate's."""
     target = candidate.target
     version = target.kind is Kind.VERSION
     method = Method.PUT if version else Method.POST
@@ -207,7 +207,7 @@ def trial_work(settings: Settings, *, accepted: bool) -> Work:
 
 
 def trial_document(context: ImpactContext, checked: CheckedCandidate, work: Work) -> JSONObject:
-    """What a candidate would break, beside the verdict on storing it. Raises ``not_found`` and ``Abandoned``."""
+    """Return what a candidate would break, and the verdict on it. Raises ``not_found`` and ``Abandoned``."""
     given = context.settings
     with context.engine.reading(context.access) as view:
         trial = try_candidate(
@@ -258,7 +258,7 @@ def _pipelines(reports: PipelineReports, affected: Sequence[Xid], access: Access
 
 
 class _Counted(msgspec.Struct):
-    """What is looked at of a report."""
+    """The counted part of a report."""
 
     by_message: dict[str, msgspec.Raw] = {}
 

@@ -48,7 +48,7 @@ class MetricsAPI:
 
 
 def registry_state(store: Store) -> Iterator[Metric]:
-    """What is the same for all servers of a database."""
+    """Yield the metrics that are the same for all servers of a database."""
     yield _gauge("build_info", "1, by version.", ("version",), {(__version__,): 1.0})
     try:
         with store.read() as transaction:

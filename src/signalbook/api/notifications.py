@@ -33,14 +33,14 @@ _REQUIRED: Final = ("id", "source", "type")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What of an event counts: ``source`` and ``id`` make it this one and no other."""
+    """The relevant part of an event: ``source`` and ``id`` identify it."""
 
     source: str
     id: str
 
     @property
     def mark(self) -> str:
-        """What distinguishes it from others, short however long they are."""
+        """A short text that identifies the notice."""
         return fingerprint([self.source, self.id])
 
 
@@ -123,7 +123,7 @@ class Notifications:
         return replace(response, headers=(*response.headers, *consent))
 
     def _take(self, notices: list[Notice]) -> None:
-        """Have each source compared once. Raises ``Denied`` if one of them is not followed."""
+        """Schedule one comparison for each source. Raises ``Denied`` for a source that is not followed."""
         new = [notice for notice in notices if notice.mark not in self._seen]
         followed = self._following.notify(notice.source for notice in new)
         for notice in new:

@@ -70,7 +70,7 @@ class PipelinesAPI:
         return json_response([_shown(pipeline) for pipeline in pipelines[:limit]], headers=tuple(headers))
 
     async def _show(self, request: HTTPRequest) -> Response:
-        """One pipeline, with its newest report as it was sent."""
+        """Return a pipeline with its newest report as it was sent."""
         pipeline = await self._pipeline(request)
         last = next(iter(await self._reports(request, _LAST, 1)), None)
         shown = {"name": pipeline.name, "last": last and msgspec.Raw(_text(last))}
@@ -131,7 +131,7 @@ class PipelinesAPI:
         return await self._kernel.workers.read(ask)
 
     def _limit(self, request: HTTPRequest) -> int:
-        """How many the page may have."""
+        """Return the size of the page."""
         return min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _MOST)
 
 
@@ -158,7 +158,7 @@ def can_read_reports(access: Access, name: str) -> bool:
 
 
 def _xid(name: str) -> Xid:
-    """What rules call a pipeline."""
+    """Return the xid of a pipeline in rules."""
     return Xid((PATH[1:], name))
 
 
@@ -187,7 +187,7 @@ def _texts(form: bytes, texts: Sequence[bytes], *headers: Header) -> Response:
 
 
 def _explain(error: Exception, path: str) -> Exception:
-    """What is wrong with a request, as an error of the catalogue."""
+    """Return the error of the catalogue for an invalid request."""
     match error:
         case InvalidReport():
             return RegistryError("bad_request", subject=path, error_detail=str(error), faults=error.faults)

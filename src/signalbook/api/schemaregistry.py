@@ -68,7 +68,7 @@ def parse_path(text: str) -> SchemaPath:
 
 
 def _target(parts: tuple[str, ...]) -> Xid:
-    """What is at a path in the registry. Raises ``XidError`` if nothing ever is."""
+    """Return the xid of a path. Raises ``XidError`` if it can name nothing."""
     found: list[str] = []
     for position, part in enumerate(parts):
         if position in (1, 3):
@@ -92,7 +92,7 @@ class SchemaRequest(CncfRequest[SchemaPath]):
 
     @property
     def target(self) -> Xid:
-        """What the path names in the registry. Raises ``not_found``, and ``malformed_id`` where it was to be made."""
+        """The xid of the path. Raises ``not_found``, and ``malformed_id`` for a path to be created."""
         if self.path.target is not None:
             return self.path.target
         if self.method in ("PUT", "POST"):
@@ -102,7 +102,7 @@ class SchemaRequest(CncfRequest[SchemaPath]):
 
     @property
     def places(self) -> UriBases:
-        """Where versions of schemas are to be had."""
+        """The URIs of schema versions."""
         return UriBases(groups="schemagroups", root=self.root)
 
     def url(self, xid: Xid) -> str:
@@ -111,7 +111,7 @@ class SchemaRequest(CncfRequest[SchemaPath]):
 
     @property
     def given(self) -> Stated:
-        """What came beside the document, in the query or in headers (A-47). Raises ``bad_request``."""
+        """The metadata of the document, in the query or in headers (A-47). Raises ``bad_request``."""
         found = Stated(**{name: self._given(name) for name in ATTRIBUTES})
         faults = given_faults(found)
         if faults:
@@ -282,7 +282,7 @@ def _latest(view: View, schema: Xid) -> Xid:
 
 
 def _latest_attributes(view: View, schema: Xid) -> JSONObject | None:
-    """What the latest version of a schema says, be it one that is not seen here; None if there is no schema."""
+    """Return the attributes of a schema's latest version, even a hidden one, or None without a schema."""
     if not view.exists(schema):
         return None
     number = latest_number(view, schema)
@@ -388,7 +388,7 @@ class SchemaRegistryAPI(CncfAPI[SchemaRequest]):
             raise RegistryError("api_not_found", subject=request.path.text, detail=detail)
 
     def check(self, view: View, request: SchemaRequest) -> None:
-        """As the others; and what is below a group that is known and may not be read is forbidden (A-10)."""
+        """Check as the others do. Everything below a known group that the caller cannot read is forbidden (A-10)."""
         super().check(view, request)
         parts = self.target(request).parts
         group = Xid(parts[:2])

@@ -35,7 +35,7 @@ class SearchAPI:
         self._kernel = kernel
 
     def routes(self) -> list[Route]:
-        """It, with or without a trailing slash."""
+        """Return the route, with or without a trailing slash."""
         endpoint = PathEndpoint({"GET": revalidated(self._get)}, self._kernel, subject=PATH, needs=Action.READ)
         return endpoint.routes(PATH)
 
@@ -56,7 +56,7 @@ class SearchAPI:
 
 
 def read_search(request: HTTPRequest, *, most: int) -> Search:
-    """What the parameters ask for. Raises ``bad_request``."""
+    """Return the search in the parameters. Raises ``bad_request``."""
     unknown = next((name for name in request.query if name not in _PARAMETERS), None)
     if unknown is not None:
         raise request.wrong(f'there is no parameter "{unknown[:40]}", only {", ".join(_PARAMETERS)}')
@@ -107,6 +107,6 @@ def _behind(request: HTTPRequest, wanted: Search) -> Search:
 
 
 def _scope(wanted: Search) -> list[JSON]:
-    """What a cursor is tied to."""
+    """Return what a cursor is bound to."""
     facets = {name: sorted(values) for name, values in wanted.facets.items()}
     return [PATH, wanted.query.text, facets, wanted.deprecated, wanted.versions]

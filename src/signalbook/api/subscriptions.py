@@ -64,7 +64,7 @@ class SubscriptionsAPI:
         return [*found, Route(CALLBACK, consent)]
 
     async def _list(self, request: HTTPRequest) -> Response:
-        """All that there are, or a page of them with a link to the next one."""
+        """Return all subscriptions, or a page with a link to the next one."""
         limit = self._limit(request)
         after = request.query.get("cursor", "")
         if after and not is_id(after):
@@ -154,7 +154,7 @@ async def _document(request: HTTPRequest) -> JSON:
 
 
 def _is_old(request: HTTPRequest) -> bool:
-    """Whether the response is to be in the older form: it is asked for, or what was sent is."""
+    """Return True if the response has the older form, because of the request or the sent document."""
     accepted = request.headers.get("accept", "")
     sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     return OLD_TYPE in accepted or (sent == OLD_TYPE and "application/json" not in accepted)
@@ -186,7 +186,7 @@ def _tag(entry: ShownSubscription) -> str:
 
 
 def _explain(error: Exception, path: str) -> Exception:
-    """What is wrong with a request, as an error of the catalogue."""
+    """Return the error of the catalogue for an invalid request."""
     match error:
         case InvalidSubscription():
             faults = error.faults

@@ -47,7 +47,7 @@ class TokensAPI:
         return PathEndpoint(handlers, self._kernel, needs=Action.ADMINISTER, explain=_explain)
 
     async def _list(self, request: HTTPRequest) -> Response:
-        """All of them by id, or a page with a link to the next one."""
+        """Return all tokens by id, or a page with a link to the next one."""
         limit = min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _PAGE)
         found = await self._kernel.workers.read(partial(self._page, _cursor(request), limit + 1))
         headers = [NO_STORE]
@@ -79,7 +79,7 @@ class TokensAPI:
         return Response(status=204, headers=(NO_STORE,))
 
     async def _metadata(self, request: HTTPRequest) -> Response:
-        """Where a client gets a token for this registry: what ``signalbook login`` asks."""
+        """Return where a client gets a token for this registry, for ``signalbook login``."""
         settings = self._kernel.settings
         if not settings.oidc_issuers:
             raise RegistryError("api_not_found", subject=request.path)
@@ -117,7 +117,7 @@ def _cursor(request: HTTPRequest) -> str:
 
 
 def _check_narrowing(wanted: TokenRequest, request: HTTPRequest) -> None:
-    """Who has a narrowed token makes none that may do more. Raises ``Forbidden``, ``InvalidToken``."""
+    """Check that a narrowed token makes none with more rights. Raises ``Forbidden``, ``InvalidToken``."""
     request.access.require(Action.ADMINISTER, ROOT)
     own = request.access.identity.scopes
     if own is not None and (wanted.scopes is None or not own.issuperset(wanted.scopes)):
@@ -126,7 +126,7 @@ def _check_narrowing(wanted: TokenRequest, request: HTTPRequest) -> None:
 
 
 def _explain(error: Exception, path: str) -> Exception:
-    """What is wrong with a request, as an error of the catalogue."""
+    """Return the error of the catalogue for an invalid request."""
     match error:
         case InvalidToken():
             return RegistryError("bad_request", subject=path, error_detail=str(error), faults=error.faults)

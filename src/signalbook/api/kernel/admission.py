@@ -53,7 +53,7 @@ _WRITES: Final = {**dict.fromkeys(("PUT", "PATCH", "POST"), _CHANGES), "DELETE":
 
 
 def allowed_methods(access: Access, xid: Xid, methods: Iterable[str]) -> list[str]:
-    """Those of ``methods`` that may be used at ``xid``, by its rights alone, be there anything or not."""
+    """Return the ``methods`` that the rights allow at ``xid``, whether it exists or not."""
     writes = access.readable(xid)
     return [
         method
@@ -63,7 +63,7 @@ def allowed_methods(access: Access, xid: Xid, methods: Iterable[str]) -> list[st
 
 
 class Admitted(NamedTuple):
-    """What somebody may do, and who they are for the limits: None is held to none."""
+    """The rights of a caller, and the identity for limits; None has no limits."""
 
     access: Access
     caller: Caller | None
@@ -82,9 +82,9 @@ class Admitted(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moment:
-    """What is known as of one ``generation`` of the store, for a ``tick``: the ``policy``, and who was admitted.
+    """The state at one ``generation`` of the store, for a ``tick``: the ``policy``, and admitted callers.
 
-    Those are known by all that tells it: address, certificate, and headers. Ticks end with the seconds, as do JWTs.
+    Callers are found by address, certificate, and headers. Ticks end with the seconds, as do JWTs.
     """
 
     generation: Hashable = None
@@ -149,13 +149,13 @@ class Admission:
             caller.admit(write=False)
 
     async def access(self, scope: Scope) -> Access:
-        """What whoever makes a request may do now. Raises as ``admit``."""
+        """Return the current rights of a request's caller. Raises as ``admit``."""
         return (await self._admitted(scope)).access
 
     def admitted(self, scope: Scope) -> Admitted | None:
-        """What is known of whoever makes a request at this moment; None if ``admit`` has to find it out.
+        """Return the admission of a request's caller if it is known now, else None: then call ``admit``.
 
-        Nothing is counted. Raises what asking the store raises.
+        Nothing is counted. Raises the errors of the store.
         """
         moment = self._moment
         now = int(time.time() / _RECENT) == moment.tick
@@ -197,7 +197,7 @@ class Admission:
             self._audit.refused(RefusedRequests(who=who, origin=self.origin(scope), action=action, error=words), xid)
 
     async def is_governed(self) -> bool:
-        """Whether there is a policy, so that it matters who somebody is."""
+        """Return True if there is a policy, so that identities matter."""
         generation = self._generation() if self._generation is not None else None
         return (await self._look(int(time.time() / _RECENT), generation)).policy is not None
 
@@ -225,7 +225,7 @@ class Admission:
             self._audit.read(access.identity, self.origin(scope), scope["path"], status)
 
     def origin(self, scope: Scope) -> RequestOrigin:
-        """Where a request came from."""
+        """Return the origin of a request."""
         client = scope.get("client")
         peer = client[0] if client else ""
         forwarded = self._authenticator.forwarded(scope) if peer else ""
@@ -250,7 +250,7 @@ class Admission:
         return moment.admitted.get(key) or await self._admit(scope, moment, key)
 
     def _identified(self, scope: Scope) -> Hashable:
-        """All that tells who makes a request."""
+        """Return everything that identifies the caller of a request."""
         client = scope.get("client")
         identifying = [header for header in scope["headers"] if header[0] in self._identifying]
         scope["session_secret"] = secret = ""
@@ -263,7 +263,7 @@ class Admission:
         return (client and client[0], scope.get("certificate"), secret, *identifying)
 
     async def _look(self, tick: int, generation: Hashable) -> _Moment:
-        """What is known as of now."""
+        """Return the current state."""
         before = self._moment
         if self._generation is None and not self._control.open:
             generation = await self._freshness.now()
@@ -279,7 +279,7 @@ class Admission:
         return moment
 
     async def _admit(self, scope: Scope, moment: _Moment, key: Hashable) -> Admitted:
-        """What whoever makes a request may do, by all that tells it, which is ``key``."""
+        """Admit the caller of a request, identified by ``key``."""
         access, known = UNRESTRICTED, True
         if moment.policy is not None:
             identity = await self._identity(scope, moment.generation)
@@ -306,7 +306,7 @@ class Admission:
         return ANONYMOUS if credentials is None else await self._proved(credentials, scope, generation)
 
     async def identify(self, credentials: Credentials, scope: Scope) -> Identity:
-        """Who has these credentials now, which did not come in a header. Raises as ``admit``."""
+        """Return the current identity of credentials that did not come in a header. Raises as ``admit``."""
         generation = await self._freshness.now() if self._generation is None else self._generation()
         return await self._proved(credentials, scope, generation)
 

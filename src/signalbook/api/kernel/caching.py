@@ -81,12 +81,12 @@ def check_conditions(headers: Headers, etag: str, subject: str) -> None:
 
 
 def has_conditions(headers: Headers) -> bool:
-    """Whether a write comes with conditions."""
+    """Return True if a write has conditions."""
     return any(name in _CONDITIONS for name, _ in headers)
 
 
 def _lists_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
-    """Whether a list of tags has this one. Its quotes keep it from being found inside another."""
+    """Return True if a list of tags contains a tag. Its quotes prevent a match inside another."""
     if not etag:
         return False
     tag, value = etag.encode("ascii"), plain_tags(value)

@@ -25,7 +25,7 @@ _MOST: Final = 128
 
 
 class Workers:
-    """Some threads of one server process. ``timeout`` is how many seconds work may wait for its turn."""
+    """Some threads of a server process. ``timeout`` is how many seconds work may wait for its turn."""
 
     def __init__(self, *, threads: int, timeout: float, name: str = "read") -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
@@ -146,7 +146,7 @@ class Commits(Generic[Batch]):
             some = list(self._waiting(left))
 
     def _waiting(self, most: int) -> Iterator[_Write[Batch]]:
-        """What is in the queue; the first that may not share the transaction is next."""
+        """Yield the writes in the queue, up to the first that may not share the transaction."""
         for _ in range(most if self._next is None else 0):
             try:
                 write = self._queue.get_nowait()
@@ -164,7 +164,7 @@ class Commits(Generic[Batch]):
 
 
 class _Write(Generic[Batch]):
-    """One write: the work, and who waits for its result. It is run or given up, never both."""
+    """A write: its work, and the waiting caller. It is run or given up, never both."""
 
     def __init__(
         self, work: Callable[[Batch], Any], loop: asyncio.AbstractEventLoop, *, alone: bool, about: Collection[Xid]

@@ -31,7 +31,7 @@ _LONGEST: Final = 200
 
 
 def compressible(response: Response) -> bool:
-    """Whether there is a compressed form of ``response``."""
+    """Return True if ``response`` can be compressed."""
     if len(response.body) < _LEAST_BYTES or NO_STORE in response.headers:
         return False
     headers = {name.lower(): value.lower() for name, value in response.headers}
@@ -39,7 +39,7 @@ def compressible(response: Response) -> bool:
 
 
 def coding(response: Response, request_headers: Headers) -> str:
-    """What to compress ``response`` with for this client; "" is nothing."""
+    """Return the compression of ``response`` for this client; "" for none."""
     wanted = next((_wanted(value[:_LONGEST]) for name, value in request_headers if name == b"accept-encoding"), "")
     return wanted if wanted and (wanted in response.encodings or compressible(response)) else ""
 

@@ -190,7 +190,7 @@ class HTTPConnection(HttpToolsProtocol):
             self.data_received(rest)
 
     def _may_repeat(self) -> bool:
-        """Whether a request could have an answer already, which nothing before it has to wait for."""
+        """Return True if a request may be answered from a former response, with nothing before it to wait for."""
         parser = self.parser
         return (
             self._repeats is not None
@@ -231,7 +231,7 @@ class HTTPConnection(HttpToolsProtocol):
             self.transport.write(b"".join(answers))
 
     def _begin(self) -> None:
-        """Have the application answer a request that is no repeated one."""
+        """Let the application answer a request that repeats no other."""
         body, self._body = self._body, None
         super().on_headers_complete()
         if body:
@@ -315,7 +315,7 @@ class _Exchange(RequestResponseCycle):
 
 
 def _answered() -> RequestResponseCycle:
-    """What stands for a request that had its answer at once."""
+    """Return the cycle of a request that was answered at once."""
     cycle = RequestResponseCycle(
         scope=cast("HTTPScope", {}),
         transport=cast("asyncio.Transport", None),

@@ -34,7 +34,7 @@ class Cookie:
     name: str
 
     def of(self, scope: Scope, root: str) -> str:
-        """Its value in a request to the registry at ``root``, empty if it is not there."""
+        """Return the value in a request to the registry at ``root``, or ""."""
         name = _name(self.name, root)
         for each, value in scope["headers"]:
             if each == b"cookie" and (found := cookie_parser(value.decode("latin-1")).get(name)):
@@ -69,7 +69,7 @@ def session_secret(scope: Scope, root: str) -> str:
 
 @lru_cache(maxsize=128)
 def is_private(root: str) -> bool:
-    """Whether a cookie may go to the registry at ``root``: nobody on the way can read it."""
+    """Return True if a cookie may be sent to the registry at ``root``: nobody on the way can read it."""
     return is_secure(root)
 
 

@@ -55,7 +55,7 @@ class NotAllowed(RegistryError):
 
 
 class Conflict(SignalbookError):
-    """What a request wants contradicts what is there and may not change (409); ``detail`` says what and why."""
+    """A conflict with existing state that may not change (409). ``detail`` names it."""
 
     def __init__(self, subject: str, detail: str, faults: Iterable[Finding] = ()) -> None:
         super().__init__(detail)
@@ -73,7 +73,7 @@ class ReadOnly(SignalbookError):
 
 
 class Denied(SignalbookError):
-    """What may not be done here, whoever asks (403)."""
+    """The error for something nobody may do here (403)."""
 
 
 class Unsupported(SignalbookError):
@@ -186,7 +186,7 @@ def problem_response(error: Exception, path: str) -> Response:
 
 
 def _catalogue_problem(error: RegistryError, path: str) -> Response:
-    """Its type and title, its faults, and in ``detail`` all that a person needs to know."""
+    """Return the problem document: type, title, findings, and in ``detail`` all that a person needs."""
     conflict = isinstance(error, IdClash) or error.code in _CONFLICTS
     status = HTTPStatus.CONFLICT if conflict else error.status
     body = error.to_json() | {"status": int(status), "instance": path}

@@ -129,9 +129,9 @@ class LargeResponse:
 
 
 async def serve(find: Callable[[Scope], ASGIApp], connection: Connection) -> None:
-    """In the process beside: answer one request after the other by what ``find`` has for it, to the connection's end.
+    """Answer requests of a connection in this process, one after the other, until its end.
 
-    What all responses have in common is added where the request came in.
+    ``find`` returns the application of a request. The receiving process adds common parts of responses.
     """
     while True:
         try:

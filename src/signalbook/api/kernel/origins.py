@@ -26,7 +26,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class PageRefused(NamedTuple):
-    """That a request must not be answered: ``reason`` is what is wrong with it, ``host`` or ``origin``."""
+    """The error for a request that must not be answered, because of its ``host`` or ``origin``."""
 
     reason: str
     response: Response
@@ -48,7 +48,7 @@ class Origins:
         self._takes_host: Callable[[bytes], bool] = lru_cache(maxsize=128)(self._find_host)
 
     def refusal(self, scope: Scope) -> PageRefused | None:
-        """Why a request must not be answered, None for one that may."""
+        """Return the reason why a request must not be answered, or None."""
         if self._loopback and not self._takes_host(host(scope)):
             return _MISDIRECTED
         if scope["method"] not in READS and self._foreign(scope):
@@ -69,10 +69,10 @@ class Origins:
         return origin if origin in self._trusted else b""
 
     def _foreign(self, scope: Scope) -> bool:
-        """Whether a browser sends this for a page of another site.
+        """Return True if a browser sends this for a page of another site.
 
-        Pages can set neither header. Older browsers send only ``Origin``, and only some of them to plain HTTP; what is
-        no browser sends none, and has no visitors whose network a page could use.
+        Pages can set neither header. Older browsers send only ``Origin``, and only some of them to plain HTTP. Other
+        programs send none, and have no visitors whose network a page could use.
         """
         origin, site = _header(scope, b"origin"), _header(scope, b"sec-fetch-site")
         if origin in self._trusted:
@@ -90,7 +90,7 @@ class Origins:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host name or address can only be that of this machine (RFC6761 6.3)."""
+    """Return True if a host name or address can only be that of this machine (RFC6761 6.3)."""
     try:
         return ip_address(name).is_loopback
     except ValueError:

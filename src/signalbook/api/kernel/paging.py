@@ -33,7 +33,7 @@ class PageCursor:
     after: JSON
 
     def text(self, scope: Sequence[JSON]) -> str:
-        """It as clients hand it back. ``scope`` is what it is tied to: the collection, and what selects its members."""
+        """Return the cursor as text. ``scope`` binds it to a collection and the selection of members."""
         # The seal comes first, so that a decoder can tell damage from another request.
         content = [self.limit, self.total, self.after]
         sealed = canonical_json([_seal(scope, content), *content])

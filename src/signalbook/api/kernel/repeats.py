@@ -32,13 +32,13 @@ _HEAD_BYTES: Final = 2048
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatedResponse(Response):
-    """All of a response, and the path that it is counted for."""
+    """A whole response, and the path that it is counted for."""
 
     path: str
 
 
 class Repeats:
-    """Of one server process and event loop. It has answers where the store says at once whether anything changed."""
+    """The repeated responses of a server process and event loop, if the store can report changes at once."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel

@@ -36,7 +36,7 @@ HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-
 
 
 class HTTPRequest:
-    """One request to a fixed path, as its handlers see it. ``subject`` is what errors say they are about."""
+    """A request to a fixed path, for its handlers. ``subject`` is that of errors."""
 
     def __init__(self, scope: Scope, receive: Receive, settings: Settings, subject: str = "") -> None:
         request = Request(scope)
@@ -52,7 +52,7 @@ class HTTPRequest:
 
     @property
     def access(self) -> Access:
-        """What whoever makes it may do."""
+        """The rights of the caller."""
         access: Access = self.scope["access"]
         return access
 
@@ -161,7 +161,7 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
 
 
 async def _in_time(scope: Scope, receiving: _Begun, subject: str, timeout: float) -> bytes | IO[bytes]:
-    """What a body that is under way has become."""
+    """Receive a body within ``timeout``."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(timeout):
@@ -231,9 +231,9 @@ def _too_long(limit: int, subject: str) -> BodyTooLarge:
 
 
 def base_url(scope: Scope, settings: Settings) -> str:
-    """Without a trailing slash: the setting ``base_url``, or else scheme and host of the request.
+    """Return the base URL without a trailing slash: the setting ``base_url``, or scheme and host of the request.
 
-    A ``Host`` that is none is not repeated: it goes into URLs and headers.
+    An invalid ``Host`` is not used, since it would get into URLs and headers.
     """
     if "base_url" in scope:  # it was asked for before
         known: str = scope["base_url"]

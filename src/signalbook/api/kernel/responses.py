@@ -71,7 +71,7 @@ class Response:
 
     @cached_property
     def unmodified(self) -> Response:
-        """What a client gets that has this response already (RFC9110 15.4.5)."""
+        """The answer for a client that has this response already (RFC9110 15.4.5)."""
         return Response(status=304, headers=tuple(header for header in self.headers if header[0] in _OF_THE_UNMODIFIED))
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  see Sendable

@@ -59,7 +59,7 @@ from signalbook.xid import ROOT, Xid
 
 
 class AnyPath(PathConvertor):
-    """All that follows in a path, ``{path:any}``: line breaks too, which ``{path:path}`` stops at."""
+    """The rest of a path, ``{path:any}``, with line breaks, at which ``{path:path}`` would stop."""
 
     regex = r"[\s\S]*"
 
@@ -78,15 +78,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """What all APIs of a server process share.
+    """The shared part of all APIs of a server process.
 
     ``generation`` is there if the store is ``direct``: single entities may be read on the event loop. It is right for
     one that answers from this process's own memory and disk in microseconds, wrong for one across a network. Requests
-    with large bodies go to ``large_requests``. What is written is ``held`` to what one API was given for all.
-    ``small_work`` and ``large_work`` are for what writes leave for later: threads of their own, so that what is large
-    keeps nobody else waiting, and few of them, since each slows down all that runs. ``trials`` are for changes that are
-    only tried, which takes as long: one at a time, since whoever may read may ask for many. ``issuers`` are for logins:
-    what is asked there may take seconds, and there are more of them than one address has turns (``limit_reads``).
+    with large bodies go to ``large_requests``. Writes are ``held`` to the demands that one API was given for all.
+    ``small_work`` and ``large_work`` are for what writes leave for later: threads of their own, so that large work
+    delays nothing else, and few of them, since each slows down all that runs. ``trials`` are for changes that are only
+    tried, which takes as long: one at a time, since every reader may ask for many. ``issuers`` are for logins: an
+    answer may take seconds, and there are more of them than one address has turns (``limit_reads``).
     """
 
     engine: Engine
@@ -120,7 +120,7 @@ class Kernel:
         large_requests: LargeRequests | None = None,
         held: Callable[[Session], None] = lambda session: None,  # noqa: ARG005
     ) -> Kernel:
-        """One for a new server process; ``close`` ends its threads."""
+        """Return the kernel of a new server process. ``close`` ends its threads."""
         engine.listen_to_audit(audit.committed)
         workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
         freshness = Freshness(engine.generation, workers)
@@ -150,7 +150,7 @@ class Kernel:
 
     @property
     def direct(self) -> bool:
-        """Whether the store answers at once."""
+        """True if the store answers at once."""
         return self.generation is not None
 
     async def write(self, work: Callable[[Session], T], access: Access = UNRESTRICTED) -> T:
@@ -262,9 +262,10 @@ class Endpoint(ABC):
             return response
 
     def completed(self, response: Sendable, scope: Scope) -> Sendable:
-        """What is sent of a ``response``, which may have been made for others with the same rights.
+        """Complete a ``response``, which may have been made for others with the same rights.
 
-        No cache keeps what a session is shown: none knows a cookie for credentials, as it does ``Authorization``.
+        No cache may store a response for a session: caches do not treat cookies as credentials, as they do
+        ``Authorization``.
         """
         access: Access | None = scope.get("access")
         return response if access is None or not access.identity.session else unkept(response)
@@ -278,12 +279,12 @@ class Endpoint(ABC):
         return error_response(error, self.subject(scope))
 
     def subject(self, scope: Scope) -> str:
-        """What an error says it is about."""
+        """Return the subject of an error."""
         path: str = scope["path"]
         return path
 
     def _refused(self, error: Unauthenticated | Forbidden | TooManyRequests, scope: Scope) -> Response:
-        """401 where credentials may help, else 403; 429 for what was too much."""
+        """Return 401 if credentials may help, else 403; 429 beyond a limit."""
         self.kernel.admission.refused(error, scope)
         if isinstance(error, TooManyRequests):
             return self.failed(error, scope)
@@ -334,7 +335,7 @@ class PathEndpoint(Endpoint):
         self._allow = tuple(methods) if "OPTIONS" in handlers else (*methods, "OPTIONS")
 
     def routes(self, path: str) -> list[Route]:
-        """It at ``path``, with or without a trailing slash."""
+        """Return the routes for ``path``, with or without a trailing slash."""
         return [Route(path, self), Route(f"{path}/", self)]
 
     async def respond(self, scope: Scope, receive: Receive) -> Sendable:
@@ -355,7 +356,7 @@ class PathEndpoint(Endpoint):
         return error_response(self._explain(error, subject), subject)
 
     def subject(self, scope: Scope) -> str:
-        """What an error says it is about."""
+        """Return the subject of an error."""
         return self._subject or super().subject(scope)
 
 
@@ -372,7 +373,7 @@ def revalidated(handler: Handler) -> Handler:
 
 
 class EntityRequest(Protocol):
-    """What the kernel has to know of an API's requests. ``method`` is GET for HEAD."""
+    """The part of an API's request that the kernel uses. ``method`` is GET for HEAD."""
 
     @property
     def method(self) -> str:
@@ -388,7 +389,7 @@ class EntityRequest(Protocol):
 
     @property
     def access(self) -> Access:
-        """What whoever makes it may do."""
+        """The rights of the caller."""
 
     def prepare(self) -> None:
         """Do what takes long with a large body and needs no transaction: decode it."""
@@ -429,7 +430,7 @@ class EntityAPI(Endpoint, Generic[R]):
         """Do what a write asks for, and render the response."""
 
     async def respond(self, scope: Scope, receive: Receive) -> Sendable:
-        """From the cache, made anew, or after a commit."""
+        """Respond from the cache, with a new response, or after a commit."""
         method = scope["method"]
         if method in ("GET", "HEAD"):
             return await self._cached(scope)
@@ -446,7 +447,7 @@ class EntityAPI(Endpoint, Generic[R]):
         return await self.kernel.commit(work, alone=large, about=self.about(request))
 
     async def prepare(self, request: R, *, large: bool) -> R:
-        """What can be done for a write before it has its turn, so that others do not wait for it."""
+        """Prepare a write before its turn, so that others do not wait for it."""
         if large:
             await self.kernel.decode(request)
         return request
@@ -517,7 +518,7 @@ class EntityAPI(Endpoint, Generic[R]):
                 turn.release()
 
     def is_point_read(self, request: R) -> bool:  # noqa: ARG002  for those that override it
-        """Whether a request reads no more than a few entities."""
+        """Return True if a request reads only a few entities."""
         return False
 
     def _commit(self, batch: Batch, request: R) -> Response:

@@ -66,10 +66,10 @@ class Abandoned(Exception):
 
 
 class SpooledResponse:
-    """One response between the thread that makes it and the event loop that sends it.
+    """A response between the thread that makes it and the event loop that sends it.
 
-    ``timeout`` is how many seconds the client may take to fetch it. ``begun`` is the head of the response, as soon as
-    it has turned out to be large.
+    ``timeout`` is how many seconds the client may take to fetch it. ``begun`` is the head of the response, once it has
+    turned out to be large.
     """
 
     def __init__(self, *, timeout: float) -> None:
@@ -92,7 +92,7 @@ class SpooledResponse:
         self._when_sent.append(action)
 
     def fill(self, small: Response, large: Response, pieces: Iterator[bytes]) -> Response:
-        """In a thread: make the response whose body is ``pieces``.
+        """Make the response whose body is ``pieces``, in a thread.
 
         Returns ``small`` with that body, or ``large`` once all of it is in the file. Raises what ``pieces`` raise, and
         ``Abandoned``.
@@ -218,7 +218,7 @@ class EventPage(Protocol):
 
 
 def wants_events(scope: Scope) -> bool:
-    """Whether a request accepts a stream of events."""
+    """Return True if a request accepts a stream of events."""
     return any(
         name == b"accept" and CONTENT_TYPE in value.decode("latin-1").lower() for name, value in scope["headers"]
     )

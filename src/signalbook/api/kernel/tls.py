@@ -48,10 +48,10 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 def certificate_identity(certificate: Mapping[str, Any] | None) -> Identity | None:
-    """Who a verified certificate is from, in the form of ``ssl.SSLSocket.getpeercert``; None if it names nobody.
+    """Return the identity in a verified certificate (form of ``ssl.SSLSocket.getpeercert``), or None.
 
     The subject is its common name or, without one, its first URI, e-mail address or DNS name; groups are its
-    organizations, as Kubernetes has it.
+    organizations, as in Kubernetes.
     """
     if not certificate:
         return None

@@ -89,7 +89,7 @@ class CatalogRequest(CncfRequest[CatalogPath]):
 
     @property
     def places(self) -> UriBases:
-        """Where versions are to be had."""
+        """The URIs of versions."""
         return UriBases(groups="messagegroups", root=self.root)
 
     def url(self, xid: Xid) -> str:
@@ -132,7 +132,7 @@ class CatalogView:
         return found
 
     def find_latest(self, xid: Xid) -> JSONObject | None:
-        """As ``latest``, None where no version has a number (J-10)."""
+        """Return the ``latest`` version, or None if no version has a number (J-10)."""
         number = latest_number(self.view, xid)
         return None if number is None else self.version(xid / "versions" / str(number))
 
@@ -151,7 +151,7 @@ class CatalogView:
         return [self._completed(numbered[number]) for number in sorted(filter(None, numbered), reverse=True)]
 
     def newest(self, xid: Xid, most: int) -> Iterator[JSONObject]:
-        """What is stored of a message's versions with the ``most`` highest numbers, the newest first."""
+        """Yield the stored versions of a message with the ``most`` highest numbers, the newest first."""
         row = self.view.reader.get(xid)
         if row is None:
             return
@@ -167,7 +167,7 @@ class CatalogView:
         return [node.xid for node in listed.members if self._is_seen(node)], listed
 
     def members(self, collection: Xid, after: str = "") -> Iterator[Xid]:
-        """All that ``page`` shows behind the folded id ``after``."""
+        """Yield the members that ``page`` shows after the folded id ``after``."""
         position = Position(id=after) if after else None
         while True:
             xids, listed = self.page(
@@ -215,14 +215,14 @@ _COMPARED: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What became of an entity: where it is, and whether it is new."""
+    """The result of a write: the entity, and whether it is new."""
 
     xid: Xid
     created: bool
 
 
 class CatalogWriter:
-    """One request that writes, in its transaction. Raises ``RegistryError`` and ``Conflict``."""
+    """A writing request in its transaction. Raises ``RegistryError`` and ``Conflict``."""
 
     def __init__(self, session: Session, request: CatalogRequest) -> None:
         self._session = session
@@ -308,7 +308,7 @@ def refuse(subject: str, faults: Iterable[Finding]) -> None:
 
 
 def check_type(xid: Xid, format: str, posted: PostedVersion, before: JSONObject) -> None:
-    """What identifies the message stays (B-6)."""
+    """Check that the identity of the message does not change (B-6)."""
     old = definitions.criteria(format, originals.sent_definition(format, before))
     new = definitions.criteria(format, posted.definition)
     if old is not None and new is not None and old != new:
@@ -323,13 +323,13 @@ def check_authority(xid: Xid, posted: PostedVersion, before: JSONObject) -> None
 
 
 def _says(document: JSONObject, shared: JSONObject) -> bool:
-    """Whether what a document says of its definition is so already."""
+    """Return True if the definition already has what a document states about it."""
     own = definitions.SERVER | {"versionuri"}
     return all(shared.get(name) == value for name, value in document.items() if name not in own)
 
 
 def _has_uri(version: JSONObject, posted: PostedVersion) -> bool:
-    """Whether a version may be what was posted: one with another URI is another version, whatever is in it."""
+    """Return True if a version may be the posted one: a version with another URI never is."""
     wanted = posted.document.get("versionuri")
     return not wanted or wanted == version.get("globaluri")
 

@@ -142,7 +142,7 @@ def _posted(catalog: CatalogView, request: CatalogRequest) -> PostedVersion:
 
 
 def _attributes(request: CatalogRequest) -> JSONObject:
-    """What is given in the query or in headers; both may say the same (A-47)."""
+    """Return the attributes in the query or in headers. Both may state the same (A-47)."""
     found: JSONObject = {}
     for name, attribute in _ATTRIBUTES.items():
         given = [*request.values(name)]
@@ -158,7 +158,7 @@ def _attributes(request: CatalogRequest) -> JSONObject:
 
 
 def _content_type(request: CatalogRequest) -> str | None:
-    """As it came (A-49). Raises ``header_error`` for one that no header can carry back."""
+    """Return the content type as sent (A-49). Raises ``header_error`` for one that no header can carry back."""
     value = request.headers.get("content-type")
     if value is not None and not (value.isascii() and value.isprintable()):
         detail = "it needs to be printable ASCII"

@@ -41,7 +41,7 @@ def routes(kernel: Kernel) -> list[Route]:
 
 
 class MessageCatalogAPI(CncfAPI[CatalogRequest]):
-    """One draft's API at the path ``mount``."""
+    """The API of a draft at the path ``mount``."""
 
     writes = frozenset(method.value for method in Method)
 
@@ -72,7 +72,7 @@ class MessageCatalogAPI(CncfAPI[CatalogRequest]):
         return write(CatalogWriter(session, request), request)
 
     def options(self, view: View, request: CatalogRequest) -> Response:
-        """Of the catalog its features beside (C-27)."""
+        """Return the methods, and for the catalog also its features (C-27)."""
         response = super().options(view, request)
         if self._features is None or request.path.template != CATALOG:
             return response

@@ -64,9 +64,9 @@ def listed(
     show: Callable[[Xid], JSONObject],
     filterable: Sequence[str],
 ) -> tuple[list[JSON], tuple[Header, ...]]:
-    """Those of a collection's members that the request wants, as ``show`` shows them, and the links to other pages.
+    """Return the requested members of a collection, as ``show`` shows them, and links to other pages.
 
-    Raises ``bad_filter``, and ``bad_request`` for a ``limit`` or ``cursor`` that is none.
+    Raises ``bad_filter``, and ``bad_request`` for an invalid ``limit`` or ``cursor``.
     """
     wanted = _filters(request, filterable)
     page = _page(request)
@@ -85,7 +85,7 @@ def _sifted(
     members: Iterator[tuple[Xid, JSONObject]],
     wanted: list[tuple[str, str | None]],
 ) -> tuple[list[JSON], tuple[Header, ...]]:
-    """What the filters leave; all of it is counted for the first page."""
+    """Return the members that pass the filters. The first page counts all of them."""
     left = ((xid, body) for xid, body in members if all(_holds(body, name, value) for name, value in wanted))
     shown = list(islice(left, page.limit))
     more = next(left, None) is not None
@@ -134,7 +134,7 @@ def _page(request: CatalogRequest) -> _Page:
 
 
 def _links(request: CatalogRequest, page: _Page, last: str | None, total: int) -> Iterator[Header]:
-    """To the next page if there is one, and from all but the first to the first (C-38)."""
+    """Yield links to the next page, if any, and from later pages to the first (C-38)."""
     if page.limit is None:
         return
     if last is not None:
@@ -151,7 +151,7 @@ def _link(request: CatalogRequest, relation: str, cursor: PageCursor) -> Header:
 
 
 def _scope(request: CatalogRequest) -> list[JSON]:
-    """What a cursor is tied to: the list and its filters."""
+    """Return what a cursor is bound to: the list and its filters."""
     return [request.path.text, request.values("filter")]
 
 
@@ -161,7 +161,7 @@ _NESTED: Final = "definition.*"
 
 
 def features(catalog: CatalogView, _: CatalogRequest) -> Response:
-    """What the catalog can do for this client (C-27): whether it may update anything."""
+    """Return the features of the catalog for this client (C-27): whether it may update anything."""
     access = catalog.view.access
     update = is_mutable(catalog.view) and any(access.somewhere(action, GROUPS) for action in WRITES)
     return json_response(
@@ -275,7 +275,7 @@ def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Se
 
 
 def _related(catalog: CatalogView, group: Xid, posted: Sequence[PostedVersion]) -> set[str]:
-    """Which of those that are related to the group has."""
+    """Return the related definitions that the group has."""
     named = {str(each.document.get("relatedto") or "") for each in posted} - {""}
     return {each for each in map(entity_id, named) if catalog.view.exists(group / "messages" / each)}
 

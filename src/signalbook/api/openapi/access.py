@@ -86,7 +86,7 @@ def access_paths() -> JSONObject:
 
 
 def access_schemas() -> JSONObject:
-    """What the paths refer to."""
+    """Return the schemas of the paths."""
     texts: JSONObject = {"type": "array", "items": {"type": "string"}}
     actions: JSONObject = {"type": "array", "items": {"type": "string", "enum": list(ACTIONS)}}
     some, rules = {"minItems": 1, "maxItems": 1000}, {"type": "array", "items": reference(_RULE)}

@@ -110,7 +110,7 @@ def _properties(attributes: Mapping[str, Attribute], *, written: bool) -> tuple[
 
 
 def _condition(attribute: Attribute, value: str, branch: Mapping[str, Attribute], *, written: bool) -> JSONObject:
-    """What one value of an attribute brings with it (core/model.md "ifvalues")."""
+    """Return the condition for one value of an attribute (core/model.md "ifvalues")."""
     when = {"properties": {attribute.name: _equal(attribute, value)}, "required": [attribute.name]}
     properties, conditions = _properties(branch, written=written)
     then: JSONObject = {"properties": properties}
@@ -232,7 +232,7 @@ def header(name: str) -> JSONObject:
 
 
 def components(schemas: JSONObject, flags: Iterable[str]) -> JSONObject:
-    """Everything that is referred to."""
+    """Return all referenced components."""
     failures = {str(status): _failure(text, JSON_BODY, "Error") for status, text in _ERRORS.items()}
     problems = {f"{status}.problem": _failure(text, PROBLEM_TYPE, "Problem") for status, text in _ERRORS.items()}
     return {

@@ -213,7 +213,7 @@ _BY_ID: Final = {"subject": TEXT, **_DELETED, **_PAGE}
 
 
 def confluent_paths(model: Model, *, mutable: bool) -> JSONObject:
-    """All paths, if the ``model`` has schemas; OPTIONS and HEAD go without saying."""
+    """Return all paths if the ``model`` has schemas, without OPTIONS and HEAD."""
     groups = model.groups.get("schemagroups")
     kind = groups.resources.get("schemas") if groups is not None else None
     if kind is None or not kind.hasdocument:
@@ -226,7 +226,7 @@ def _path(words: tuple[str, ...]) -> str:
 
 
 def _named(words: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Each word of a path with the name of what stands there, or the word itself."""
+    """Return the words of a path, each with the name of its parameter, or the word itself."""
     found = [_NAMES.get(words[n - 1], "name") if word == "{}" else word for n, word in enumerate(words)]
     if found[-2:] == ["resource", "name"]:
         found[-2] = "namespace"

@@ -65,9 +65,9 @@ _UNSETTABLE: Final = ("contenttype", "meta", "versions")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathItem:
-    """One kind of path. ``path`` is its template, ``schema`` the component of the entity, or of the members, there.
+    """A kind of path. ``path`` is its template, ``schema`` the component of the entity, or of the members, there.
 
-    ``nested`` are the components of what is in its collections, by plural; ``document`` is the type whose documents
+    ``nested`` are the components of the members of its collections, by plural; ``document`` is the type whose documents
     are shown here instead of metadata. ``flags`` are those that are switched on.
     """
 

@@ -47,7 +47,7 @@ _ROUTES: Final[Mapping[str, Mapping[str, CncfRoute[Any, Any]]]] = {
 
 
 def draft_paths(model: Model, *, mutable: bool) -> JSONObject:
-    """All paths of those that the ``model`` has something for; OPTIONS and HEAD go without saying."""
+    """Return the paths that the ``model`` has entities for, without OPTIONS and HEAD."""
     return {
         f"{mount}{_path(template)}": _item(mount, template, route.writes if mutable else ())
         for mount, routes in _ROUTES.items()
@@ -63,7 +63,7 @@ def _is_served(mount: str, model: Model) -> bool:
 
 
 def draft_schemas() -> JSONObject:
-    """What the paths refer to; their groups and definitions may have more than the common members."""
+    """Return the schemas of the paths. Groups and definitions may have more than the common members."""
     time: JSONObject = {"type": "string", "format": "date-time"}
     common: JSONObject = {
         "id": {"type": "string", "minLength": 1},
@@ -127,7 +127,7 @@ def _asked(mount: str, template: str) -> Iterator[JSONObject]:
 
 
 def _shown(mount: str, template: str) -> JSONObject:
-    """What GET shows: a document as it was sent, except in 0.1 of the catalog, which has everything in JSON."""
+    """Return the answer of GET: a document as it was sent, except in 0.1 of the catalog, which is always JSON."""
     depth = template.count("{}")
     listed = template.rpartition("/")[2] != "{}" and "uri" not in [each["name"] for each in _asked(mount, template)]
     if depth == 1 and not listed:
@@ -146,7 +146,7 @@ def _with_headers(mount: str, shown: JSONObject) -> JSONObject:
 
 
 def _beside(mount: str, method: str) -> Iterable[JSONObject]:
-    """What a document may have beside it (A-47)."""
+    """Yield the metadata that can accompany a document (A-47)."""
     if method != "POST" or mount == V01:
         return ()
     prefix = _VERSION_HEADERS[mount]

@@ -124,7 +124,7 @@ def service_paths(host: str) -> JSONObject:
 
 
 def service_schemas() -> JSONObject:
-    """What the paths refer to."""
+    """Return the schemas of the paths."""
     objects: JSONObject = {"type": "array", "items": {"type": "object"}}
     verdict = {"accepted": {"type": "boolean"}, "changes": objects, "errors": objects, "findings": objects}
     return {_VERDICT: _complete(verdict), _EVENT: _event()}
@@ -152,7 +152,7 @@ def _state(text: str) -> JSONObject:
 
 
 def _notify() -> JSONObject:
-    """Where events come in, in each of the three content modes."""
+    """Return the operation that receives events, in each of the three content modes."""
     event = {"schema": reference(_EVENT)}
     batch = {"schema": {"type": "array", "items": reference(_EVENT)}}
     return {
@@ -202,7 +202,7 @@ def _subscriptions_below(mount: str) -> JSONObject:
 
 
 def subscription_schemas() -> JSONObject:
-    """What the paths refer to."""
+    """Return the schemas of the paths."""
     common: JSONObject = {
         "source": _TEXT,
         "types": {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": MOST_TYPES},
@@ -300,7 +300,7 @@ def search_paths() -> JSONObject:
 
 
 def search_schemas() -> JSONObject:
-    """What the path refers to."""
+    """Return the schemas of the path."""
     ranges: JSONObject = {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}
     snippet = _complete({"kind": {"enum": ["attribute", "field"]}, "path": TEXT, "text": TEXT, "ranges": ranges})
     snippet["properties"]["schema"] = TEXT
@@ -336,7 +336,7 @@ def search_schemas() -> JSONObject:
 
 
 def _trial(impact: JSONObject, dependent: JSONObject) -> JSONObject:
-    """What ``POST /impact`` answers: the same, with what becomes of each."""
+    """Return the answer of ``POST /impact``: the same, with the outcome for each dependent."""
     effect: JSONObject = {
         "outcome": {"enum": ["breaks", "holds", "unknown"]},
         "rule": {"enum": list(RULES)},
@@ -385,7 +385,7 @@ def pipeline_paths() -> JSONObject:
 
 
 def pipeline_schemas() -> JSONObject:
-    """What the paths refer to; reports look as they are checked."""
+    """Return the schemas of the paths; those of reports are the ones they are checked by."""
     _, found = msgspec.json.schema_components([BatchReport], ref_template=f"#/components/schemas/{_PREFIX}{{name}}")
     text = dump_json(found).decode()
     for name, published in _PUBLISHED.items():  # as key, as title, and at the end of references

@@ -34,7 +34,7 @@ _FOR_GOOD: Final = ("Cache-Control", "public, max-age=31536000, immutable")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset:
-    """One file: ``name`` is that in its URL, with the digest of its ``content``.
+    """A file. ``name`` is that in its URL, with the digest of its ``content``.
 
     ``integrity`` is the hash of the content as pages and their policy name it (Subresource Integrity, CSP 3).
     """
@@ -47,7 +47,7 @@ class Asset:
 
 @cache
 def assets() -> Mapping[str, Asset]:
-    """All of them, by the names of their files."""
+    """Return all assets by the names of their files."""
     return {name: _asset(name) for name in _TYPES}
 
 
@@ -60,7 +60,7 @@ def _asset(name: str) -> Asset:
 
 
 def routes(kernel: Kernel) -> list[Route]:
-    """They are the same for everybody, and no secret."""
+    """Return the routes of the assets, which are the same for everybody and not secret."""
     by_name = {asset.name: _response(asset) for asset in assets().values()}
 
     async def show(request: HTTPRequest) -> Response:

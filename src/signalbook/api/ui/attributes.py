@@ -27,10 +27,10 @@ _SCHEMES: Final = frozenset({"http", "https"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """One value. ``cut`` says that there is more of it.
+    """A value on a page. ``cut`` means that there is more of it.
 
-    ``kind`` is text; json, which has several lines; time, of which ``href`` is the timestamp; link, to an entity whose
-    page is ``href`` below ``/ui``; away, to another site; list or object, which have ``members``.
+    ``kind`` is text; json, which has several lines; time, with the timestamp in ``href``; link, to an entity whose page
+    is ``href`` below ``/ui``; away, to another site; list or object, which have ``members``.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class AttributeValues:
         return tuple(self._member(name, value, known.get(name)) for name, value in values.items() if name not in out)
 
     def shown(self, value: JSON, attribute: Attribute | None = None, depth: int = 0) -> Shown:
-        """One value; ``attribute`` is what the model says about it."""
+        """Return a value for a page. ``attribute`` is its definition in the model."""
         kind = attribute.type if attribute is not None else "any"
         match value:
             case dict() if depth < _DEEPEST and kind != "any":
@@ -152,7 +152,7 @@ def moment(text: str) -> Shown:
 
 
 def _is_away(text: str) -> bool:
-    """Whether a browser may be led there: never by a scheme that runs something."""
+    """Return True if a link may lead there: never by a scheme that runs something."""
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -161,7 +161,7 @@ def _is_away(text: str) -> bool:
 
 
 def _type(attribute: Attribute | None) -> str:
-    """Its type as the model calls it: ``map of string``."""
+    """Return the type in the model's words: ``map of string``."""
     if attribute is None:
         return ""
     return f"{attribute.type} of {attribute.item.type}" if attribute.item is not None else attribute.type

@@ -54,7 +54,7 @@ class ChangesContent:
 
 
 def page(view: View, request: UIRequest) -> Page:
-    """One page of the feed, the newest first. Raises ``bad_request``."""
+    """Return a page of the feed, the newest first. Raises ``bad_request``."""
     of, before = _of(request), _before(request)
     since, until = _day(request, "from"), _day(request, "to")
     first = 1 if since is None else view.position_at(_midnight(since))
@@ -88,7 +88,7 @@ def _days(lines: Sequence[ChangeLine]) -> list[ChangeDay]:
 
 
 def _ways(records: Sequence[Record], more: int, before: int) -> list[tuple[str, dict[str, str]]]:
-    """Other pages, by what their queries have."""
+    """Return the other pages by their queries."""
     # By the changes themselves, not by the clock: a page is shown from memory until something is committed.
     newest = records[0].time.astimezone(UTC).date() if records and more else None
     earlier = [] if newest is None else [(text, {"to": (newest - much).isoformat()}) for text, much in _EARLIER]
@@ -105,7 +105,7 @@ def _link(query: dict[str, str]) -> str:
 
 
 def _midnight(day: date) -> datetime:
-    """When a day begins."""
+    """Return the beginning of a day."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 

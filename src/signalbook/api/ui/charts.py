@@ -19,7 +19,7 @@ _LOWEST: Final = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One rectangle; ``kind`` is what it counts, ``title`` its words."""
+    """A rectangle. ``kind`` is what it counts, ``title`` its words."""
 
     kind: str
     title: str
@@ -31,7 +31,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """What stands above one place of the axis: its ``label``, and how much of each kind."""
+    """A place of the axis: its ``label``, and the number of each kind."""
 
     label: str
     values: tuple[float, ...]
@@ -84,7 +84,7 @@ def stacked(title: str, kinds: Sequence[tuple[str, str]], columns: Sequence[Colu
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:
-    """So many of what is called ``singular``: "1 message", "1,200 messages"."""
+    """Return a number with its noun: "1 message", "1,200 messages"."""
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 

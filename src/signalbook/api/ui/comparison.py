@@ -66,7 +66,7 @@ class VersionChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionSide:
-    """One of the two."""
+    """One of the two compared versions."""
 
     id: str
     href: str
@@ -77,7 +77,7 @@ class VersionSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceLine:
-    """What keeps readers of one from what was written with the other; ``old`` and ``new`` are what they have there."""
+    """A difference that prevents readers of one from reading the other, with both sides ``old`` and ``new``."""
 
     path: str
     rule: str
@@ -126,7 +126,7 @@ class DiffPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDiff:
-    """How one text became another; ``note`` says what was not looked at, or why there is nothing to see."""
+    """The difference of two texts. ``note`` tells what was not compared, or why there is nothing to see."""
 
     lines: tuple[DiffLine, ...]
     note: str = ""
@@ -211,7 +211,7 @@ def choice(view: View, of: Xid, old: str = "", new: str = "") -> VersionChoice:
 
 
 def link(of: Xid, old: str, new: str) -> str:
-    """Where two Versions are compared, below ``/ui``."""
+    """Return the path below ``/ui`` of a comparison of two Versions."""
     return f"{PATH}?{urlencode({'of': str(of), 'old': old, 'new': new})}"
 
 
@@ -258,7 +258,7 @@ def _shown_side(side: _Side) -> VersionSide:
 
 
 def _verdicts(view: View, request: UIRequest, old: _Side, new: _Side) -> Iterator[Verdict]:
-    """Whether each reads the other's data, by the comparison that writes are held to."""
+    """Yield the verdicts in both directions, by the comparison that writes use."""
     obstacle = _obstacle(old) or _obstacle(new)
     texts = [_schema(view, request, side) for side in (new, old)] if not obstacle else []
     for direction, words in _QUESTIONS.items():
@@ -276,7 +276,7 @@ def _verdicts(view: View, request: UIRequest, old: _Side, new: _Side) -> Iterato
 
 
 def _obstacle(side: _Side) -> str:
-    """Why nothing can be said about a Version; empty if something can."""
+    """Return why a Version cannot be compared, or an empty text."""
     if side.content is None:
         return f"Version “{side.xid.id}” has no schema here."
     if not side.format:

@@ -29,7 +29,7 @@ _DOCUMENTED: Final = (Kind.RESOURCE, Kind.VERSION)
 
 
 def is_message(view: View, xid: Xid) -> bool:
-    """Whether an entity is a message definition, by the default model's names."""
+    """Return True if an entity is a message definition, by the default model's names."""
     return xid.resource_type == MESSAGES and xid.kind in _DOCUMENTED and view.model.resource_type(xid) is not None
 
 

@@ -94,7 +94,7 @@ def laid_out(text: str) -> str:
 
 
 def language_of(content: bytes, contenttype: str, format: str) -> str:
-    """What to highlight a document as, by its format, its content type, or how it begins."""
+    """Return the language for highlighting, by the document's format, content type or beginning."""
     family = format.partition("/")[0].lower()
     start = content[:200].lstrip()
     if family in _LEXERS:

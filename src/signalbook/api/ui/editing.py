@@ -51,7 +51,7 @@ _EDITED: Final = frozenset({Kind.GROUP, Kind.META, Kind.VERSION, *_NEW})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One reason why something cannot be saved; ``field`` is the id of the field it is about, if it is about one."""
+    """A reason why something cannot be saved. ``field`` is the id of the field concerned, if any."""
 
     title: str
     detail: str
@@ -61,7 +61,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictContent:
-    """What ``/check`` would answer, or why nothing was saved."""
+    """The verdict of ``/check``, or why nothing was saved."""
 
     title: str
     good: bool
@@ -134,7 +134,7 @@ class Editing:
         return Response(status=HTTPStatus.SEE_OTHER, headers=(("Location", f"{request.root}{PATH}{done}"), NO_STORE))
 
     def _saved(self, batch: Batch, posted: Posted) -> Verdict | Xid:
-        """Where to look for what was written, or why nothing was."""
+        """Save, and return the written entity, or why nothing was saved."""
         try:
             with batch.writing(posted.access) as session:
                 target = posted.execute(session).target
@@ -179,7 +179,7 @@ def _path(request: HTTPRequest) -> str:
 
 
 def _target(view: View, path: str) -> Xid:
-    """What is to be edited. Raises ``not_found``, ``malformed_id`` and ``Forbidden``."""
+    """Return the entity to edit. Raises ``not_found``, ``malformed_id`` and ``Forbidden``."""
     parsed = parse_path(path)
     view.access.require(Action.READ, ROOT)
     check_path(parsed, view.model)
@@ -196,7 +196,7 @@ def _target(view: View, path: str) -> Xid:
 
 
 def _tried(batch: Batch, posted: Posted) -> Verdict:
-    """What ``/check`` would answer; nothing stays."""
+    """Return the verdict of ``/check`` without storing anything."""
     try:
         with batch.trying(None, posted.access) as session:
             result = posted.execute(session)
@@ -220,7 +220,7 @@ def _forbidden(error: Forbidden) -> Verdict:
 
 
 def _what(xid: Xid, singular: str) -> str:
-    """What a form makes in a collection."""
+    """Return the name of what a form creates in a collection."""
     return "version" if xid.kind is Kind.VERSIONS else singular
 
 

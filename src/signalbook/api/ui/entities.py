@@ -58,7 +58,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What can be done with an entity, such as a form for who may fill it in; ``href`` is below ``/ui``."""
+    """An action on an entity, such as a form for callers that may use it. ``href`` is below ``/ui``."""
 
     text: str
     href: str
@@ -66,7 +66,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLink:
-    """What refers to an entity; ``words`` are how an endpoint is used and reached."""
+    """An entity that refers to this one. ``words`` describe how an endpoint is used and reached."""
 
     kind: str
     text: str
@@ -76,12 +76,11 @@ class UserLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
-    """What an entity is: the head of its page. ``deprecated`` has the details of that, if it is.
+    """The head of an entity's page. ``deprecated`` has the details of a deprecation.
 
-    ``more_users`` is the number of further entities that use it.
-    ``dangling`` is why it shows nothing, if it is a cross reference that leads nowhere.
-    ``related`` says that it has a page of relations, ``tried`` that a change of its document can be tried there.
-    ``compared`` lead from a Version to what it differs in from its ancestor and from the default one.
+    ``more_users`` is the number of further entities that use it. ``dangling`` is the reason why a cross reference shows
+    nothing. ``related`` means that it has a page of relations, ``tried`` that a change of its document can be tried.
+    ``compared`` lead from a Version to its differences from its ancestor and from the default one.
     """
 
     kind: str
@@ -111,7 +110,7 @@ class EntityPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityContent:
-    """What every entity has on its page: its head, ``attributes``, those of its ``meta``, a document, what it has.
+    """The common content of an entity's page: head, ``attributes``, those of its ``meta``, document, members.
 
     ``through`` are the message groups whose messages pass through an endpoint.
     """
@@ -136,7 +135,7 @@ def page(view: View, request: UIRequest, xid: Xid) -> Page:
 def entity_content(
     view: View, request: UIRequest, xid: Xid, *, leave_out: frozenset[str] = frozenset()
 ) -> EntityContent:
-    """What the page of any entity shows; attributes to ``leave_out`` are shown by sections of their own."""
+    """Return the content of an entity's page. Attributes to ``leave_out`` have sections of their own."""
     shown = _read(view, request, xid)
     values = AttributeValues(model=view.model, root=request.base_url)
     return EntityContent(
@@ -185,14 +184,14 @@ def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject)
 
 
 def title_of(xid: Xid, name: str = "") -> str:
-    """What to call an entity: a Version has an id that says little without that of its Resource."""
+    """Return the title of an entity. The title of a Version includes the id of its Resource."""
     if xid.kind in (Kind.VERSION, Kind.META):
         return f"{name or xid.resource_id}, {'version ' * (xid.kind is Kind.VERSION)}{xid.id}"
     return name or xid.id
 
 
 def _users(view: View, xid: Xid) -> Iterator[UserLink]:
-    """What refers to a Group or a Resource, endpoints first: through them a message is sent."""
+    """Yield what refers to a Group or Resource, endpoints first, because they carry messages."""
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE):
         return
     found = [each.xid for each in view.direct_dependents(xid, _MAX_USER_LINKS)]
@@ -284,7 +283,7 @@ def _changes(xid: Xid, meta: JSONObject) -> Iterator[Edit]:
 
 
 def _json_path(model: Model, xid: Xid) -> str:
-    """Where the entity is as JSON, below the root of the registry."""
+    """Return the path of the entity's JSON below the root of the registry."""
     return f"{xid}$details" if model.documented_type(xid) is not None else str(xid)
 
 
@@ -296,7 +295,7 @@ def _attributes(
 
 
 def known_attributes(model: Model, xid: Xid) -> AttributeSet:
-    """What the model says about the attributes of an entity."""
+    """Return the model's attributes of an entity."""
     kind = model.resource_type(xid)
     if kind is None:
         return model.groups[xid.group_type].attributes

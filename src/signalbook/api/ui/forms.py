@@ -50,7 +50,7 @@ _TOO_LONG: Final = "It is too long, or no text, and is not shown here"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field. ``kind`` is line, text, code, mark or choice; ``conflict`` says what happened to it meanwhile."""
+    """A field. ``kind`` is line, text, code, mark or choice; ``conflict`` is a change made meanwhile."""
 
     name: str
     label: str
@@ -63,7 +63,7 @@ class Field:
 
     @property
     def id(self) -> str:
-        """It in the document."""
+        """The id of the field in the document."""
         return f"field-{self.name.replace('.', '-')}"
 
     @property
@@ -74,9 +74,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldConflict:
-    """What was stored when a form was opened (None where that is not known), and what is stored now.
+    """The value stored when a form was opened (None if unknown), and the current one.
 
-    ``mine`` says that whoever filled in the form changed the field, ``theirs`` that it was changed meanwhile.
+    ``mine`` means that the user of the form changed the field, ``theirs`` that it was changed meanwhile.
     """
 
     was: str | None
@@ -87,7 +87,7 @@ class FieldConflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entered:
-    """What somebody sent: the texts of the fields, and what the form was made from, by field as far as it is known."""
+    """A submitted form: the texts of the fields, and the original values as far as known."""
 
     values: Mapping[str, str]
     was: Mapping[str, str]
@@ -107,7 +107,7 @@ class Entered:
         return cls(values=entered, was=was, made_from=made_from, token=token, checks=checks)
 
     def text(self, field: Field) -> str:
-        """What it has for a field. A mark that is not set is not sent."""
+        """Return the text for a field. An unset mark is not sent."""
         return self.values.get(field.name, "" if field.kind == "mark" else field.value)
 
 
@@ -124,21 +124,21 @@ def merged(field: Field, entered: Entered) -> Field:
 
 
 def originals(fields: Iterable[Field]) -> tuple[tuple[str, str], ...]:
-    """What a form is made from, as hidden fields: names and texts; nothing if it is too much for a page."""
+    """Return hidden fields with the original values, or none if they are too long for a page."""
     found = tuple((f"{_WAS}{each.name}", each.value) for each in fields)
     return found if sum(len(escape(text).encode("utf-8", "replace")) for _, text in found) <= _ORIGINALS else ()
 
 
 class Form(Protocol):
-    """What can be edited of one thing: its fields, and the command for what was entered, None for no change."""
+    """The editable part of an entity: its fields, and the command for a submitted form, None for no change."""
 
     @property
     def made_from(self) -> str:
-        """What is stored, in a word that changes with it."""
+        """A text that changes whenever the stored values do."""
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """As it is stored."""
+        """The fields with the stored values."""
 
     def command(self, view: View, posted: Posted) -> Command | None:
         """Raises ``RegistryError`` for what is wrong by itself."""
@@ -146,7 +146,7 @@ class Form(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributesForm:
-    """Of the attributes of a Group, a meta or a Version that people write, as far as the model has them."""
+    """The form for attributes of a Group, a meta or a Version that people write, as far as the model has them."""
 
     xid: Xid
     stored: JSONObject
@@ -165,7 +165,7 @@ class AttributesForm:
 
     @property
     def made_from(self) -> str:
-        """Its epoch; one that was deleted and made anew is another."""
+        """The epoch and time of creation: an entity that was deleted and created again is another."""
         return f"{self.stored['epoch']} {self.stored['createdat']}"
 
     def command(self, view: View, posted: Posted) -> Command | None:  # noqa: ARG002
@@ -257,7 +257,7 @@ def _default_version(view: View, xid: Xid, stored: JSONObject) -> Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewVersionForm:
-    """Of a new Version, filled in with what the default one is."""
+    """The form for a new Version, filled in with the default one."""
 
     resource: Xid
     made_from: str
@@ -304,7 +304,7 @@ class NewVersionForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEntityForm:
-    """Of a new Group, or of a new Resource with its first Version, in a ``collection``."""
+    """The form for a new Group, or a new Resource with its first Version, in a ``collection``."""
 
     collection: Xid
     documented: bool
@@ -312,7 +312,7 @@ class NewEntityForm:
 
     @property
     def made_from(self) -> str:
-        """Nothing."""
+        """An empty text."""
         return "new"
 
     @classmethod
@@ -339,7 +339,7 @@ class NewEntityForm:
         return cls(collection=xid, documented=documented, fields=tuple(fields))
 
     def command(self, view: View, posted: Posted) -> Command | None:
-        """What makes it, unless it is there. Raises ``Forbidden``, too."""
+        """Return the command that creates the entity unless it exists. Raises ``Forbidden``, too."""
         given = {each.name: written_text(posted.entered.text(each)) for each in self.fields}
         xid = self._named(given["id"].strip())
         posted.access.require(Action.CREATE, xid)
@@ -363,7 +363,7 @@ class NewEntityForm:
 
 
 def _needed(kind: GroupType | ResourceType, shown: Collection[str]) -> str:
-    """Which attributes the model wants that have no fields, in words."""
+    """Return the attributes that the model requires and that have no fields, in words."""
     ids = {f"{kind.singular}id", *shown, *_MANAGED}
     wanted = [
         f"{name} ({each.type})"
@@ -408,7 +408,7 @@ def form_of(view: View, xid: Xid) -> Form:
 
 
 def may_edit(access: Access, xid: Xid) -> bool:
-    """Whether the form of an entity, or of a new one in a collection, is for whoever has this ``access``."""
+    """Return True if ``access`` allows the form of an entity, or of a new one in a collection."""
     if xid.kind in (Kind.GROUPS, Kind.RESOURCES):
         return access.readable(xid.owner) and access.somewhere(Action.CREATE, xid)
     return access.may(Action.UPDATE, xid.resource)

@@ -32,7 +32,7 @@ _VALUE: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormToken:
-    """What a form and its page need: ``text`` for its field, ``headers`` that set the cookie where there is none."""
+    """The token of a form: ``text`` for its field, and ``headers`` that set a missing cookie."""
 
     text: str
     headers: tuple[Header, ...]
@@ -46,7 +46,7 @@ class FormTokens:
         self._known: bytes | None = None
 
     async def token(self, request: HTTPRequest, path: str) -> FormToken:
-        """One for the form at ``path``, for this browser and whoever asks."""
+        """Return a token for the form at ``path``, for this browser and caller."""
         value = _cookie(request)
         headers: tuple[Header, ...] = ()
         if not value:
@@ -55,7 +55,7 @@ class FormTokens:
         return FormToken(text=await self._signed(value, request, path), headers=headers)
 
     async def knows(self, text: str, request: HTTPRequest, path: str) -> bool:
-        """Whether ``text`` is the token of the form at ``path`` for this browser and whoever asks."""
+        """Return True if ``text`` is the token of the form at ``path`` for this browser and caller."""
         value = _cookie(request)
         known = await self._signed(value, request, path)
         return hmac.compare_digest(known.encode(), text.encode()) and bool(value)

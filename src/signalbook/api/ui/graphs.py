@@ -23,7 +23,7 @@ _CENTRED: Final = 900
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphNode:
-    """What a box stands for: its column, its two lines of text, and where it leads, if anywhere."""
+    """A box: its column, its two lines of text, and its link, if any."""
 
     id: str
     column: int
@@ -116,7 +116,7 @@ def _columns(nodes: Sequence[GraphNode], links: Collection[tuple[str, str]]) -> 
 def _ordered(
     column: Sequence[GraphNode], beside: Mapping[str, int], near: Mapping[str, Collection[str]]
 ) -> list[GraphNode]:
-    """By the mean row of what a node is linked to in the column ``beside``; what has none there keeps its row."""
+    """Order by the mean row of linked nodes in the column ``beside``. Nodes without links keep their rows."""
 
     def middle(row: int, node: GraphNode) -> float:
         rows = [beside[each] for each in near.get(node.id, ()) if each in beside]
@@ -127,7 +127,7 @@ def _ordered(
 
 
 def _curve(source: GraphBox, target: GraphBox) -> str:
-    """From the right side of one box to the left side of the other; to the right sides of those that are not behind."""
+    """Return a curve from the right side of a box to the left side of another, or to its right side."""
     forward = target.x > source.x
     x1, y1 = source.x + BOX_WIDTH, source.y + BOX_HEIGHT // 2
     x2, y2 = target.x if forward else target.x + BOX_WIDTH, target.y + BOX_HEIGHT // 2

@@ -31,10 +31,9 @@ class GroupTypeCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeLine:
-    """One change: when, what was done, to what, and by whom, which is empty for who may not read the audit.
+    """A change: time, action, entity, and its author, empty for callers that cannot read the audit.
 
-    ``position`` is that in the feed. ``name`` is what the entity is called, if it has a name; ``href`` is empty where
-    nothing is left.
+    ``position`` is that in the feed. ``name`` is the entity's name, if any; ``href`` is empty if it is gone.
     """
 
     position: int
@@ -114,7 +113,7 @@ def change_lines(view: View, records: Sequence[Record]) -> tuple[ChangeLine, ...
 
 
 def _stored(xid: Xid) -> Xid:
-    """Where what has this xid is stored: meta with its Resource."""
+    """Return the xid of the stored entity: that of the Resource for a meta."""
     return xid.resource if xid.kind is Kind.META else xid
 
 

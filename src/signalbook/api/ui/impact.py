@@ -70,7 +70,7 @@ class ConcernedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedContent:
-    """What came of a change that was tried."""
+    """The outcome of a trial."""
 
     title: str
     safe: bool
@@ -152,7 +152,7 @@ class ImpactPages:
         return await self._page(request, xid, filled, found)
 
     def _found(self, request: HTTPRequest) -> tuple[Xid, TrialForm | None]:
-        """What the page is about, with the form as it begins."""
+        """Return the entity of the page, with the form as it begins."""
         access: Access = request.access
         access.require(Action.READ, ROOT)
         with self._kernel.engine.reading(access) as view:
@@ -177,7 +177,7 @@ class ImpactPages:
 
 
 def dependents_page(view: View, xid: Xid) -> Page:
-    """What of the registry depends on an entity, without whom a change of it concerns. Raises ``not_found``."""
+    """Return the page of dependents in the registry, without affected pipelines. Raises ``not_found``."""
     found = view.impact(xid)
     dependents = [each.to_json() for each in found.dependents]
     shown = {"dependents": dependents, "complete": found.complete, "pipelines": [], "subscriptions": []}
@@ -230,7 +230,7 @@ def _worst_first(dependents: Sequence[JSONObject]) -> list[JSONObject]:
 
 
 def _fitting(lines: Sequence[DependentLine]) -> tuple[DependentLine, ...]:
-    """As many as there is room for: names may be long."""
+    """Return as many lines as fit: names may be long."""
     room, fitting = _MARKUP, list[DependentLine]()
     for line in lines:
         said = sum(len(each.path) + len(each.message) + 100 for each in line.findings)

@@ -53,10 +53,10 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One member of a collection. ``words`` are its columns, ``counts`` how many it has of what.
+    """A member of a collection. ``words`` are its columns, ``counts`` the numbers of its members.
 
-    Of a Version ``ancestor`` is the one that it came from, if that is another, and ``compared`` where it is compared
-    with that.
+    Of a Version ``ancestor`` is the one that it came from, if that is another, and ``compared`` the comparison with
+    it.
     """
 
     href: str
@@ -74,7 +74,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One way to sort."""
+    """A way to sort."""
 
     value: str
     text: str
@@ -83,7 +83,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryLine:
-    """Who did what to a Resource or its Versions, and when."""
+    """A change of a Resource or its Versions: author, action and time."""
 
     when: Shown
     who: str
@@ -93,10 +93,10 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """One page of a collection. ``time`` is what the last column tells; ``pages`` are others, as words and links.
+    """A page of a collection. ``time`` is the content of the last column; ``pages`` are links to others.
 
-    ``creates`` is what the form for a new member makes, empty for who may make none. Of Versions any two can be
-    compared by a ``choice``; ``history`` says who wrote them, to who may know.
+    ``creates`` is what the form for a new member creates, empty without the right. Any two Versions can be compared by
+    a ``choice``; ``history`` names their authors for callers that may know.
     """
 
     plural: str
@@ -119,7 +119,7 @@ class Listing:
 
     @property
     def filtered(self) -> bool:
-        """Whether something is left out."""
+        """True if members are left out."""
         return bool(self.text or self.label)
 
 
@@ -131,7 +131,7 @@ def page(view: View, request: UIRequest, xid: Xid) -> Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What of a collection to show, as a request says it."""
+    """The selection of a collection in a request."""
 
     text: str
     label: str
@@ -148,11 +148,11 @@ class _Wanted:
         )
 
     def scope(self, xid: Xid) -> list[JSON]:
-        """What a cursor is tied to."""
+        """Return what a cursor is bound to."""
         return ["ui", str(xid), self.text, self.label, self.sort]
 
     def query(self) -> Iterator[tuple[str, str]]:
-        """It as parameters of a URL."""
+        """Yield the parameters of a URL."""
         for name, value in (("q", self.text), ("label", self.label), ("sort", self.sort)):
             if value:
                 yield name, value
@@ -183,7 +183,7 @@ def _listing(view: View, request: UIRequest, xid: Xid) -> Listing:
 
 
 def creates(view: View, collection: Xid, singular: str) -> str:
-    """What the form of a collection of Groups or Resources makes, empty for who may not or where nobody may."""
+    """Return what the form of a collection of Groups or Resources creates, empty without the right."""
     if collection.kind is Kind.VERSIONS or not is_mutable(view.capabilities, "entities"):
         return ""
     return singular if view.access.somewhere(Action.CREATE, collection) else ""
@@ -266,12 +266,12 @@ def _row(xid: Xid, found: JSONObject, columns: Iterable[str], kind: GroupType | 
 
 
 def _word(value: JSON) -> str:
-    """What a column says of an attribute, which may have several values."""
+    """Return the text of a column for an attribute, which may have several values."""
     return (", ".join(map(str, value)) if isinstance(value, list) else str(value))[:_WORD]
 
 
 def _count(xid: Xid, number: int, found: JSONObject) -> str:
-    """How many something has. An endpoint without messages of its own has those of message groups."""
+    """Return the number of members. An endpoint without messages of its own has those of message groups."""
     through = found.get("messagegroups")
     if number or xid.group_type != ENDPOINTS or not isinstance(through, list) or not through:
         return str(number)
@@ -322,7 +322,7 @@ def _equal(xid: Xid, steps: tuple[str, ...], text: str) -> FilterExpression:
 
 
 def _place(request: UIRequest, xid: Xid, wanted: _Wanted) -> PageRequest:
-    """Which page is wanted. Raises ``bad_request`` for a cursor that is not from a link of this collection."""
+    """Return the requested page. Raises ``bad_request`` for a cursor of another collection."""
     text = request.query.get("cursor", "")
     if not text:
         return PageRequest(limit=PAGE)
@@ -338,7 +338,7 @@ def _place(request: UIRequest, xid: Xid, wanted: _Wanted) -> PageRequest:
 
 
 def _pages(xid: Xid, wanted: _Wanted, listed: ListedPage[EntityNode]) -> tuple[tuple[str, str], ...]:
-    """Where other pages are, in words and as links."""
+    """Return links to other pages, with their words."""
     places: list[tuple[str, JSON]] = []
     if listed.preceding is not None:
         places += [("first", False), ("previous", [True, listed.preceding.id, listed.preceding.value])]

@@ -71,7 +71,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginContent:
-    """What ways there are to log in. ``problem`` is why the last one failed, ``unneeded`` why there is none at all."""
+    """The ways to log in. ``problem`` is why the last one failed, ``unneeded`` why there is none at all."""
 
     issuer: str
     tokens: bool
@@ -101,7 +101,7 @@ class RightContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityContent:
-    """Who reads the page, how that was proved and until when it holds, and what he may do."""
+    """The identity of the reader, how it was proved and until when, and its rights."""
 
     name: str
     known: bool
@@ -183,7 +183,7 @@ class LoginPages:
         return await self._begun(request, who, back)
 
     async def _holder(self, secret: str, request: HTTPRequest) -> LoggedIn:
-        """Who has this API token. Raises ``Unauthenticated``, ``TooManyRequests``."""
+        """Return the owner of an API token. Raises ``Unauthenticated``, ``TooManyRequests``."""
         if not TOKEN.fullmatch(secret):
             raise Unauthenticated("this is no API token: it begins with sbk_, and is taken as a whole")
         credentials = Credentials(header=f"Bearer {secret}".encode("ascii"))
@@ -197,7 +197,7 @@ class LoginPages:
         return await self._kernel.workers.read(expiry)
 
     async def _at_issuer(self, request: HTTPRequest) -> Response:
-        """To the issuer, which sends the browser back."""
+        """Redirect to the issuer, which sends the browser back."""
         self._check(request)
         self._check_issuer(request)
         back = _back(request.query.get("back", ""))
@@ -206,7 +206,7 @@ class LoginPages:
         return _redirect(where, ATTEMPT.set(sealed, request.root, seconds=ATTEMPT_SECONDS))
 
     async def _called_back(self, request: HTTPRequest) -> Response:
-        """From the issuer, with its answer."""
+        """Receive the issuer's answer."""
         self._check(request)
         self._check_issuer(request)
         if len(request.scope["query_string"]) > _PARAMETERS:
@@ -228,7 +228,7 @@ class LoginPages:
         return await self._begun(request, who, attempt.back)
 
     async def _answered(self, request: HTTPRequest, attempt: LoginAttempt) -> LoggedIn:
-        """Who logged in by the issuer's answer. Raises as ``LoginClient.finish``."""
+        """Return the person in the issuer's answer. Raises as ``LoginClient.finish``."""
         who = await self._ask(
             request, partial(self._client.finish, attempt, dict(request.query), f"{request.root}{CALLBACK}")
         )
@@ -289,7 +289,7 @@ class LoginPages:
         return _redirect(where, SESSION.removed(request.root))
 
     async def _issuer_logout(self, hint: str, back: str) -> str:
-        """Where the issuer ends its own session, empty if it does not or cannot be asked."""
+        """Return where the issuer ends its own session, or "" if it does not, or does not answer."""
         if not self._client.issuer:
             return ""
         try:
@@ -305,7 +305,7 @@ class LoginPages:
         return [entry]
 
     async def _identity(self, request: HTTPRequest) -> Response:
-        """Who asks, and what he may do."""
+        """Show the caller's identity and rights."""
         token = await self._tokens.token(request, LOGOUT)
         policy = None
         if not request.access.unrestricted:
@@ -379,7 +379,7 @@ class LoginPages:
         return self._pages.response(page, request.root, *headers)
 
     async def _unneeded(self, request: HTTPRequest) -> str:
-        """Why nobody logs in here; empty where people do."""
+        """Return why nobody logs in here, or an empty text."""
         if not await self._kernel.admission.is_governed():
             return "Everybody may do everything here: there is no policy that says who may do what."
         return "" if is_private(request.root) else _INSECURE
@@ -416,7 +416,7 @@ _GROUPLESS: Final = (
 
 
 def _back(path: str) -> str:
-    """Where to go after a login: a page of the explorer, nothing else."""
+    """Return where to go after a login: a page of the explorer, nothing else."""
     return path if is_page(path) and not path.startswith((LOGIN, LOGOUT)) else PATH
 
 

@@ -44,7 +44,7 @@ _SECTIONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyRow:
-    """One property. ``how`` is fixed, template or any; ``origin`` is the page of the base that says it, if any."""
+    """A property. ``how`` is fixed, template or any; ``origin`` is the page of the base that states it, if any."""
 
     name: str
     how: str
@@ -67,7 +67,7 @@ class PropertyTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadContent:
-    """What the payload is: its ``schema`` as a page below ``/ui``, or inline; ``missing`` is why there is no tree."""
+    """The payload: its ``schema`` as a page below ``/ui``, or inline; ``missing`` is why there is no tree."""
 
     format: str
     contenttype: str
@@ -167,7 +167,7 @@ def _row(
 
 
 def _says(section: JSON, name: str) -> bool:
-    """Whether a section of one definition has the property: by its whole name, or by the first part of its path."""
+    """Return True if a section of one definition states the property, by its name or the first part of its path."""
     if not isinstance(section, dict):
         return False
     if name in section:

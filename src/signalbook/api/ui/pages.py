@@ -91,7 +91,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crumb:
-    """One step of the way to a page; ``href`` is below ``/ui``, None at a step that is no link."""
+    """A step of the way to a page. ``href`` is below ``/ui``, None for no link."""
 
     text: str
     href: str | None = None
@@ -107,7 +107,7 @@ def crumbs(xid: Xid, *below: str) -> tuple[Crumb, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What a template shows: ``content`` are the values of the page, ``title`` is that of the window."""
+    """The values for a template: ``content`` of the page, ``title`` of the window."""
 
     template: str
     title: str
@@ -138,14 +138,14 @@ class UIRequest:
 
 
 def shown_text(value: object) -> object:
-    """What a template puts out, with characters that would not be seen, or mislead, by their code points."""
+    """Return a value for a template, with invisible or misleading characters as their code points."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", value)
     return value
 
 
 def written_text(text: str) -> str:
-    """What ``shown_text`` made of a text, turned back: fields of forms show it, too."""
+    """Restore the text that ``shown_text`` changed, because fields of forms show it, too."""
     return _CODE_POINT.sub(_written, text)
 
 
@@ -218,7 +218,7 @@ class Pages:
         return replace(response, body=body)
 
     def who_line(self, identity: Identity, root: str, back: str) -> str:
-        """Who reads a page, with a link to what he may do; for nobody in particular a link to log in."""
+        """Return the reader's name with a link to their rights, or a link to log in."""
         base = urlsplit(root).path
         if identity != ANONYMOUS:
             name = str(shown_text(identity.displayname or identity.name))
@@ -253,14 +253,14 @@ class Pages:
 
 
 def back_to(scope: Scope) -> str:
-    """Where a page is below the root of the registry, to come back to."""
+    """Return the path of a page below the root of the registry, to come back to."""
     query = scope["query_string"].decode("latin-1")
     path = raw_path(scope) + (f"?{query}" if query else "")
     return path if is_page(path) else PATH
 
 
 def is_page(path: str) -> bool:
-    """Whether a path, with its query, is of the explorer: nobody is sent anywhere else."""
+    """Return True if a path, with its query, is of the explorer: no link leads elsewhere."""
     # Behind the URL of the registry it cannot name another host, and it cannot end the header that it is in. By dots,
     # which browsers resolve, it would lead to something else on the same host.
     page = path == PATH or path.startswith((f"{PATH}/", f"{PATH}?"))
@@ -270,7 +270,7 @@ def is_page(path: str) -> bool:
 
 
 def _about_access(error: Exception, scope: Scope, settings: Settings) -> dict[str, Any]:
-    """What of ``ErrorContent`` says who was refused, and what would help."""
+    """Return the parts of ``ErrorContent`` about the rejected caller and what would help."""
     access: Access | None = scope.get("access")
     identity = ANONYMOUS if access is None else access.identity
     known = identity != ANONYMOUS
@@ -284,10 +284,10 @@ def _about_access(error: Exception, scope: Scope, settings: Settings) -> dict[st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorContent:
-    """What is wrong, where, and every finding. ``login`` says that other credentials may help.
+    """An error with its place and findings. ``login`` means that other credentials may help.
 
-    ``who`` was refused, whom rules call ``principals``; ``missing`` is what no rule allows him; ``entry`` leads to the
-    login, where there is one.
+    ``who`` was rejected, whom rules call ``principals``; ``missing`` are actions that no rule allows; ``entry`` leads
+    to the login, if there is one.
     """
 
     status: int
@@ -304,7 +304,7 @@ class ErrorContent:
 
     @classmethod
     def of(cls, body: JSONObject, status: int) -> ErrorContent:
-        """What the body of an error says."""
+        """Return the content of an error's body."""
         faults = ((str(each.get("path", "")), str(each.get("message", ""))) for each in body.get("faults", ())[:100])
         return cls(
             status=status,
@@ -321,7 +321,7 @@ PageFunction: TypeAlias = Callable[[View, UIRequest], Page]
 
 
 class _Personal(Endpoint):
-    """What all pages have in common: they are made for everybody with the same rights, and say who reads them."""
+    """The common part of pages: made for all callers with the same rights, completed with the reader's name."""
 
     personal = True
     _pages: Pages
@@ -333,7 +333,7 @@ class _Personal(Endpoint):
         return unkept(response) if _is_known(scope) else super().completed(response, scope)
 
     def challenges(self, error: Unauthenticated, scope: Scope) -> tuple[Header, ...]:
-        """Without Basic where there is a page to log in."""
+        """Return the challenges, without Basic if there is a page to log in."""
         found = super().challenges(error, scope)
         return found if self.kernel.settings.login == "off" else without_basic(found)
 
@@ -343,7 +343,7 @@ class _Personal(Endpoint):
 
 
 def without_basic(challenges: Iterable[Header]) -> tuple[Header, ...]:
-    """Those of a page with a way to log in: with Basic among them browsers ask for a password before they show it."""
+    """Return challenges without Basic, for which browsers ask for a password before they show a login page."""
     return tuple(each for each in challenges if "Basic" not in each[1])
 
 
@@ -377,14 +377,14 @@ class ReadPage(_Personal, EntityAPI[UIRequest]):
         )
 
     def check(self, view: View, request: UIRequest) -> None:  # noqa: ARG002
-        """It is a read, of somebody who may read anything at all."""
+        """Check that the request is a read, by a caller that may read something."""
         if request.method not in _READS:
             raise NotAllowed(subject=request.subject, allow=_READS, action=request.method)
         if request.method == "GET":
             request.access.require(Action.READ, ROOT)
 
     def options(self, view: View, request: UIRequest) -> Response:  # noqa: ARG002
-        """What may be done with a page."""
+        """Return the methods of a page."""
         return options_response(_READS)
 
     def read(self, view: View, request: UIRequest) -> Response:

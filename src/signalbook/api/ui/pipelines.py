@@ -73,7 +73,7 @@ class PipelinesContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionLine:
-    """Whether a definition is obeyed; ``href`` is its page if it is there."""
+    """How well a definition is kept. ``href`` is its page if it exists."""
 
     xid: str
     href: str
@@ -86,7 +86,7 @@ class DefinitionLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViolationLine:
-    """What was wrong with how many messages, with the newest example."""
+    """A violation with the number of its messages and the newest example."""
 
     definition: str
     path: str
@@ -99,7 +99,7 @@ class ViolationLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLine:
-    """One batch; ``href`` is its report."""
+    """A batch. ``href`` is its report."""
 
     batch: str
     when: Shown
@@ -203,7 +203,7 @@ class PipelinePages:
         )
 
     def _there(self, names: Sequence[str], access: Access) -> set[str]:
-        """Those of ``names`` that are readable entities."""
+        """Return those of ``names`` that are readable entities."""
         with self._kernel.engine.reading(access) as view:
             return {str(xid) for xid in view.reader.get_many(_xids(names))}
 
@@ -269,7 +269,7 @@ def _line_of(pipeline: ReportingPipeline, report: BatchReport, of: str) -> Pipel
 
 
 def _when(finished: str, stored: ReportingPipeline | StoredReport) -> Shown:
-    """When a batch ended; where the report does not say, when that came."""
+    """Return when a batch ended, or when its report arrived if the report does not tell."""
     return moment(finished or format_timestamp(stored.time))
 
 
@@ -305,7 +305,7 @@ def _batch(name: str, stored: StoredReport, report: BatchReport) -> BatchLine:
 
 
 def _charts(batches: Sequence[tuple[StoredReport, BatchReport]]) -> tuple[Chart, ...]:
-    """What became of the messages; what did not land, on a scale of its own; how far the tables lag."""
+    """Return the charts: outcomes of messages; those that did not land, on their own scale; the lag of the tables."""
     labels = [_when(report.finished, stored).text for stored, report in batches]
     reports = [report for _, report in batches]
 
@@ -327,7 +327,7 @@ def _lag(report: BatchReport) -> float:
 
 
 def _definitions(reports: Sequence[BatchReport]) -> list[DefinitionLine]:
-    """Each definition over all batches: those that are disobeyed most come first."""
+    """Return the definitions over all batches, the most violated first."""
     landed, rejected = Counter[str](), Counter[str]()
     reasons: dict[str, Counter[str]] = {}
     for report in reports:
@@ -357,7 +357,7 @@ def _reasons(reports: Sequence[BatchReport]) -> tuple[tuple[str, str], ...]:
 
 
 def _violations(reports: Sequence[BatchReport]) -> tuple[ViolationLine, ...]:
-    """Those met most over all batches, which are the newest first, with the newest example of each."""
+    """Return the most frequent violations over all batches, with the newest example of each."""
     count: Counter[tuple[str, str, str]] = Counter()
     newest: dict[tuple[str, str, str], ReportedViolation] = {}
     for report in reports:

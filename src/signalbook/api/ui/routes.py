@@ -53,7 +53,7 @@ OTHERS: Final[dict[str, PageFunction]] = {
 def routes(
     kernel: Kernel, reports: PipelineReports, stored: SubscriptionStore, replication: Callable[[], JSONObject]
 ) -> list[Route]:
-    """All of them; none if the setting ``ui`` is off. Raises ``SettingError`` for a value that it does not have."""
+    """Return all routes, none if the setting ``ui`` is off. Raises ``SettingError`` for other values."""
     if kernel.settings.ui not in ("on", "off"):
         raise SettingError(f"ui is on or off, not {kernel.settings.ui!r}")
     if kernel.settings.ui == "off":

@@ -69,7 +69,7 @@ class SampleForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaEndpoint:
-    """Where records are sent: the topic and servers that the endpoint ``xid`` names, empty for what it does not say."""
+    """The topic and servers of the endpoint ``xid``, empty where it states none."""
 
     xid: Xid
     topic: str = ""
@@ -77,7 +77,7 @@ class KafkaEndpoint:
 
     @classmethod
     def of(cls, xid: Xid, options: Mapping[str, JSON]) -> KafkaEndpoint:
-        """What the ``protocoloptions`` of an endpoint say. Endpoints may have any."""
+        """Read the ``protocoloptions`` of an endpoint, which may be anything."""
         topic, places = options.get("topic"), options.get("endpoints")
         place = places[0] if isinstance(places, list) and places and isinstance(places[0], dict) else {}
         named = place.get("bootstrap.servers")
@@ -91,9 +91,9 @@ class KafkaEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """All forms of one sample, and the ``faults`` of members that are left out; or what keeps a sample from being made.
+    """All forms of one sample, and the ``faults`` of members that are left out; or why there is no sample.
 
-    A sample that ``is_incomplete`` does not conform, as required members are left out.
+    A sample that ``is_incomplete`` does not conform, since required members are left out.
     """
 
     forms: tuple[SampleForm, ...] = ()

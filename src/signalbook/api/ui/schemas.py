@@ -34,7 +34,7 @@ _PAGE_BYTES: Final = 140_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldsContent:
-    """What a document describes, as a tree for each of its types; or why there is none, in ``missing``."""
+    """The trees of a document's types, or in ``missing`` the reason why there are none."""
 
     trees: tuple[SchemaNode, ...] = ()
     missing: tuple[str, ...] = ()
@@ -60,12 +60,12 @@ def page(view: View, request: UIRequest, xid: Xid) -> Page:
 
 
 def bounded() -> Work:
-    """As much work as the schemas of a page may take."""
+    """Return the work that the schemas of a page may take."""
     return Work(steps=STEPS, seconds=_SECONDS)
 
 
 def too_large(what: str) -> str:
-    """That it was too much, in words."""
+    """Return the text for too much work."""
     return f"{what} more than {STEPS} bytes together: here they are not read."
 
 
@@ -108,7 +108,7 @@ def _tree(schema: object) -> SchemaNode | None:
 
 
 def fitting(node: SchemaNode, room: list[int]) -> SchemaNode:
-    """As much of a tree as there is ``room`` for, in bytes of a page, which are taken from it."""
+    """Return as much of a tree as ``room`` (bytes of a page) allows, and take it from that."""
     texts = (node.name, node.type, node.description, *(text for pair in node.constraints for text in pair))
     room[0] -= _NODE_BYTES + sum(len(escape(text[:_LONGEST])) for text in texts)
     members = []

@@ -26,9 +26,9 @@ _DEPRECATED_VALUES: Final = {"true": "yes", "false": "no"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnippetLine:
-    """Where a hit matched, and the text there in pieces, of which every second one is what was looked for.
+    """The text of a match in pieces; every second piece is the match.
 
-    ``member`` says that ``path`` is one in a schema, not an attribute; ``schema`` is its xid if it is another entity.
+    ``member`` means that ``path`` is one in a schema, not an attribute; ``schema`` is its xid if it is another entity.
     """
 
     path: str
@@ -39,7 +39,7 @@ class SnippetLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitRow:
-    """One entity that was found."""
+    """A found entity."""
 
     xid: str
     id: str
@@ -76,7 +76,7 @@ class SearchContent:
 
 
 def page(view: View, request: UIRequest) -> Page:
-    """What was searched for and found."""
+    """Return the page of a search and its hits."""
     text = request.query.get("q", "").strip()[:_LONGEST]
     content = _content(view, request, text) if text else SearchContent(text="")
     crumbs = (Crumb(text="Registry", href=""), Crumb(text="Search"))

@@ -69,7 +69,7 @@ class SiteFile:
 
 @dataclass(kw_only=True)
 class SiteSummary:
-    """What is in a site: ``pages``, ``entities`` that can be searched, and what of them the index has."""
+    """The content of a site: ``pages``, ``entities`` that can be searched, and those in the index."""
 
     pages: int = 0
     entities: int = 0
@@ -106,7 +106,7 @@ class Site:
     summary: SiteSummary = field(default_factory=SiteSummary)
 
     def files(self) -> Iterator[SiteFile]:
-        """All of them, each whole, one at a time in memory. Raises ``RegistryError``."""
+        """Yield all files, one at a time in memory. Raises ``RegistryError``."""
         with self.engine.reading(UNRESTRICTED) as view:
             yield from _Builder(self, view).files()
 
@@ -148,7 +148,7 @@ class _Builder:
         yield SiteFile(path=PurePosixPath(_INDEX), content=self._index())
 
     def _entities(self, xid: Xid) -> Iterator[Xid]:
-        """What has a page: the Registry, collections, Groups, Resources and Versions, owners first."""
+        """Yield the entities with a page: Registry, collections, Groups, Resources and Versions, owners first."""
         yield xid
         for plural in _collections(self._view, xid):
             below = xid / plural
@@ -230,7 +230,7 @@ class _Builder:
         yield SiteFile(path=PurePosixPath(name), content=found.content)
 
     def _relations(self, xid: Xid) -> RelationsPage:
-        """What is around a Group or Resource."""
+        """Return the relations of a Group or Resource."""
         page = relations.page(self._view, self._request(f"{RELATIONS}{xid}"))
         assert isinstance(page.content, RelationsContent)
         return RelationsPage(page=page, content=page.content)
@@ -242,7 +242,7 @@ class _Builder:
         yield self._file(self._files[f"{IMPACT}{xid}"], dependents_page(self._view, xid))
 
     def _comparisons(self, xid: Xid) -> Iterator[SiteFile]:
-        """What is chosen to be compared and belongs to a Version: its changes, and what the default one has instead."""
+        """Yield the comparisons of a Version: with its ancestor, and with the default one."""
         of = str(xid.resource)
         for old, new in self._pairs.get(xid, ()):
             page = comparison.page(self._view, self._request(comparison.PATH, of=of, old=old, new=new))
@@ -252,7 +252,7 @@ class _Builder:
         return dump_json(self._lasting(self._view.entity(xid, ViewOptions())), indent=2) + b"\n"
 
     def _lasting(self, shown: JSON) -> JSON:
-        """Without times that nobody gave, and URLs that lead nowhere."""
+        """Return the JSON without generated times and dead URLs."""
         if not isinstance(shown, dict):
             return shown
         return {
@@ -278,9 +278,9 @@ class _Builder:
         return SiteFile(path=PurePosixPath(name), content=text.encode("utf-8", "replace"))
 
     def _linked(self, source: str) -> Callable[[re.Match[str]], str]:
-        """What becomes of a link on a page: it leads to a file, away, or nowhere and is none any more.
+        """Return the function that turns a link on a page into one to a file, to another site, or into plain text.
 
-        No text that is shown has a quotation mark in it, which templates escape: only their own attributes are met.
+        Templates escape quotation marks in texts, so only their own attributes match.
         """
 
         def link(found: re.Match[str]) -> str:
@@ -320,7 +320,7 @@ class _Builder:
         return self._compared.get((of, old, new))
 
     def _raw(self, url: str) -> str | None:
-        """What the API has at a URL: an entity as JSON, or its document."""
+        """Return the API's answer at a URL: an entity as JSON, or its document."""
         path = unquote(url.removeprefix(ROOT_URL))
         if path.endswith("$details") or path not in self._documents:
             name = self._files.get(path.removesuffix("$details"))
@@ -328,7 +328,7 @@ class _Builder:
         return self._documents[path]
 
     def _index(self) -> bytes:
-        """What the page of the search looks through: a script, since a page on a disk may load nothing else."""
+        """Return the search index as a script, because a page on a disk can load nothing else."""
         summary = self._site.summary
         for level, left_out in enumerate(_LEFT_OUT):
             kept, more = _fitting(self._searched(level))
@@ -368,7 +368,7 @@ class _Builder:
 
 
 def _related(content: PageOfEntity, *, related: bool) -> PageOfEntity:
-    """What the page of an entity shows, with links to its relations if they are there."""
+    """Return the content of an entity's page, with links to its relations if there are any."""
     heading = replace(content.entity.heading, related=related)
     return replace(content, entity=replace(content.entity, heading=heading))
 

@@ -45,7 +45,7 @@ _KINDS: Final = {"event": "a CloudEvent in JSON", "payload": "the payload alone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedViolation:
-    """What is wrong, and of a longer message the piece that it is in."""
+    """A violation, with the relevant piece of a long message."""
 
     path: str
     rule: str
@@ -55,7 +55,7 @@ class TriedViolation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeContent:
-    """What becomes of one message: ``verdict`` in a word, and why; ``definition`` is the page of the one it fits."""
+    """The outcome for one message: ``verdict`` in a word, and why. ``definition`` is the page of its definition."""
 
     verdict: str
     good: bool
@@ -86,7 +86,7 @@ class TryContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What somebody wants to try."""
+    """A message to try."""
 
     text: str
     kind: str = "event"
@@ -113,7 +113,7 @@ class Attempt:
         return attempt
 
     def message(self) -> Message:
-        """It as a message. Raises ``ValueError`` for what is not Base64."""
+        """Return the message. Raises ``ValueError`` for invalid Base64."""
         body = self.text.encode("utf-8", "replace")
         if self.base64:
             try:
@@ -192,7 +192,7 @@ def _content(definitions: RegistryDefinitions, xid: Xid, token: str, attempt: At
 
 
 def _sample(definitions: RegistryDefinitions, xid: Xid) -> Attempt:
-    """What the form begins with: the sample, or nothing where there is none."""
+    """Return the content of a new form: the sample, if there is one."""
     made = definitions.materialised(xid)
     try:
         compiled = None if made is None else definitions.compiled(xid, made)
@@ -219,7 +219,7 @@ def _outcomes(definitions: RegistryDefinitions, xid: Xid, attempt: Attempt) -> t
 
 
 def _payload(definitions: RegistryDefinitions, xid: Xid, message: Message) -> OutcomeContent:
-    """What the schema of the one definition says of a payload, whatever message it would be in."""
+    """Check a payload by the schema of the one definition, whatever message it would be in."""
     made = definitions.materialised(xid)
     assert made is not None, "the page is of a definition that is there"
     try:

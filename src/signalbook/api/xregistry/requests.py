@@ -64,10 +64,10 @@ _ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryPath:
-    """One request path. ``name`` is one of ``NAMES`` or empty; then ``target`` is an entity or a collection.
+    """A request path. ``name`` is one of ``NAMES`` or empty; then ``target`` is an entity or a collection.
 
-    ``text`` is the path as errors quote it; ``details`` whether it ended in ``$details``. ``short`` is the storage key
-    that a short path begins with; what it stands for is not known before the registry is read.
+    ``text`` is the path in errors; ``details`` tells whether it ended in ``$details``. ``short`` is the storage key at
+    the beginning of a short path; its entity is unknown before the registry is read.
     """
 
     text: str
@@ -86,7 +86,7 @@ class RegistryPath:
         return self.name or "entities"
 
     def methods(self, model: Model) -> tuple[str, ...]:
-        """What may be done here; HEAD and OPTIONS wherever there is GET (R134, R138)."""
+        """Return the methods of the path, with HEAD and OPTIONS wherever there is GET (R134, R138)."""
         methods = NAMES[self.name] if self.name else ("GET", *(m.value for m in METHODS[self.target.kind]))
         if self.type(model) is not None and not self.details:
             methods = tuple(method for method in methods if method != "PATCH")
@@ -175,7 +175,7 @@ def _unknown(what: str, known: Collection[str]) -> str:
 
 
 def _is_nested(parts: tuple[str, ...]) -> bool:
-    """Whether what follows a Resource is its meta, its Versions or one of these."""
+    """Return True if the parts after a Resource are its meta, its Versions or one of these."""
     return parts[4:] == ("meta",) or parts[4] == "versions"
 
 
@@ -200,7 +200,7 @@ class QueryFlags:
     specversion: str | None = None
 
     def supported(self, capabilities: JSONObject) -> QueryFlags:
-        """These flags without those that are switched off: they are ignored (R119)."""
+        """Return these flags without those that are switched off, which are ignored (R119)."""
         if self is NOTHING:
             return self
         on = (*capabilities["flags"], *(_PAGING if capabilities.get("pagination") else ()))
@@ -321,7 +321,7 @@ def _check_allowed(header: str, name: str, type: ResourceType, subject: str) -> 
 
 
 def _typed(texts: JSONObject, rules: AttributeSet) -> JSONObject:
-    """Each text as the type of its attribute, which may depend on other attributes (``ifvalues``)."""
+    """Convert each text to the type of its attribute, which may depend on other attributes (``ifvalues``)."""
     known = rules.active(texts)
     result: JSONObject = {}
     for name, text in texts.items():
@@ -381,14 +381,14 @@ class RegistryRequest:
 
     @property
     def is_small(self) -> bool:
-        """Whether it reads one entity with nothing beneath it, so that it takes a few point reads."""
+        """True if the request reads one entity with nothing beneath it, which takes a few point reads."""
         query, path = self.query, self.path
         wide = query.inline or query.collections or query.filter or path.target.is_collection
         return not wide and path.name not in ("export", "openapi.json")
 
     @property
     def is_quick(self) -> bool:
-        """Whether it is small in bytes, too: a document may be as large as a body."""
+        """True if the request is also small in bytes: a document may be as large as a body."""
         path = self.path
         document = path.target.kind in (Kind.RESOURCE, Kind.VERSION) and not (path.details or self.query.doc)
         return self.is_small and not document
@@ -421,7 +421,7 @@ class RegistryRequest:
 
     @property
     def includes(self) -> bool:
-        """Whether there may be a model in the body that includes something."""
+        """True if the body may contain a model with includes."""
         is_model = self.path.name == "modelsource" or (not self.path.name and self.path.target == ROOT)
         return is_model and self.method in ("PUT", "PATCH") and b"$include" in self.body
 
@@ -437,7 +437,7 @@ class RegistryRequest:
         return None if self.path.details or self.query.doc else self.path.type(view.model)
 
     def options(self, view: View, shown: Xid) -> ViewOptions:
-        """How to show ``shown`` in the response.
+        """Return the view options for ``shown`` in the response.
 
         Raises ``bad_inline``, ``inline_noninlineable``, ``bad_filter``, ``bad_sort``, ``sort_noncollection``.
         """

@@ -28,10 +28,10 @@ _URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 
 
 def wanted_page(view: View, request: RegistryRequest) -> PageRequest:
-    """Which page of its collection a request wants: all of it if it asks for none and the setting ``page_size`` is 0.
+    """Return the requested page of a collection, or all of it by default if the setting ``page_size`` is 0.
 
-    Raises ``bad_request`` for a ``limit`` that is no unsigned 64-bit integer beyond 0, or a ``cursor`` that is not from
-    a link of this collection.
+    Raises ``bad_request`` for a ``limit`` that is not an unsigned 64-bit integer above 0, or a ``cursor`` of another
+    collection.
     """
     query, settings = request.query.supported(view.capabilities), request.settings
     if not view.capabilities.get("pagination") or not request.path.target.is_collection:
@@ -70,7 +70,10 @@ def page_links(request: RegistryRequest, page: PageRequest, listed: ListedPage[E
 
 
 def _place(position: Position, *, backward: bool) -> JSON:
-    """Where a page begins or, ``backward``, ends, as in a cursor; the first and the last page have only the latter."""
+    """Return the position of a cursor: where a page begins or, ``backward``, ends.
+
+    First and last page have only that.
+    """
     return [backward, position.id, position.value]
 
 
@@ -83,7 +86,7 @@ def _page_link(request: RegistryRequest, relation: str, cursor: PageCursor) -> H
 
 
 def _scope(request: RegistryRequest) -> list[JSON]:
-    """What a cursor is tied to: the collection, and what selects and sorts its members."""
+    """Return what a cursor is bound to: the collection, and the selection and order of its members."""
     return [str(request.path.target), request.query.filter, request.query.sort]
 
 
@@ -171,7 +174,7 @@ def _fitting(content: bytes, request: RegistryRequest) -> bytes:
 
 
 def _locations(view: View, request: RegistryRequest, result: WriteResult) -> Iterator[Header]:
-    """Where a new entity is (R151), and which Version a write to a Resource or Version made (R152, GAP 9)."""
+    """Yield the location of a new entity (R151), and the Version that a write made (R152, GAP 9)."""
     if result.created:
         kind = view.model.resource_type(result.target)
         details = "$details" if request.path.details and kind is not None and kind.hasdocument else ""

@@ -73,7 +73,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         self._fetching = asyncio.Semaphore(1)
 
     def routes(self) -> list[Route]:
-        """What has a path of its own: the check of writes, and discovery."""
+        """Return the routes with paths of their own: the check of writes, and discovery."""
         check = CheckEndpoint(self)
         discovery = PathEndpoint({"GET": revalidated(_registries)}, self.kernel, subject=DISCOVERY, public=True)
         return [Route(CHECK, check), Route(f"{CHECK}/{{path:any}}", check), *discovery.routes(DISCOVERY)]
@@ -112,16 +112,17 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
             capabilities.require_available(view.capabilities, path.name)
 
     def read_now(self, request: RegistryRequest) -> Response:
-        """As the class says. What OPTIONS of a path answers tells the types in the model: not to who may not read it.
+        """Answer a request on the event loop.
 
-        It is no 404 either, since browsers ask it for callers who have not said yet who they are.
+        OPTIONS of a path reveals types of the model. Callers that can read nothing get the same answer for every path,
+        and no 404, because browsers send OPTIONS without credentials.
         """
         if request.method == "OPTIONS" and not request.access.readable(ROOT):
             return options_response((*_READS, *sorted(WRITES)), _READS)
         return super().read_now(request)
 
     def options(self, view: View, request: RegistryRequest) -> Response:
-        """What may be done at this path (R138)."""
+        """Return the methods of this path (R138)."""
         path = request.path
         mutable = capabilities.is_mutable(view.capabilities, path.capability)
         methods = [m for m in path.methods(view.model) if mutable or m not in WRITES]
@@ -166,7 +167,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         return super().failed(error, scope)
 
     def is_point_read(self, request: RegistryRequest) -> bool:
-        """Whether it reads one entity."""
+        """Return True if the request reads one entity."""
         return request.is_small
 
     async def load(self, request: RegistryRequest) -> Sendable:
@@ -187,7 +188,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
             return request.in_full(view)
 
     async def _load_large(self, request: RegistryRequest) -> Sendable:
-        """What may turn out to be too much to be held as a whole; then it goes out while it is being made."""
+        """Respond with a body that may be too large for memory; then it is sent while it is made."""
         settings = self.kernel.settings
         spool = SpooledResponse(timeout=settings.answer_timeout)
         running = asyncio.ensure_future(super().load(replace(request, spool=spool)))
@@ -223,7 +224,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
 
 @contextmanager
 def _explained(view: View, request: RegistryRequest) -> Iterator[None]:
-    """Where an entity is not found, say which part of its path does not exist."""
+    """Name the missing part of the path if an entity is not found."""
     try:
         yield
     except RegistryError as error:
@@ -249,22 +250,22 @@ def _named(view: View, request: RegistryRequest) -> JSONObject:
 
 
 async def _registries(request: HTTPRequest) -> Response:
-    """Which registries are on this host."""
+    """Return the registries on this host."""
     return json_response({"registries": [request.root]})
 
 
 def _log_failure(subject: str, running: asyncio.Future[Sendable]) -> None:
-    """Of a response that has begun, the client has seen no more than that it ended too soon."""
+    """Log the failure of a begun response, of which the client only sees the early end."""
     error = running.exception()
     if error is not None and not isinstance(error, Abandoned):
         _LOG.error("the response for %r ended before its end", subject, exc_info=error)
 
 
 class CheckEndpoint(PathEndpoint):
-    """Any write with ``/check`` in front of its path is tried, reported and undone.
+    """Tries any write with ``/check`` in front of its path, reports the result and undoes it.
 
-    Method, body, headers and flags are those of the write itself, so that whoever can send one can ask about it. It
-    takes its turn among the writes, since it does what they do.
+    Method, body, headers and flags are those of the write itself, so every client that can send a write can check it.
+    It takes its turn among the writes.
     """
 
     def __init__(self, api: XRegistryAPI) -> None:
