@@ -120,13 +120,13 @@ def _tell_indexed(done: int) -> None:
 
 
 class Engine:
-    """One registry in one store. Synchronous, and safe to use from several threads.
+    """A registry in a store. Synchronous, and safe to use from several threads.
 
     A new store gets the Registry entity with ``settings.registry_id`` and the model ``settings.model``.
-    ``settings.capabilities`` are put in force, whatever those in force allow: the operator's way back from
-    capabilities that are switched off and no longer mutable. What the index of search lacks is added to it.
-    With ``prepare=False`` nothing of all that is done: a store that is there is opened as it is.
-    Raises ``SettingError`` or ``RegistryError`` when that id, that model or those capabilities cannot be used.
+    ``settings.capabilities`` are put in force, whatever the current ones allow: the operator's way back from
+    capabilities that are switched off and no longer mutable. Missing entries are added to the search index. With
+    ``prepare=False`` none of this is done: an existing store is opened as it is. Raises ``SettingError`` or
+    ``RegistryError`` if the id, the model or the capabilities cannot be used.
     """
 
     def __init__(self, store: Store, *, settings: Settings, prepare: bool = True) -> None:
@@ -158,7 +158,7 @@ class Engine:
 
     @property
     def store(self) -> Store:
-        """Where the registry is stored, with what is stored beside it."""
+        """The store of the registry."""
         return self._store
 
     def generation(self) -> Hashable:
@@ -191,7 +191,7 @@ class Engine:
 
     @contextmanager
     def trying(self) -> Iterator[Batch]:
-        """As ``batch``, but nothing stays at the end of the block: for finding out what would become of writes."""
+        """Begin a batch that is undone at the end of the block, to find out what would become of writes."""
         with suppress(_Undone), self.batch() as batch:
             yield batch
             raise _Undone
@@ -369,7 +369,7 @@ class Session:
 
     @property
     def changes(self) -> list[Change]:
-        """What was changed so far, at most once for each subject (R297)."""
+        """The changes so far, at most one for each subject (R297)."""
         return coalesce(self._changes)
 
     @property
@@ -382,7 +382,7 @@ class Session:
         return tuple(islice((doubt for row in rows.values() for doubt in doubts(row)), MAX_FINDINGS))
 
     def record(self, action: Action, path: str, *, about: str = "") -> None:
-        """Have the audit say that ``action`` was done to what is no entity, such as ``/subscriptions/x``."""
+        """Record that ``action`` was done to a path that is not an entity, such as ``/subscriptions/x``."""
         self._recorded.append((action, path))
         if about:
             self._about[about] = None
@@ -422,7 +422,7 @@ class Session:
             self.transaction.audit.append(self.audited)
 
     def _is_governed(self) -> bool:
-        """Whether there is a policy, which the program itself is not held to."""
+        """Return True if there is a policy, which does not limit the program itself."""
         return self._settings.access != OPEN and is_configured(self.transaction)
 
     def _write(self, command: Command) -> WriteResult:
@@ -469,7 +469,7 @@ class Session:
         return findings
 
     def _context(self, flags: Flags, target: Xid, base_url: str = "") -> Context:
-        """What a command is decided by under the present configuration."""
+        """Return the context in which a command is decided, under the current configuration."""
         return Context(
             model=self.configuration.model,
             capabilities=self.configuration.capabilities,

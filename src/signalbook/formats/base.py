@@ -59,7 +59,7 @@ class PayloadError(SignalbookError):
 
 
 class Schema(Protocol):
-    """One usable schema: a document, or the part of it that a deep link names."""
+    """A usable schema: a document, or the part of it that a deep link names."""
 
     @property
     def format(self) -> str:
@@ -73,7 +73,7 @@ class Schema(Protocol):
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """What is doubtful about the document or the way it was named."""
+        """Doubts about the document or the way it was named."""
         ...
 
     def decode(self, payload: bytes, content_type: str = "") -> JSON:
@@ -115,7 +115,7 @@ class Schema(Protocol):
 
 @runtime_checkable
 class Tolerant(Protocol):
-    """What a ``Schema`` has beside its other methods if it can pass over members that it does not know."""
+    """The additional methods of a ``Schema`` that can ignore unknown members."""
 
     @property
     def tolerant(self) -> Schema:
@@ -125,34 +125,34 @@ class Tolerant(Protocol):
 
 @runtime_checkable
 class Judging(Protocol):
-    """What a ``Schema`` has beside its other methods if it knows sooner whether a value conforms than why not."""
+    """The additional methods of a ``Schema`` that finds out faster whether a value conforms than why not."""
 
     def allows(self, value: JSON) -> bool:
-        """Whether ``validate`` finds nothing."""
+        """Return True if ``validate`` reports no findings."""
         ...
 
 
 @runtime_checkable
 class Indexed(Protocol):
-    """What a ``Schema`` has beside its other methods if its document has several, known by their places in it."""
+    """The additional methods of a ``Schema`` whose document has several, identified by their places in it."""
 
     def is_at(self, indices: tuple[int, ...]) -> bool:
-        """Whether it is the one at this place among those of the document, then among those in that one."""
+        """Return True if the schema is at this place: an index in the document, then in that type."""
         ...
 
 
 def is_judging(schema: object) -> TypeGuard[Judging]:
-    """Whether it is one of these."""
+    """Return True for a ``Judging`` schema."""
     return _follows(schema, Judging)
 
 
 def is_indexed(schema: object) -> TypeGuard[Indexed]:
-    """Whether it is one of these."""
+    """Return True for an ``Indexed`` schema."""
     return _follows(schema, Indexed)
 
 
 def is_elsewhere(schema: Schema, indices: tuple[int, ...]) -> bool:
-    """Whether it is one of several in its document, and not that at this place."""
+    """Return True if the schema is one of several in its document, and not at this place."""
     return is_indexed(schema) and not schema.is_at(indices)
 
 
@@ -177,7 +177,7 @@ class Format(Protocol):
         ...
 
     def check(self, document: bytes, format: str) -> list[Finding]:
-        """What is wrong with a schema document on its own: external references are not followed (G-19)."""
+        """Return the findings about a schema document alone: external references are not followed (G-19)."""
         ...
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> Schema:
@@ -209,7 +209,7 @@ def media_type(content_type: str) -> str:
 
 
 def is_json(content_type: str) -> bool:
-    """Whether a Content-Type names JSON: ``application/json``, ``text/json`` or a ``+json`` suffix."""
+    """Return True if a Content-Type names JSON: ``application/json``, ``text/json`` or a ``+json`` suffix."""
     return _known(content_type)[1] if len(content_type) <= _LONGEST else _media(content_type)[1]
 
 
@@ -237,7 +237,7 @@ def read_json(payload: bytes) -> JSON:
 
 
 class JsonValues:
-    """What schemas have in common whose payloads are JSON, and whose values stay as JSON has them."""
+    """The common part of schemas whose payloads are JSON, and whose values stay JSON."""
 
     def decode(self: Schema, payload: bytes, content_type: str = "") -> JSON:
         """Decode JSON and validate it. Raises ``PayloadError``."""

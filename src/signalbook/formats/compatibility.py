@@ -29,9 +29,9 @@ class SchemaText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One reason why payloads written with one schema are not safe for readers of another.
+    """A reason why payloads written with one schema are not safe for readers of another.
 
-    ``path`` says where, in the terms of the format: a JSON Pointer into the reader's document (into the writer's where
+    ``path`` tells where, in the terms of the format: a JSON Pointer into the reader's document (into the writer's where
     the reader has no such part), a dotted Avro or Protobuf name. ``rule`` is a stable machine name, such as
     ``required_added``; ``old`` is the writer's side, ``new`` the reader's, None where that side has nothing;
     ``message`` is for people: what is different and why it matters.
@@ -75,7 +75,7 @@ class Comparison:
             raise TooManySteps
 
     def differences(self, what: str, compare: Callable[[], None]) -> list[Difference]:
-        """What ``compare`` reports; that it is undecided where comparing ``what`` takes too long."""
+        """Return the differences that ``compare`` reports, or ``undecided`` if comparing ``what`` takes too long."""
         try:
             compare()
         except TooManySteps:
@@ -86,23 +86,23 @@ class Comparison:
 
 @runtime_checkable
 class Comparing(Protocol):
-    """What a ``Format`` has beside its other methods if it can compare schemas."""
+    """The additional methods of a ``Format`` that can compare schemas."""
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
-        """Why ``reader`` cannot be trusted to read what ``writer`` allows; empty if every such payload is fine.
+        """Return why ``reader`` cannot be trusted to read what ``writer`` allows; empty if every payload is safe.
 
-        Sound: no difference means compatible. Where the answer is not certain the difference says so (``undecided``).
-        Raises ``SchemaError`` for a document that cannot be used.
+        The answer is sound: no difference means compatible. An uncertain answer is a difference (``undecided``). Raises
+        ``SchemaError`` for a document that cannot be used.
         """
         ...
 
 
 @runtime_checkable
 class Succeeding(Protocol):
-    """What a ``Comparing`` format has beside if it matters which of two schemas is the newer one."""
+    """The additional methods of a ``Comparing`` format for which it matters which schema is newer."""
 
     def hazards(self, new: SchemaText, old: SchemaText) -> list[Difference]:
-        """What ``new`` does to ``old`` that no pair of reader and writer shows yet, such as a number set free.
+        """Return hazards of ``new`` for ``old`` that no pair of reader and writer shows, such as a freed number.
 
         Raises ``SchemaError`` for a document that cannot be used.
         """
@@ -121,7 +121,7 @@ def rules(format: str) -> tuple[str, ...]:
 
 
 def directions(rule: str) -> tuple[Direction, ...]:
-    """What a rule of ``RULES``, in any case, asks of two schemas: that new readers read old data, or the reverse."""
+    """Return the directions of a rule of ``RULES``, in any case: new readers of old data, or the reverse."""
     match rule.casefold().removesuffix("_transitive"):
         case "backward":
             return ("backward",)
@@ -132,15 +132,15 @@ def directions(rule: str) -> tuple[Direction, ...]:
 
 
 def is_transitive(rule: str) -> bool:
-    """Whether a rule speaks of all ancestors instead of the nearest one (domain.md G-27)."""
+    """Return True if a rule concerns all ancestors instead of the nearest one (domain.md G-27)."""
     return rule.casefold().endswith("_transitive")
 
 
 def violations(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direction, Difference]]:
-    """Why ``new`` may not follow ``old`` under ``rule``, with the direction that each difference breaks.
+    """Return why ``new`` may not follow ``old`` under ``rule``, with the direction that each difference breaks.
 
-    Schemas of different formats are never compatible; how far versions of one format are is the format's to say.
-    Raises ``SchemaError`` for a document that cannot be used, ``LookupError`` for a format without a comparison.
+    Schemas of different formats are never compatible; each format decides about its versions. Raises ``SchemaError``
+    for a document that cannot be used, ``LookupError`` for a format without a comparison.
     """
     if family(new.format) != family(old.format):
         first = directions(rule)[0]

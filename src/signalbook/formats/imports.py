@@ -19,12 +19,12 @@ _RENAMED: Final = {"google/longrunning/operations.proto": "google/longrunning/op
 
 
 def is_well_known(path: str) -> bool:
-    """Whether the compiler itself has this file; nobody may have another in its place."""
+    """Return True if the compiler itself has this file, which nobody may replace."""
     return path in _well_known()
 
 
 def is_built_in(path: str) -> bool:
-    """Whether this file comes with the program: well-known types, Google's common protos, those of Kafka's clients."""
+    """Return True if the file comes with the program: well-known types, Google's common protos, Kafka's clients'."""
     return path in _RENAMED or path in _common() or is_well_known(path) or path in _own()
 
 
@@ -34,7 +34,7 @@ def renamed(path: str) -> bytes | None:
 
 
 def include_folders() -> tuple[Path, ...]:
-    """Where the files are that are built in."""
+    """Return the folders of the built-in files."""
     return _compiler(), _package(), _INCLUDE
 
 

@@ -42,7 +42,7 @@ def fault(path: str, rule: str, old: JSON, new: JSON, message: str) -> Differenc
 
 
 def undecided(path: str, why: str, old: JSON = None, new: JSON = None) -> Difference:
-    """That it cannot be decided, and what stands in the way."""
+    """Return the difference that something cannot be decided, with the reason."""
     return fault(path, "undecided", old, new, f"it could not be shown that all that may be written is accepted: {why}")
 
 
@@ -53,7 +53,7 @@ def too_complex(steps: int) -> Difference:
 
 
 def refutations(start: Iterable[Q], examine: Callable[[Q], list[Clause[Q]]], *, most: int) -> list[Difference]:
-    """Why some question of ``start`` is refuted, at most ``MAX_FINDINGS`` reasons; none if all hold.
+    """Return up to ``MAX_FINDINGS`` reasons that refute a question of ``start``; none if all hold.
 
     Beyond ``most`` clauses, and where ``examine`` raises ``TooMuch``, the answer is ``undecided``.
     """

@@ -40,13 +40,13 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Its own name."""
+        """The member's own name."""
         return self.path.rpartition(".")[2]
 
 
 @runtime_checkable
 class Listing(Protocol):
-    """What a ``Format`` has beside its other methods if it is none of the five and can name members."""
+    """The additional methods of a ``Format`` of a plugin that can name members."""
 
     def members(self, document: bytes) -> Iterator[Member]:
         """The members in a document, in its order. Raises nothing: of what it cannot read there are none."""
@@ -218,7 +218,7 @@ _INNER: Final = (
 
 
 def _json(document: bytes) -> Iterator[Member]:
-    """Of JSON Schema and JSON Structure."""
+    """Yield the members of JSON Schema and JSON Structure."""
     root = parse_untrusted_json(document, max_depth=_MAX_DEPTH)
     yield from _json_type(root, ())
 
@@ -251,7 +251,7 @@ def _json_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> I
 
 
 def _json_definition(schema: JSON, name: str) -> Iterator[Member]:
-    """Those of a type that has a name; JSON Structure has namespaces of them."""
+    """Yield the members of a named type. JSON Structure has namespaces of them."""
     if isinstance(schema, dict) and not schema.keys() & {"type", "$ref", *_NAMED, *_INNER}:
         for inner, each in schema.items():
             yield from _json_definition(each, inner)

@@ -21,12 +21,12 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """One value of a simple kind. ``precision`` and ``scale`` are digits of a decimal, else 0.
+    """A value of a simple kind. ``precision`` and ``scale`` are digits of a decimal, else 0.
 
     ``int64`` also stands for integers without declared bounds: a value beyond 64 bits conforms but does not fit.
     Where values are ``sent`` as another kind (times as text), some that conform may not fit ``kind``, or lose digits.
     Numbers of JSON, which have any number of digits, are sent as ``float64``, those with a column of that kind too.
-    Dates that are ``zoned`` may have a zone behind them, which no column has.
+    Dates that are ``zoned`` may have a zone after them, which no column has.
     """
 
     kind: Kind
@@ -55,18 +55,18 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anything:
-    """Any JSON value, kept as its text; a JSON null is the text ``null``, and never no text."""
+    """Any JSON value, kept as its text. A JSON null is the text ``null``."""
 
     nullable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One member of a ``Struct``.
+    """A member of a ``Struct``.
 
-    ``name`` is the member's name in decoded values, ``attribute`` that of objects a guard makes.
-    A field that is not ``required`` may be absent; one whose shape is ``nullable`` may be null. Objects of a field that
-    is ``narrowed`` are JSON text, since all members together would be too many columns.
+    ``name`` is the member's name in decoded values, ``attribute`` that of objects a guard makes. A field that is not
+    ``required`` may be absent; one whose shape is ``nullable`` may be null. Objects of a field that is ``narrowed`` are
+    JSON text, since all members together would be too many columns.
     """
 
     name: str
@@ -93,7 +93,7 @@ Shape = Scalar | ListOf | MapOf | Anything | Struct
 
 
 def is_lossy(shape: Shape) -> bool:
-    """Whether there are conforming values of which the shape does not have all, at any depth."""
+    """Return True if the shape loses a part of some conforming values, at any depth."""
     match shape:
         case Scalar():
             return shape.sent is not None
@@ -178,7 +178,7 @@ def _narrowed(shape: Shape) -> Shape:
 
 
 def leaves(shape: Shape) -> int:
-    """How many columns ``shape`` makes in a columnar file."""
+    """Return the number of columns of ``shape`` in a columnar file."""
     if isinstance(shape, Struct):
         return sum(leaves(field.shape) for field in shape.fields)
     if isinstance(shape, ListOf):

@@ -52,30 +52,30 @@ class SchemaNode:
 
 @runtime_checkable
 class Described(Protocol):
-    """What a ``Schema`` has beside its other methods if it can say what it describes."""
+    """The additional methods of a ``Schema`` that can describe its values."""
 
     def tree(self) -> SchemaNode:
-        """What conforming values have in them."""
+        """Return the tree of conforming values."""
         ...
 
 
 @runtime_checkable
 class Manifold(Protocol):
-    """What a ``Format`` has beside its other methods if a document may describe several things, none before others."""
+    """The additional methods of a ``Format`` whose documents may describe several types of equal rank."""
 
     def message_types(self, text: SchemaText) -> tuple[str, ...]:
-        """What deep links name them by, in order. Raises ``SchemaError``."""
+        """Return the names of the types in deep links, in order. Raises ``SchemaError``."""
         ...
 
 
 @dataclass(kw_only=True)
 class Room:
-    """How many nodes a tree may still have."""
+    """The number of nodes that a tree may still have."""
 
     nodes: int = field(default=MOST_NODES)
 
     def take(self, depth: int) -> bool:
-        """Whether there is room for another node, which is taken then."""
+        """Take room for a node if there is some, and return True if so."""
         self.nodes -= 1
         return self.nodes >= 0 and depth < DEEPEST
 
@@ -100,7 +100,7 @@ def text(value: Any) -> str:
 
 
 def constraints(schema: dict[str, JSON], names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Those members of a schema in JSON that bound its values, as they are written."""
+    """Return the members of a JSON schema that limit its values, as written."""
     return tuple((name, text(schema[name])) for name in names if name in schema)
 
 

@@ -55,9 +55,9 @@ VERSIONMODES: Final = ("manual", "createdat", "modifiedat", "semver")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """One capability: the value it takes when a replacing update leaves it out, what is offered, and its check.
+    """A capability: its default in a replacing update, its offered values, and its check.
 
-    ``offered`` is its entry in ``/capabilitiesoffered`` (R130); ``everything`` the value of a fresh server.
+    ``offered`` is its entry in ``/capabilitiesoffered`` (R130); ``everything`` the value of a new server.
     """
 
     name: str
@@ -101,7 +101,7 @@ def resolve_ignore(capabilities: JSONObject, values: Iterable[str], subject: Xid
 
 
 def is_mutable(capabilities: JSONObject, name: str) -> bool:
-    """Whether ``available`` lists it as mutable."""
+    """Return True if ``available`` lists ``name`` as mutable."""
     return bool(capabilities["available"].get(name, {}).get("mutable", False))
 
 
@@ -199,7 +199,7 @@ def _specversions(row: Capability, given: Any) -> JSON:
 
 
 def same_specversion(one: str, other: str) -> bool:
-    """Whether two versions of the specification are the same but for their patch numbers and case (core R180)."""
+    """Return True if two versions of the specification differ only in patch number and case (core R180)."""
     return _without_patch(one) == _without_patch(other)
 
 
@@ -220,7 +220,7 @@ def _switch(name: str, *, on: bool) -> Capability:
 
 
 def _choose(row: Capability, given: Any, values: tuple[str, ...]) -> list[str]:
-    """Some of ``values``, in their spelling and order; ``["*"]`` is all of them (R115, R127)."""
+    """Return the chosen ones of ``values``, in their spelling and order; ``["*"]`` is all of them (R115, R127)."""
     if not isinstance(given, list) or not all(isinstance(item, str) for item in given):
         raise _value_error(row.name, given, values)
     if "*" in given:
@@ -283,7 +283,7 @@ def _compatibilities(row: Capability, given: Any) -> JSON:
 
 
 def compares(capabilities: JSONObject, format: str, rule: str) -> bool:
-    """Whether ``rule`` is in force for documents of ``format``, by its own name or the one it is known by."""
+    """Return True if ``rule`` is in force for documents of ``format``, by its own name or an alias."""
     reader = formats.find(format)
     if reader is None or comparing(format) is None:
         return False

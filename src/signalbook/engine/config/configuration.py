@@ -28,7 +28,7 @@ INCLUDED = "included"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What governs a registry beside its entities."""
+    """The configuration of a registry: everything that governs it except its entities."""
 
     model: Model
     capabilities: JSONObject
@@ -57,7 +57,7 @@ class ConfigurationCache:
 
 
 def _kept(settings: SettingsReader) -> Loader:
-    """What was fetched when the model was put in force: a restart fetches nothing."""
+    """Return a loader of what was fetched when the model was put in force: a restart fetches nothing."""
 
     @cache
     def included() -> Included:
@@ -71,7 +71,7 @@ CONFIG_METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: 
 
 
 def embedded(command: Command) -> list[str]:
-    """Which configuration documents a write to the Registry brings with it."""
+    """Return the names of the configuration documents in a write to the Registry."""
     body = command.body
     if command.target != ROOT or command.method is Method.POST or not isinstance(body, dict):
         return []

@@ -72,7 +72,7 @@ def _resources(reader: Reader, groups: list[Row], model: Model) -> Iterator[Find
 
 
 def _references(reader: Reader, sources: list[Row], owners: Mapping[int, Row], model: Model) -> Iterator[Finding]:
-    """What is shown through ``xref`` keeps the constraints of the Group that shows it (R110)."""
+    """Yield findings about targets of ``xref``, which must meet the constraints of the referring Group (R110)."""
     targets = reader.get_many({row.xref for row in sources if row.xref is not None})
     shown: dict[int, list[JSONObject]] = {row.key: [] for row in targets.values()}
     for version in reader.children(shown) if shown else ():
@@ -85,7 +85,10 @@ def _references(reader: Reader, sources: list[Row], owners: Mapping[int, Row], m
 
 
 def _with_versions(reader: Reader, resources: list[Row]) -> Iterator[tuple[Row, Iterable[Row]]]:
-    """Each Resource with a stream of its Versions, to be read before the next: one query, and no list of them all."""
+    """Yield each Resource with a stream of its Versions, to be read before the next.
+
+    One query, without a list of all.
+    """
     # ``groupby`` gives no empty groups: a Resource without Versions is found by the gap in the parents' keys.
     grouped = groupby(reader.children([row.key for row in resources]), attrgetter("parent")) if resources else iter(())
     ahead = next(grouped, None)
@@ -98,7 +101,7 @@ def _with_versions(reader: Reader, resources: list[Row]) -> Iterator[tuple[Row, 
 
 
 def _resource(row: Row, versions: Iterable[Row], group: GroupType, owner: Row) -> Iterator[Finding]:
-    """One Resource; its Versions pass by one at a time, since there may be many."""
+    """Yield findings about a Resource. Its Versions are read one at a time, since there may be many."""
     kind = group.resources[row.xid.resource_type]
     _check_sticky(row, kind)
     if row.xref is None:
@@ -127,7 +130,10 @@ def _constrained(row: Row, versions: list[JSONObject], constraints: Constraints,
 
 
 def _attributes(row: Row, rules: AttributeSet, beside: JSONObject | None = None) -> Iterator[Finding]:
-    """``beside`` are values that are attributes to the model and columns to the store."""
+    """Yield findings about attributes.
+
+    ``beside`` are values that are attributes to the model and columns to the store.
+    """
     stored = {name: value for name, value in row.attributes.items() if name not in VALIDATION}
     stored |= beside or {}
     for found in rules.check(stored).findings:

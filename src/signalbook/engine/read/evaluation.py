@@ -42,12 +42,12 @@ class AttributeLookup:
         self._made = cache(partial(is_made, model))
 
     def values(self, node: EntityNode, steps: Steps, *, timestamp: bool) -> list[Value]:
-        """All values at ``steps`` (R189), timestamps as instants if it is known that they are some."""
+        """Return all values at ``steps`` (R189), timestamps as instants if ``timestamp`` says so."""
         found = self._found(node, steps)
         return list(map(as_instant, found)) if timestamp else found
 
     def accepts(self, node: EntityNode, expression: FilterExpression) -> bool:
-        """Whether the entity that ``expression`` is about passes it."""
+        """Return True if the entity that ``expression`` is about passes it."""
         return expression.accepts(self.values(node, expression.steps, timestamp=expression.timestamp))
 
     def _found(self, node: EntityNode, steps: Steps) -> list[Value]:
@@ -89,7 +89,7 @@ class LoadedMember:
         return self.node.folded
 
     def values(self, steps: Steps, *, timestamp: bool) -> list[Value]:
-        """As ``AttributeLookup.values``."""
+        """Return the values of ``AttributeLookup.values``."""
         return self.lookup.values(self.node, steps, timestamp=timestamp)
 
 
@@ -146,7 +146,7 @@ class PathMember:
         return found
 
     def values(self, steps: Steps, *, timestamp: bool) -> list[Value]:
-        """As ``AttributeLookup.values``; of a stored attribute without the rest of the row."""
+        """Return the values of ``AttributeLookup.values``; a stored attribute is read without the rest of its row."""
         return self._walk.question(self.level, steps, timestamp)(self)
 
 
@@ -155,10 +155,10 @@ _Test: TypeAlias = tuple[_Question, Callable[[Sequence[Value]], bool]]
 
 
 class PathWalk:
-    """From ``base``, an entity with its rows, through the collections of ``path``.
+    """The walk from ``base``, an entity with its rows, through the collections of ``path``.
 
-    ``alternatives`` are those of a filter that lead down this path, by their numbers; ``asked`` is an attribute that
-    will be asked of the first entities.
+    ``alternatives`` are the numbers of the filter's alternatives that lead down this path; ``asked`` is an attribute
+    that the first entities will be asked for.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class PathWalk:
                 yield member
 
     def passing(self, member: PathMember, among: frozenset[int]) -> frozenset[int]:
-        """Those alternatives whose expressions about the entities at its level this one passes."""
+        """Return the alternatives whose expressions about entities at its level ``member`` passes."""
         # Where nothing is asked nothing is fetched: most levels of a deep filter are passed through.
         if not among or not self._asked[member.level]:
             return among
@@ -231,7 +231,7 @@ class PathWalk:
         return passed
 
     def _question(self, level: int, steps: Steps, timestamp: bool) -> _Question:
-        """What finds the values at ``steps`` of the entities at ``level``."""
+        """Return the question that finds the values at ``steps`` of the entities at ``level``."""
         part = self._part(level, steps)
         name, *rest = steps
         if part is None or not isinstance(name, str):
@@ -248,7 +248,7 @@ class PathWalk:
         return question
 
     def _part(self, level: int, steps: Steps) -> Part | None:
-        """Which row stores the attribute that ``steps`` begin with; None if it has to be made."""
+        """Return the row that stores the attribute at the beginning of ``steps``; None if the attribute is computed."""
         types = self._types + self.path[: level + 1]
         if steps[0] == "meta" or not isinstance(steps[0], str) or is_made(self.lookup.model, types, steps):
             return None
@@ -287,7 +287,7 @@ class PathWalk:
         return tuple(map(self._settled, found))
 
     def _settled(self, test: Condition) -> Condition:
-        """Of Versions of a Resource that is not on the path, which one is the default is known."""
+        """Return the condition; the default Version is known for Resources outside the path."""
         if test.relation != "default" or len(self._types) != 2:
             return test
         known = (self._base.shown or self._base.row).defaultversionid or ""
@@ -314,12 +314,12 @@ class PathWalk:
 
 
 def counts(steps: Steps) -> bool:
-    """Whether an attribute may be the count of a collection."""
+    """Return True if an attribute may be the count of a collection."""
     return steps[0] is Wild.KEY or (isinstance(steps[0], str) and steps[0].endswith("count"))
 
 
 def _shown_row(row: Row, target: Row | None) -> Row | None:
-    """What a Resource shows: references are followed once (R267, R268)."""
+    """Return the row that a Resource shows: references are followed once (R267, R268)."""
     if row.xref is None:
         return row
     return target if target is not None and target.xref is None else None
@@ -340,7 +340,7 @@ class FilterEvaluation:
         self._query = cache(self._query_of)
 
     def beneath(self, base: EntityNode, inline: Inline) -> Remainder | None:
-        """What is left of ``base``, an entity with its rows and counts, and beneath it; None if nothing is."""
+        """Return what the filter leaves of ``base``, an entity with its rows and counts, and under it; or None."""
         passing_base = self._passing_base(base)
         if any(not self._filter.paths[number] for number in passing_base):
             return WHOLE
@@ -429,7 +429,7 @@ class FilterEvaluation:
 
 
 def _counted(matches: Iterable[PathMember], depth: int, passed: set[int]) -> int:
-    """How many entities there are at step ``depth`` of ``matches``; adds to ``passed`` what these passed."""
+    """Count the entities at step ``depth`` of ``matches``. Adds the alternatives that they passed to ``passed``."""
     count, last = 0, 0
     for found in matches:
         key = found.at(depth).hit.key

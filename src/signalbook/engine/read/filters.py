@@ -29,7 +29,7 @@ _STAR: Final = re.compile(r"\\?\*")
 
 
 class Operator(StrEnum):
-    """How an expression tests its attribute; the value is how it is written."""
+    """The operator of an expression; its value is the spelling."""
 
     EQUAL = "="
     UNEQUAL = "!="
@@ -59,7 +59,7 @@ class Operand:
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
-        """What stands between the wildcards, without regard to case; one piece is a text without any."""
+        """The texts between the wildcards, without regard to case; one piece is a text without wildcards."""
         pieces, start = [""], 0
         for match in _STAR.finditer(self.text):
             pieces[-1] += self.text[start : match.start()]
@@ -73,7 +73,7 @@ class Operand:
 
     @property
     def wild(self) -> bool:
-        """Whether there is a wildcard."""
+        """True if there is a wildcard."""
         return len(self.pieces) > 1
 
     @cached_property
@@ -144,7 +144,7 @@ SortKey: TypeAlias = tuple[int, bool | int | float | str | datetime]
 
 
 def sort_key(value: Value) -> SortKey:
-    """What a value sorts by: none, objects and arrays lowest (R214), then booleans, numbers, timestamps, strings."""
+    """Return the sort key: null, objects and arrays lowest (R214), then booleans, numbers, timestamps, strings."""
     if isinstance(value, bool):
         return 1, value
     if isinstance(value, int | float):
@@ -179,10 +179,10 @@ _OPERATORS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class FilterExpression:
-    """One test of one attribute.
+    """A test of one attribute.
 
-    ``types`` are the collections to step through from the entity that the filter is relative to (R182), ``steps`` lead
-    to the attribute inside the entity reached; ``timestamp`` says that it is one. ``ending`` is the operator and value
+    ``types`` are the collections to step through from the entity that the filter is relative to (R182); ``steps`` lead
+    to the attribute inside the entity reached; ``timestamp`` tells that it is one. ``ending`` is the operator and value
     as written.
     """
 
@@ -209,7 +209,7 @@ class FilterExpression:
                 return lambda found: any(map(test, found))
 
     def below(self, depth: int) -> str:
-        """How it is written relative to the members of its collection number ``depth``."""
+        """Return its spelling relative to the members of its collection number ``depth``."""
         return write_path((*self.types[depth:], *self.steps)) + self.ending
 
 
@@ -219,13 +219,13 @@ Alternative: TypeAlias = tuple[FilterExpression, ...]
 
 @dataclass(frozen=True)
 class Filter:
-    """What to keep: entities that pass one of ``alternatives``, with all around and beneath them. None passes none."""
+    """A filter: keeps entities that pass one of ``alternatives``, with all around and under them. None passes none."""
 
     alternatives: tuple[Alternative, ...] = ()
 
     @cached_property
     def paths(self) -> tuple[tuple[str, ...], ...]:
-        """Of each alternative the collections that lead to the entities it keeps."""
+        """The collections that lead to the kept entities, for each alternative."""
         return tuple(max((each.types for each in alternative), key=len) for alternative in self.alternatives)
 
 
@@ -260,7 +260,7 @@ def _alternative(value: str, target: Xid, model: Model, subject: str) -> Alterna
 
 
 def _joined(alternative: Alternative) -> bool:
-    """Whether all expressions are about one entity and those around it: no entity lies on two branches."""
+    """Return True if all expressions are about one entity and those around it: no two branches."""
     longest = max((each.types for each in alternative), key=len)
     return all(each.types == longest[: len(each.types)] for each in alternative)
 

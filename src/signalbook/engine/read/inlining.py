@@ -21,7 +21,7 @@ CONFIGURATION: Final = ("capabilities", "model", "modelsource")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inline:
-    """What to inline at one level, by name, and beneath each of these; ``everything`` is ``*``."""
+    """The collections to inline at one level, by name, and under each of these; ``everything`` is ``*``."""
 
     names: Mapping[str, Inline] = field(default_factory=dict)
     everything: bool = False
@@ -30,7 +30,7 @@ class Inline:
         return name in self.names or (self.everything and name not in CONFIGURATION)
 
     def below(self, name: str) -> Inline:
-        """What to inline inside ``name``."""
+        """Return what to inline inside ``name``."""
         return ALL if self.everything else self.names.get(name, NOTHING)
 
     def __or__(self, other: Inline) -> Inline:
@@ -74,7 +74,7 @@ def _steps(path: str, value: str, subject: str) -> list[str]:
 
 
 def _tree(steps: list[str], target: Xid, model: Model, subject: str) -> Inline:
-    """One path as a chain of levels, each checked against what there is."""
+    """Return a path as a chain of levels, each checked against the model."""
     types = list(target.parts[0:4:2])
     kind = _ENTITY.get(target.kind, target.kind)
     for step in steps:
@@ -96,7 +96,7 @@ _BELOW: Final = {Kind.REGISTRY: Kind.GROUP, Kind.GROUP: Kind.RESOURCE, Kind.RESO
 
 
 def _inside(kind: Kind, name: str) -> Kind:
-    """What a name leads to; a leaf has nothing to inline, like meta."""
+    """Return the kind that a name leads to. A leaf, such as meta, has nothing to inline."""
     if name in CONFIGURATION or kind is Kind.VERSION or (kind is Kind.RESOURCE and name != "versions"):
         return Kind.META
     return _BELOW[kind]
@@ -125,10 +125,10 @@ _DOCUMENTS_AT_ONCE: Final = 64
 
 @dataclass(slots=True, kw_only=True)
 class Remainder:
-    """What a filter leaves beneath an entity: all, or of each collection a count and, of inlined ones, the members.
+    """The rest that a filter leaves under an entity: all, or of each collection a count and the inlined members.
 
     ``members`` are by storage key. ``passed`` are the numbers of the filter's alternatives that left something, and
-    ``queries`` by collection what its URL needs to show the same (R193); none means that all of it is left.
+    ``queries`` by collection the query of its URL that shows the same (R193); none means that all of it is left.
     """
 
     whole: bool = False
@@ -138,11 +138,11 @@ class Remainder:
     queries: dict[str, str] = field(default_factory=dict)
 
     def holds(self, plural: str, key: int) -> bool:
-        """Whether this member of an inlined collection is left."""
+        """Return True if this member of an inlined collection is left."""
         return self.whole or key in self.members.get(plural, ())
 
     def below(self, plural: str, key: int) -> Remainder:
-        """What is left beneath a member that is."""
+        """Return the rest under a member that is left."""
         return WHOLE if self.whole else self.members[plural][key]
 
 
@@ -151,7 +151,7 @@ WHOLE: Final = Remainder(whole=True)
 
 @dataclass(slots=True, kw_only=True)
 class EntityNode:
-    """One entity to be shown.
+    """An entity to be shown.
 
     ``xid`` is the one it is shown under: beneath a cross reference not the stored one. Of a Resource ``shown`` is the
     row whose meta and Versions appear (its own or its xref's target; None if that is missing) and ``default`` the row
@@ -178,12 +178,12 @@ class EntityNode:
 
     @property
     def whole(self) -> bool:
-        """Whether everything beneath it may be shown."""
+        """True if everything under it may be shown."""
         return self.remainder is None or self.remainder.whole
 
 
 class ResponseBudget:
-    """What a response may grow to, in bytes. ``spend`` raises ``too_large`` (R203) about ``subject`` beyond it."""
+    """The maximum size of a response in bytes. ``spend`` raises ``too_large`` (R203) about ``subject`` beyond it."""
 
     def __init__(self, limit: int, subject: str) -> None:
         self._left = limit
@@ -375,7 +375,7 @@ def _count(node: EntityNode, plural: str, everything: int) -> int:
 
 
 def _lists_all(node: EntityNode) -> bool:
-    """Whether the default Version is among the inlined ones."""
+    """Return True if the default Version is among the inlined ones."""
     return "versions" in node.collections and node.whole
 
 

@@ -26,7 +26,7 @@ _ORDERS = {"": False, "=asc": False, "=desc": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sort:
-    """By the attribute at ``steps``, which is a ``timestamp`` or not, then by id; both ``descending`` or neither."""
+    """An order: by the attribute at ``steps``, perhaps a ``timestamp``, then by id; both ``descending`` or neither."""
 
     steps: Steps
     descending: bool = False
@@ -77,10 +77,10 @@ class Identified(Protocol):
 
 
 class PagedMember(Identified, Protocol):
-    """One whose attributes can be asked for."""
+    """A member whose attributes can be read."""
 
     def values(self, steps: Steps, *, timestamp: bool) -> list[Value]:
-        """As ``AttributeLookup.values``."""
+        """Return the values of ``AttributeLookup.values``."""
 
 
 M = TypeVar("M", bound=PagedMember)
@@ -97,9 +97,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """What to show of a collection: up to ``limit`` members behind ``after``; ``total`` is known from page 1 on.
+    """A page of a collection: up to ``limit`` members after ``after``; ``total`` is known from page 1 on.
 
-    ``backward`` asks for the last ones that are not behind it, or of all if it is None.
+    ``backward`` selects the last ones that are not after it, or of all if it is None.
     """
 
     limit: int | None = None
@@ -109,7 +109,7 @@ class PageRequest:
 
     @property
     def size(self) -> int:
-        """Most members to show; at the end as many as there are on the last page of those that are walked forward."""
+        """The maximum number of members; the last page backward has as many as the last page forward."""
         limit = self.limit or 0
         at_end = self.backward and self.after is None
         return (self.total or 0) % limit or limit if at_end and limit else limit
@@ -181,7 +181,7 @@ def sorted_by(sort: Sort, members: Iterable[M], page: PageRequest) -> ListedPage
 
 
 class _Order:
-    """Where each member stands. ``seen`` counts those that were asked for, ``others`` those not on the page's side."""
+    """The order of members. ``seen`` counts those read, ``others`` those not on the page's side."""
 
     def __init__(self, sort: Sort, page: PageRequest) -> None:
         after = page.after
@@ -192,7 +192,7 @@ class _Order:
         self.others = 0
 
     def entries(self, members: Iterable[M]) -> Iterator[tuple[tuple[SortKey, str], M]]:
-        """Those behind the position, or up to it."""
+        """Yield the members after the position, or up to it."""
         for member in members:
             self.seen += 1
             place = self._key(self._value(member)), member.folded

@@ -17,7 +17,7 @@ MAX_STEPS: Final = 32
 
 
 class Wild(Enum):
-    """``.*`` is any key of an object or map, ``[*]`` any item of an array; ``['*']`` is the key of that name."""
+    """A wildcard: ``.*`` is any key of an object or map, ``[*]`` any item of an array, ``['*']`` the key ``*``."""
 
     KEY = "*"
     ITEM = "[*]"
@@ -114,7 +114,7 @@ def collections_of(model: Model, types: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def defined(model: Model, types: tuple[str, ...], steps: Steps) -> list[Attribute]:
-    """All definitions the value at ``steps`` may have; none for what the model leaves open or does not know."""
+    """Return all definitions that the value at ``steps`` may have; none for open or unknown parts of the model."""
     found = entity_type(model, types)
     attributes: Mapping[str, Attribute] = found.attributes
     if isinstance(found, ResourceType) and len(types) == 2:
@@ -131,7 +131,7 @@ def defined(model: Model, types: tuple[str, ...], steps: Steps) -> list[Attribut
 
 
 def is_made(model: Model, types: tuple[str, ...], steps: Steps) -> bool:
-    """Whether the attribute that ``steps`` begin with comes from the server, and is not among the stored ones."""
+    """Return True if the server computes the attribute at the beginning of ``steps``."""
     return any(attribute.managed for attribute in defined(model, types, steps[: 2 if steps[0] == "meta" else 1]))
 
 
@@ -142,7 +142,7 @@ def _within(attribute: Attribute, step: Step) -> list[Attribute]:
 
 
 def _named(attributes: Mapping[str, Attribute], step: Step) -> list[Attribute]:
-    """By name if there is any, else what the model leaves open there."""
+    """Return the attribute by name, else the one that the model leaves open."""
     everything = list(_everything(attributes))
     if step is Wild.KEY:
         return everything

@@ -26,7 +26,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def store_conditions(expression: FilterExpression, model: Model, types: tuple[str, ...]) -> tuple[Condition, ...]:
-    """What a path has to pass at the step where ``expression`` is about its entities; none if the store cannot test it.
+    """Return the conditions for a path at the step that ``expression`` is about; none if the store cannot test them.
 
     ``types`` are the collections from the root to these entities.
     """
@@ -37,7 +37,7 @@ def store_conditions(expression: FilterExpression, model: Model, types: tuple[st
 
 
 class _Prefilter:
-    """Where the attribute of one expression is stored, and the tests of it."""
+    """The place where the attribute of an expression is stored, and the tests of it."""
 
     def __init__(self, expression: FilterExpression, model: Model, types: tuple[str, ...]) -> None:
         self._expression = expression
@@ -122,7 +122,7 @@ class _Prefilter:
 
 
 def _beginnings(operand: Operand, *, timestamp: bool) -> tuple[str, ...]:
-    """What the JSON of an equal value may begin with."""
+    """Return the possible beginnings of the JSON of an equal value."""
     if timestamp and operand.instant is not None:
         return ("",)
     piece = operand.pieces[0]

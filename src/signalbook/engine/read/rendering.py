@@ -59,7 +59,7 @@ class Renderer:
         self._short = short and not doc
 
     def entity(self, node: EntityNode, path: ResponsePath = "") -> JSONObject:
-        """One entity with everything its node holds; a configuration part of the Registry is the caller's to add."""
+        """Render an entity with everything its node holds. The caller adds configuration parts of the Registry."""
         return _RENDER[node.xid.kind](self, node, path)
 
     def collections(self, node: EntityNode, path: ResponsePath = "") -> JSONObject:
@@ -202,7 +202,7 @@ def inlined(content: bytes, contenttype: JSON, type: ResourceType, *, binary: bo
 
 
 def _query(node: EntityNode, plural: str) -> str:
-    """What makes a collection's URL show what the response's filter leaves of it (R193, R194)."""
+    """Return the query with which a collection's URL shows what the response's filter leaves (R193, R194)."""
     if node.remainder is None:
         return ""
     return node.remainder.queries.get(plural, "") if node.counts.get(plural) else EXCLUDE_ALL
@@ -277,7 +277,7 @@ class StreamedRendering:
                 yield node, (dump_json(self._renderer.entity(node, path + pointer(node.xid.id))),)
 
     def _alone(self, node: EntityNode, inline: Inline, path: ResponsePath) -> Piece:
-        """One of a batch that did not fit: in pieces of its own, but for a Version, which has none."""
+        """Render a member of a batch that did not fit, in pieces; a Version has none."""
         if node.xid.kind is not Kind.VERSION:
             return self.entity(node, inline, lambda shown: shown, path)
         self._loader(_UNLIMITED).fill([node], inline)
@@ -312,7 +312,7 @@ class StreamedRendering:
                 return () if node.shown is None else ("versions",)
 
     def _leaves(self, node: EntityNode) -> Iterable[str]:
-        """What may be inlined in the entity itself."""
+        """Yield what may be inlined in the entity itself."""
         if node.xid.kind is not Kind.RESOURCE:
             return ()
         return ("meta", self._model.groups[node.xid.group_type].resources[node.xid.resource_type].singular)

@@ -22,7 +22,7 @@ _REFERRED: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSchema:
-    """What an entity says of a payload, with the name of its format; None if it does not have the text here."""
+    """A payload's schema with the name of its format; None if the text is not stored here."""
 
     content: bytes | None
     format: str
@@ -99,7 +99,7 @@ class SchemaReferences:
         return None if found.content is None else schema_text(found.content, found.format)
 
     def _behind(self, target: Xid) -> Xid:
-        """What a cross reference, or a Version of one, shows."""
+        """Return the target of a cross reference, or of a Version of one."""
         row = self._view.reader.get(target.resource)
         if row is None or row.xref is None:
             return target

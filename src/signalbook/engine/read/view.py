@@ -52,10 +52,10 @@ _INDEXED: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewOptions:
-    """How to show what is read.
+    """Options of a read.
 
-    ``base_url`` is the URL of the registry root; ``max_bytes`` bounds the response (R203), roughly and early: whoever
-    encodes it looks again. ``doc``, ``binary`` and ``collections`` are the flags of these names (R176-R178), and so are
+    ``base_url`` is the URL of the registry root; ``max_bytes`` limits the response (R203), roughly and early: its
+    encoder checks again. ``doc``, ``binary`` and ``collections`` are the flags of these names (R176-R178), and so are
     ``filter`` and, for collections only, ``sort``.
     """
 
@@ -113,7 +113,7 @@ class View:
 
     @property
     def index(self) -> IndexReader:
-        """What entities refer to, whoever may read these."""
+        """The index of references, without regard to rights."""
         return self._transaction.index
 
     def search(self, wanted: Search) -> SearchPage:
@@ -121,7 +121,7 @@ class View:
         return search(self._transaction.index, self._transaction.entities, wanted, self.access)
 
     def indexed(self) -> Iterator[tuple[Candidate, list[Text]]]:
-        """What is found by default, each with its texts, in the order in which it was stored; whoever may read it."""
+        """Yield the entities that a search finds by default with their texts, as stored, without regard to rights."""
         after = 0
         while some := self._transaction.index.current(after, _INDEXED):
             texts = self._transaction.index.texts([each.key for each in some])
@@ -129,15 +129,15 @@ class View:
             after = some[-1].key
 
     def impact(self, xid: Xid, depth: int = MAX_DEPTH) -> Impact:
-        """What depends on an entity, up to ``depth`` steps away. Raises ``not_found``."""
+        """Return what depends on an entity, up to ``depth`` steps away. Raises ``not_found``."""
         return find_impact(self._transaction.index, self.reader, xid, self.access, depth)
 
     def direct_dependents(self, xid: Xid, most: int) -> tuple[Dependent, ...]:
-        """What refers to a Group or Resource that is there, without anything between: of the first ``most`` links."""
+        """Return the direct dependents of an existing Group or Resource, from the first ``most`` links."""
         return direct_dependents(self._transaction.index, self.reader, xid, self.access, most)
 
     def modelsource(self) -> JSONObject:
-        """What the user supplied as model; ``{}`` if nothing (R63)."""
+        """Return the model source that the user supplied, or ``{}`` (R63)."""
         return self.model.source
 
     def state(self) -> str:
@@ -186,7 +186,7 @@ class View:
         return found, top
 
     def authors(self, records: Collection[Record], *, most: int = 1000) -> dict[str, str]:
-        """Who made committed changes, as the audit says, by their correlation ids; nobody to who may not read it."""
+        """Return the authors of committed changes by correlation id; none without the right to read the audit."""
         if not self.access.somewhere(Action.AUDIT):
             return {}
         entries = self._transaction.audit.at_times({record.time for record in records}, DONE, most)
@@ -226,11 +226,11 @@ class View:
         return self._with_configuration(shown, options.inline) if xid == ROOT else shown
 
     def collection(self, xid: Xid, options: ViewOptions) -> JSONObject:
-        """All entities of a collection. Raises ``not_found`` if its owner is missing; else as ``entity``."""
+        """Return a collection. Raises ``not_found`` if its owner is missing; else as ``entity``."""
         return self.members(xid, self.listed(xid, options, PageRequest()), options)
 
     def listed(self, xid: Xid, options: ViewOptions, page: PageRequest) -> ListedPage[EntityNode]:
-        """Which entities of a collection to show: by id unless sorted otherwise (R212-R215), all or a page (R285-R292).
+        """Return the selected entities of a collection: by id unless sorted (R212-R215), all or a page (R285-R292).
 
         Raises as ``collection``. Ends with the transaction.
         """
@@ -247,7 +247,7 @@ class View:
         return ListedPage(members=nodes, following=listed.following, preceding=listed.preceding, total=listed.total)
 
     def members(self, xid: Xid, listed: ListedPage[EntityNode], options: ViewOptions) -> JSONObject:
-        """What was listed of a collection as JSON."""
+        """Return listed entities as JSON."""
         return self._nested(xid, listed.members, options)
 
     def pieces(self, xid: Xid, options: ViewOptions, listed: ListedPage[EntityNode] | None = None) -> Iterator[bytes]:
@@ -274,9 +274,9 @@ class View:
         )
 
     def processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
-        """Those of ``xids`` that exist and the filter leaves, nested as a write to ``target`` sent them (R146).
+        """Return those of ``xids`` that exist and pass the filter, nested as a write to ``target`` sent them (R146).
 
-        A collection among them is shown, be it empty.
+        A collection among them is shown even if it is empty.
         """
         _check_collections(target, options)
         rows = self.reader.get_many({*xids, *(xid.resource for xid in xids)})
@@ -290,7 +290,7 @@ class View:
         return {**{xid.parts[-1]: {} for xid in xids if xid.is_collection}, **shown}
 
     def _chosen(self, target: Xid, nodes: list[EntityNode], options: ViewOptions) -> list[EntityNode]:
-        """Those of ``nodes``, members of one or more collections at ``target``, that the filter leaves, sorted."""
+        """Return ``nodes``, members of collections at ``target``, that pass the filter, sorted."""
         lookup = self._lookup(options)
         if options.filter is not None and nodes:
             plurals = dict.fromkeys(node.xid.parts[-2] for node in nodes)
@@ -308,7 +308,10 @@ class View:
         return nodes
 
     def _remainder_of(self, xid: Xid, options: ViewOptions) -> Remainder | None:
-        """What the filter leaves of an entity, None without a filter. Raises ``not_found`` if that is nothing."""
+        """Return what the filter leaves of an entity, None without a filter.
+
+        Raises ``not_found`` if that is nothing.
+        """
         if options.filter is None:
             return None
         base = self._base(xid, options)
@@ -376,7 +379,7 @@ class View:
         return next((row.xid for row in self.reader.by_key([key])), None)
 
     def exists(self, xid: Xid) -> bool:
-        """Whether there is such an entity or, of a collection, its owner."""
+        """Return True if an entity, or the owner of a collection, exists."""
         try:
             self._find(xid.owner if xid.is_collection else xid, doc=False)
         except RegistryError:
@@ -384,7 +387,7 @@ class View:
         return True
 
     def names(self, group: Xid) -> bool:
-        """Whether there is such a Group and its id is no secret (domain.md A-9), be the Group hidden or not."""
+        """Return True if a Group exists and its id is not secret (domain.md A-9), even if the Group is hidden."""
         return self.access.names_all(group.parent) and self._entities.get(group) is not None
 
     def group_ids(self, groups: Xid) -> list[str]:
@@ -444,7 +447,7 @@ class View:
         return owner
 
     def _listed_by_id(self, owner: EntityNode, plural: str, page: PageRequest) -> ListedPage[EntityNode]:
-        """By the index, and with the total that is kept: as quick in a large collection as in a small one."""
+        """List by the index with the stored total: as fast in a large collection as in a small one."""
         key, after = (owner.shown or owner.row).key, page.after.id if page.after is not None else None
         if page.backward:
             before = self.reader.preceding(key, plural, page.size + 1, upto=after)
@@ -516,7 +519,7 @@ class View:
 
 
 def _is_beneath(record: Record, xid: Xid) -> bool:
-    """Whether a change is one of the entity or of something in it."""
+    """Return True if a change is one of the entity or of something in it."""
     changed = tuple(record.change["xid"].casefold().split("/")[1:])
     return changed[: len(xid.parts)] == tuple(part.casefold() for part in xid.parts)
 

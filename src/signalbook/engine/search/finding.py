@@ -38,7 +38,7 @@ _LETTERS: Final = {"type": TYPE, "group": GROUP, "format": FORMAT, "protocol": P
 
 
 class Place(NamedTuple):
-    """Where a match stands in the order of all: by what matched, then the shorter id, then the xid."""
+    """The place of a match in the order of all: by what matched, then the shorter id, then the xid."""
 
     tier: int
     length: int
@@ -72,7 +72,7 @@ class SearchHit:
     candidate: Candidate
 
     def to_json(self) -> JSONObject:
-        """As clients get it."""
+        """Return the JSON for clients."""
         shown = self.xid.resource if self.xid.kind is Kind.VERSION else self.xid
         found: JSONObject = {
             "xid": str(self.xid),
@@ -105,7 +105,7 @@ class SearchPage:
     following: Place | None
 
     def to_json(self) -> JSONObject:
-        """As clients get it."""
+        """Return the JSON for clients."""
         facets = {
             name: [{"value": value, "count": count} for value, count in values] for name, values in self.facets.items()
         }
@@ -188,7 +188,7 @@ class _Finder:
         """The entities found by a field of a schema that they refer to, by key."""
 
     def find(self) -> list[tuple[Place, Candidate]]:
-        """What matches, each in the first of the tiers in which it does, the best first; no more than ``MOST``."""
+        """Return up to ``MOST`` matches, the best first, each in its first matching tier."""
         found: list[tuple[Place, Candidate]] = []
         if self._readable.nothing:
             return found
@@ -211,7 +211,7 @@ class _Finder:
         return sorted(found)[:MOST]
 
     def _referring(self, known: Sequence[int], most: int) -> list[tuple[Place, Candidate]]:
-        """What has a field that is asked for in a schema that it refers to, without those that are ``known``."""
+        """Return entities whose schema has a requested field, without those that are ``known``."""
         fields = _of_fields(self._wanted.query).wanted
         if not fields:
             return []
@@ -235,7 +235,7 @@ class _Finder:
         return self._read(query, most, flags=self._flags, want=self._want, without=without, within=within)
 
     def having(self, field: Condition, most: int) -> list[Candidate] | None:
-        """What may be read of all that is shown by default and has a field; None if it is more than ``most``."""
+        """Return the readable entities shown by default that have a field; None if there are more than ``most``."""
         query = self._permitted((field,))
         if self._readable.exact:
             keys = self._index.current_keys(query, most + 1)
@@ -244,7 +244,7 @@ class _Finder:
         return None if len(found) > most else found
 
     def _is_open(self, every: Conjunction, number: int) -> bool:
-        """Whether nothing is asked of words, but for what may be read of a number of entities that are checked soon."""
+        """Return True if no words are required, apart from rights on entities that are checked soon."""
         return not every and not self._wanted.query.unwanted and (number <= _FEW or self._access.reads_everything)
 
     def _permitted(self, every: Conjunction, unwanted: Conjunction = ()) -> WordQuery:
@@ -318,12 +318,12 @@ _CONDITIONS: Final = 200
 
 
 def _one_of(name: str, values: Iterable[str]) -> Condition:
-    """One of some values to filter by."""
+    """Return the condition that one of some values holds."""
     return Condition(tuple(Phrase((facet(_LETTERS[name], value),)) for value in values), ("facets",))
 
 
 def _counts(candidates: Sequence[Candidate]) -> dict[str, tuple[tuple[str, int], ...]]:
-    """By facet, how many have which value."""
+    """Return the number of candidates by facet and value."""
     types: Counter[str] = Counter()
     groups: Counter[str] = Counter()
     # Of most there are many in one collection.

@@ -42,13 +42,13 @@ class Dependent:
     source: Xid
 
     def to_json(self) -> JSONObject:
-        """As clients get it."""
+        """Return the JSON for clients."""
         return {"xid": str(self.xid), "relation": self.relation, "on": str(self.on), "depth": self.depth}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """What depends on ``xid``, the nearest first; not all of it if it is not ``complete``."""
+    """The dependents of ``xid``, the nearest first; not all of them unless ``complete``."""
 
     xid: Xid
     dependents: tuple[Dependent, ...]
@@ -56,10 +56,10 @@ class Impact:
 
 
 def find_impact(index: IndexReader, reader: Reader, xid: Xid, access: Access, depth: int = MAX_DEPTH) -> Impact:
-    """What depends on a Group, Resource or Version, up to ``depth`` steps away, as far as ``access`` shows it.
+    """Find what depends on a Group, Resource or Version, up to ``depth`` steps away, as far as ``access`` shows it.
 
-    What is hidden leads to nothing: what depends on something through it is not found either. Three queries a level.
-    Raises ``not_found``.
+    Hidden entities lead to nothing: their dependents are not found through them. Three queries a level. Raises
+    ``not_found``.
     """
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION) or reader.get(xid) is None:
         raise RegistryError("not_found", subject=str(xid))
@@ -87,7 +87,7 @@ def find_impact(index: IndexReader, reader: Reader, xid: Xid, access: Access, de
 
 
 def direct_dependents(index: IndexReader, reader: Reader, xid: Xid, access: Access, most: int) -> tuple[Dependent, ...]:
-    """What refers to a Group or Resource that is there, without anything between: of the first ``most`` links."""
+    """Return the direct dependents of an existing Group or Resource, from the first ``most`` links."""
     links = BackwardLinks(index=index, reader=reader, access=access)
     found: dict[Xid, Dependent] = {}
     for dependent in islice(links.level([xid], 1), most):
@@ -111,7 +111,7 @@ class BackwardLinks:
     moved: Xid | None = None
 
     def level(self, nodes: Collection[Xid], depth: int) -> Iterator[Dependent]:
-        """What refers to one of these, once for each link."""
+        """Yield what refers to one of these, once for each link."""
         resources = {node.resource for node in nodes if node.kind is not Kind.GROUP}
         rows = rows_with_defaults(self.reader, {*resources, *(each.owner for each in resources)}, resources)
         targets: dict[str, Xid] = {}
@@ -142,7 +142,7 @@ class BackwardLinks:
         return found
 
     def _counts(self, referrer: Referrer, on: Xid) -> bool:
-        """Whether a link to one of the targets of ``on`` is about it."""
+        """Return True if a link to a target of ``on`` is about that entity."""
         if referrer.target == str(on):
             return on != self.moved or not referrer.kind.endswith(PINNED)
         if referrer.kind == IMPORT:
@@ -163,7 +163,7 @@ def rows_with_defaults(reader: Reader, xids: Collection[Xid], resources: Collect
 def _targets(
     node: Xid, rows: dict[Xid, Row], identities: Mapping[int, Sequence[str]], *, through_groups: bool
 ) -> Iterator[str]:
-    """What links to an entity lead to: itself; a Resource also stands for its default Version, and is in a Group."""
+    """Yield the targets of links to an entity: itself; for a Resource its default Version and its Group, too."""
     yield str(node)
     if node.kind is Kind.GROUP:
         return

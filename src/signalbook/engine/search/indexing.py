@@ -100,13 +100,13 @@ def _before(version: Row, tree: WorkingTree) -> Row | None:
 
 
 def _entry_of(row: Row, root: str) -> IndexEntry:
-    """That of a Group or a cross reference."""
+    """Return the entry of a Group or a cross reference."""
     links = links_of(row, NO_DOCUMENT, root)
     return entry_of(row, (), current=True, deprecated=_is_deprecated(row), links=links)
 
 
 def _has_other(row: Row, before: Row | None) -> bool:
-    """Whether anything is other than it was by which an entity is found."""
+    """Return True if anything in the index entry of an entity changed."""
     return before is None or row.attributes != before.attributes or row.document != before.document
 
 
@@ -134,7 +134,7 @@ def _version_entry(row: Row, found: Described, *, current: bool, deprecated: boo
 
 
 def _known(versions: Iterable[Row], tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, Described]:
-    """What the index has of documents that stay: they are not read again."""
+    """Return the indexed documents that stay: they are not read again."""
     same = {row.key: row.xid for row in versions if (before := _before(row, tree)) and _same_document(row, before)}
     if not same:
         return {}
@@ -163,7 +163,7 @@ def _document_links(links: Iterable[Link]) -> DocumentLinks:
 
 
 def _has_all(texts: Sequence[Text]) -> bool:
-    """Whether nothing was left out for want of room."""
+    """Return True if no text was left out for lack of room."""
     return sum(len(each.path) + len(each.text) for each in texts) <= MAX_TEXT - MOST_OF_A_TEXT
 
 
@@ -192,7 +192,7 @@ def _is_described(version: VersionCopy) -> bool:
 
 
 def stored_descriptions(versions: Sequence[Row], transaction: WriteTransaction) -> dict[Xid, Described]:
-    """What is found in the documents of Versions, as they are stored."""
+    """Describe the stored documents of Versions."""
     found: dict[Xid, Described] = {}
     # A few at a time: documents may be large.
     for some in batches(versions, _DOCUMENTS):
@@ -240,7 +240,7 @@ def _inline_document(attributes: JSONObject) -> bytes:
 
 
 def is_complete(state: Mapping[str, int]) -> bool:
-    """Whether the index has all that is stored."""
+    """Return True if the index is complete."""
     return state.get("made") == INDEX and state.get("position", 0) < 0
 
 

@@ -29,7 +29,7 @@ class QueryError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What has to match, ``wanted``, and what must not. ``text`` is the query as it was."""
+    """A query: conditions that must match, ``wanted``, and must not. ``text`` is its original text."""
 
     text: str
     wanted: tuple[Condition, ...] = ()

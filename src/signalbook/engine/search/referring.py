@@ -32,7 +32,7 @@ _HAS_PINNED: Final = Condition((Phrase((PINS,)),), ("facets",))
 
 
 class Matching(Protocol):
-    """Where to find what matches and may be read."""
+    """The sources of readable matches."""
 
     def wanted(self, every: Conjunction, limit: int, within: Collection[int] | None = None) -> Sequence[Candidate]:
         """Up to ``limit`` of what was asked for, among the keys in ``within``."""
@@ -56,9 +56,10 @@ class SchemaReferrer:
 def referring(
     index: IndexReader, entities: Reader, fields: Conjunction, rest: Conjunction, access: Access, matching: Matching
 ) -> tuple[list[SchemaReferrer], bool]:
-    """What has all ``fields``, some of them in a schema that it refers to, and the ``rest`` itself; is that all?
+    """Find entities with all ``fields``, some of them in a schema they refer to, and the ``rest`` themselves.
 
-    A schema that ``access`` hides has no fields, and neither has one behind a hidden cross reference.
+    The second result is True if these are all. A schema that ``access`` hides, or that is behind a hidden cross
+    reference, has no fields.
     """
     some: Sequence[Candidate] | None = None
     if not rest:
@@ -74,7 +75,7 @@ def referring(
 def _through_schemas(
     index: IndexReader, fields: Conjunction, rest: Conjunction, matching: Matching
 ) -> Sequence[Candidate] | None:
-    """What refers to anything that has one of the fields, with the rest; None if too much has any of them."""
+    """Find referrers of anything with one of the fields and the rest; None if too much has any of them."""
     # Who names a Version of a schema is looked at by itself: past Versions with a field may be many.
     pinned = matching.wanted((*rest, _HAS_PINNED), MOST + 1)
     if len(pinned) > MOST:
@@ -89,7 +90,7 @@ def _through_schemas(
 
 
 def _referrers(index: IndexReader, schemas: Iterable[Candidate]) -> set[int]:
-    """What names these as its schema, or a cross reference to them."""
+    """Return the entities that name these as schemas, or a cross reference to them."""
     targets = {stored_xid(each.xid) for each in schemas}
     targets |= {xid.resource for xid in targets if xid.kind is Kind.VERSION}
     found: set[int] = set()
@@ -105,7 +106,7 @@ def _referrers(index: IndexReader, schemas: Iterable[Candidate]) -> set[int]:
 def _with_fields(
     index: IndexReader, entities: Reader, candidates: Sequence[Candidate], fields: Conjunction, access: Access
 ) -> list[SchemaReferrer]:
-    """Those that have all of the fields, in their own schema or one that they refer to."""
+    """Return the candidates with all of the fields, in their own schema or one they refer to."""
     keys = [each.key for each in candidates]
     named: dict[int, list[str]] = {}
     for key, link in index.links(keys):

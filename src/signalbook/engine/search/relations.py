@@ -52,7 +52,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnshownEntities:
-    """How many entities of one step are not there; ``more`` if even that was not counted to the end."""
+    """The number of entities of one step that are left out; ``more`` if not all were counted."""
 
     steps: int
     entities: int
@@ -61,7 +61,7 @@ class UnshownEntities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relations:
-    """What is around ``xid``: the nearest first, itself at the head."""
+    """The entities around ``xid``: itself first, then the nearest."""
 
     xid: Xid
     entities: tuple[RelatedEntity, ...]
@@ -72,7 +72,7 @@ class Relations:
 
 
 def find_relations(view: View, xid: Xid, base_url: str, steps: int) -> Relations:
-    """What is up to ``steps`` steps around a Group, Resource or Version, as far as it may be read.
+    """Find the readable entities up to ``steps`` steps around a Group, Resource or Version.
 
     Six queries for each step, whatever the number of entities. Raises ``not_found``.
     """
@@ -112,7 +112,7 @@ _Step = Callable[[list[RelatedEntity], int], Iterable[RelatedEntity]]
 
 
 class _Around:
-    """What was found so far."""
+    """The entities found so far."""
 
     def __init__(self, middle: Xid) -> None:
         own = RelatedEntity(id=str(middle), xid=middle, steps=0)
@@ -136,7 +136,7 @@ class _Around:
             )
 
     def has_more(self, steps: int, step: _Step) -> bool:
-        """Whether there is anything behind the last step."""
+        """Return True if there is anything after the last step."""
         level = self._levels.get(steps, [])
         return bool(level) and next(iter(self._unseen(level, abs(steps) + 1, step)), None) is not None
 
@@ -156,7 +156,7 @@ class _ForwardLinks:
         self._middle = middle
 
     def level(self, nodes: list[RelatedEntity]) -> Iterator[tuple[str, str, RelatedEntity]]:
-        """What these refer to, with who does and how; once for each link."""
+        """Yield the references of these entities, with referrer and kind; once for each link."""
         rows = self._rows(nodes)
         found = list(self._links(nodes, rows))
         there = self._view.reader.get_many({xid for _, _, _, xid in found if xid is not None})
@@ -166,7 +166,7 @@ class _ForwardLinks:
         yield from self._contents(nodes, rows)
 
     def among(self, entities: Mapping[str, RelatedEntity]) -> set[Relation]:
-        """All links among these."""
+        """Return all links among these entities."""
         there = [each for each in entities.values() if each.there]
         rows = self._rows(there)
         shown: dict[str, str] = {}  # what stands for what: a Resource for its default Version, and the other way round
@@ -198,7 +198,7 @@ class _ForwardLinks:
     def _links(
         self, nodes: Iterable[RelatedEntity], rows: Mapping[Xid, Row]
     ) -> Iterator[tuple[str, str, str, Xid | None]]:
-        """Who has a link, of which kind, and to what: as text, and as an xid if it is one."""
+        """Yield the links: referrer, kind, and target as text and, if possible, as an xid."""
         sources: dict[int, tuple[str, Xid]] = {}
         for node in nodes:
             row = rows.get(node.xid) if node.xid is not None else None

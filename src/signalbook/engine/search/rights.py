@@ -19,9 +19,9 @@ _STARS: Final = re.compile(r"\*+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingConditions:
-    """What is readable fits one of the conjunctions in ``among``, if there are any, and none of those in ``hidden``.
+    """The conditions for readable entities: one of ``among``, if there are any, and none of ``hidden``.
 
-    Unless that is ``exact``, something that does is hidden all the same. With ``nothing`` everything is.
+    Unless that is ``exact``, some entities that meet them are hidden all the same. With ``nothing`` everything is.
     """
 
     among: tuple[Conjunction, ...] = ()
@@ -31,7 +31,7 @@ class ReadingConditions:
 
     @property
     def size(self) -> int:
-        """How many conditions these are."""
+        """The number of conditions."""
         return sum(map(len, (*self.among, *self.hidden)))
 
 
@@ -47,7 +47,7 @@ class _Pattern:
 
 @lru_cache(maxsize=1 << 8)
 def readable(rules: ReadingRules) -> ReadingConditions:
-    """What these rules let be read: a Group also where a pattern allows something in it, be it there or not."""
+    """Return the readable entities by these rules: a Group also if a pattern allows something in it."""
     allowed, denied = ([_read(parts) for parts in some] for some in rules)
     among = dict.fromkeys(conjunction for pattern in allowed for conjunction in _shown(pattern))
     # What only seems to fit is not left out here.
@@ -91,14 +91,14 @@ _IN_GROUP: Final = _has(Phrase((PLACES[_OF_GROUP][0],), prefix=True))
 
 
 def _shown(pattern: _Pattern) -> Iterator[Conjunction]:
-    """What a pattern that allows shows."""
+    """Yield what an allowing pattern shows."""
     yield (*pattern.group, *pattern.member)
     if pattern.member:
         yield (*pattern.group, _IS_GROUP)
 
 
 def _denied(pattern: _Pattern) -> Conjunction:
-    """What a pattern that denies hides."""
+    """Return what a denying pattern hides."""
     return (*pattern.group, *(pattern.member or (_IN_GROUP,))) if pattern.deep else pattern.group
 
 

@@ -38,7 +38,7 @@ class Snippet:
     schema: str = ""
 
     def to_json(self) -> JSONObject:
-        """As clients get it."""
+        """Return the JSON for clients."""
         kind = "field" if self.member else "attribute"
         ranges: list[JSON] = [list(each) for each in self.ranges]
         shown: JSONObject = {"kind": kind, "path": self.path, "text": self.text, "ranges": ranges}
@@ -120,7 +120,7 @@ def _matched(
 
 
 def _ranges(found: Sequence[Run], condition: Condition) -> list[Range]:
-    """Where the phrases of a condition are among the words of a text."""
+    """Return the places of the phrases of a condition among the words of a text."""
     return [each for phrase in condition.phrases for each in _places(found, phrase)]
 
 

@@ -49,7 +49,7 @@ class Word(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What is written without a space: the words in it, and if there are several these as one."""
+    """A text without spaces: its words, and several words also as one."""
 
     words: tuple[Word, ...]
     joined: Word | None
@@ -135,9 +135,9 @@ ENVELOPE: Final = "e"
 def entry_of(
     row: Row, members: Sequence[Member], *, current: bool, deprecated: bool, links: Iterable[Link] = ()
 ) -> IndexEntry:
-    """What a Group, a Version or a Resource that is a cross reference is found by.
+    """Return the index entry of a Group, a Version or a cross reference.
 
-    ``members`` are those of its schema. A Version is found as what its Resource is.
+    ``members`` are those of its schema. A Version is found by its Resource's names.
     """
     attributes = row.attributes
     shown = row.xid.resource if row.xid.kind is Kind.VERSION else row.xid
@@ -234,7 +234,7 @@ _LEFT_OUT: Final = frozenset({"name", "contenttype", *INLINE})
 
 
 def _values(path: str, key: str, value: JSON, depth: int) -> Iterator[Text]:
-    """All strings in a value, and the names in it that are no attributes' of the model: people gave these."""
+    """Yield all strings in a value, and the names in it that are not the model's: people chose these."""
     if isinstance(value, str):
         yield Text(False, path, _cut(value))
     elif isinstance(value, dict) and depth < _DEPTH:

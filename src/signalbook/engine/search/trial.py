@@ -52,7 +52,7 @@ class CandidateDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialEffect:
-    """What becomes of one schema: by which ``rule`` it was compared, why it breaks, or why nobody knows."""
+    """The outcome for one schema: the ``rule`` of its comparison, why it breaks, or why that is unknown."""
 
     fate: Fate
     rule: str = ""
@@ -60,7 +60,7 @@ class TrialEffect:
     findings: tuple[Finding, ...] = ()
 
     def to_json(self) -> JSONObject:
-        """As clients get it."""
+        """Return the JSON for clients."""
         shown: JSONObject = {"outcome": self.fate}
         shown |= {name: text for name, text in (("rule", self.rule), ("why", self.why)) if text}
         return shown | ({"findings": [each.to_json() for each in self.findings]} if self.findings else {})
@@ -74,15 +74,15 @@ class Affected:
     effect: TrialEffect
 
     def to_json(self) -> JSONObject:
-        """As clients get it."""
+        """Return the JSON for clients."""
         return self.dependent.to_json() | self.effect.to_json()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateTrial:
-    """What a candidate does to its schema, and to what depends on that, the nearest first.
+    """The effect of a candidate on its schema and the dependents, the nearest first.
 
-    ``moves`` says whether who names the schema would meet it: the default Version of a schema may be another one.
+    ``moves`` tells whether users of the schema would get it: the default Version of a schema may be another one.
     """
 
     effect: TrialEffect
@@ -94,9 +94,9 @@ class CandidateTrial:
 def try_candidate(
     view: View, candidate: CandidateDocument, base_url: str, *, moves: bool, work: Work, rule: str = ""
 ) -> CandidateTrial:
-    """What would break if ``candidate`` were stored; ``moves`` says that its new Version would be the default one.
+    """Try storing ``candidate``. ``moves`` tells that its new Version would be the default one.
 
-    ``rule`` is for schemas that have none. Raises ``not_found``, and ``bad_request`` for what has no documents.
+    ``rule`` is for schemas that have none. Raises ``not_found``, and ``bad_request`` for types without documents.
     """
     trying = _Trying(view, candidate, base_url, moves=moves, work=work, rule=rule)
     own = trying.own()
@@ -107,7 +107,7 @@ def try_candidate(
 
 
 class _Trying:
-    """One trial."""
+    """A trial in progress."""
 
     def __init__(
         self, view: View, candidate: CandidateDocument, base_url: str, *, moves: bool, work: Work, rule: str
@@ -146,7 +146,7 @@ class _Trying:
         return self._compared(self._target, rule, new, old)
 
     def walk(self, own: TrialEffect) -> tuple[tuple[Affected, ...], bool]:
-        """What depends on the schema, level by level, and whether that is all."""
+        """Return the dependents of the schema, level by level, and whether these are all."""
         effects: dict[Xid, TrialEffect] = {self._target: own}
         shown: dict[Xid, Xid] = {self._target: self._target}
         groups: dict[Xid, set[Xid]] = {}
@@ -174,7 +174,7 @@ class _Trying:
     def _concerned(
         self, dependents: Iterable[Dependent], known: Mapping[Xid, TrialEffect], groups: dict[Xid, set[Xid]]
     ) -> list[Dependent]:
-        """Those of a level that are new and get the schema from what they refer to. Adds to ``groups``."""
+        """Return the new dependents of a level that get the schema from their reference. Adds to ``groups``."""
         new: dict[Xid, Dependent] = {}
         for each in dependents:
             if each.relation in ("messagegroups", "messages"):
@@ -190,7 +190,7 @@ class _Trying:
         return [each for xid, each in new.items() if xid not in apart]
 
     def _judged(self, dependents: Collection[Dependent], known: Mapping[Xid, TrialEffect]) -> dict[Xid, TrialEffect]:
-        """What becomes of those of a level."""
+        """Return the outcomes for the dependents of a level."""
         judged = {
             each.source: TrialEffect(fate=known[each.on].fate) for each in dependents if each.relation not in _DOCUMENTS
         }
@@ -236,7 +236,7 @@ class _Trying:
         return TrialEffect(fate=fate, rule=rule, findings=findings[:MOST_FINDINGS])
 
     def _unreadable(self, rule: str, old: SchemaText, error: SchemaError) -> TrialEffect:
-        """Of a schema that cannot be read: whether it can be now."""
+        """Return the outcome for a schema that could not be read: whether it can be now."""
         try:
             with self._work.on_the_spot():
                 violations(rule, old, old)

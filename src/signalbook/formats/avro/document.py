@@ -349,7 +349,7 @@ def _inside(node: Type) -> list[Type]:
 
 
 def is_recursive(node: Type, types: Mapping[str, JSONObject]) -> bool:
-    """Whether some type contains itself, so that a short payload can nest deeply."""
+    """Return True if a type contains itself, so that a short payload can nest deeply."""
     try:
         _measure(node, types, lambda _: 0, recursive=None)
     except _Recursive:
@@ -358,15 +358,15 @@ def is_recursive(node: Type, types: Mapping[str, JSONObject]) -> bool:
 
 
 def weight(node: Type, types: Mapping[str, JSONObject]) -> int:
-    """How many types there are in ``node`` written out in full; a recursive one counts once where it recurs.
+    """Count the types in ``node`` written out in full. A recursive one counts once where it recurs.
 
-    Twenty records that each hold the next one twice are a million: decoding even an empty one takes as long.
+    Twenty records that each contain the next one twice are a million: decoding even an empty one takes as long.
     """
     return 1 + _measure(node, types, lambda _: 1, recursive=1)
 
 
 def empty_items(node: Type, types: Mapping[str, JSONObject]) -> bool:
-    """Whether an array has items that take no bytes: then ten bytes of payload can claim to be 2^60 items."""
+    """Return True if an array has items that take no bytes: ten bytes of payload can then claim 2^60 items."""
     arrays = (item for item in walk(node, types) if isinstance(item, dict) and item["type"] == "array")
     return any(_measure(item["items"], types, _own_bytes, recursive=1) == 0 for item in arrays)
 

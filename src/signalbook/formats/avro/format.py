@@ -143,7 +143,7 @@ _VERSION: Final = re.compile(r"\d+(\.\d+)*", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AvroSchema:
-    """One Avro schema: the document's top-level type, or the named type a deep link means."""
+    """An Avro schema: the document's top-level type, or the named type of a deep link."""
 
     format: str
     names: Names
@@ -178,7 +178,7 @@ class AvroSchema:
         return stream.getvalue()
 
     def reading(self, writer: Schema) -> Schema:
-        """This schema as the reader of payloads that ``writer`` wrote (K-40)."""
+        """Return this schema as the reader of payloads that ``writer`` wrote (K-40)."""
         return replace(self, writer=writer) if isinstance(writer, AvroSchema) else writer
 
     def decode(self, payload: bytes, content_type: str = "") -> JSON:
@@ -190,7 +190,7 @@ class AvroSchema:
         return self._decode_binary(payload)
 
     def is_binary(self, content_type: str) -> bool:
-        """Whether payloads of a content type are in the binary encoding."""
+        """Return True if payloads of a content type are in the binary encoding."""
         name = media_type(content_type)
         return not name or name == "application/octet-stream" or ("avro" in name and not is_json(name))
 
@@ -203,7 +203,7 @@ class AvroSchema:
         return value if self.writer is None else self._resolved(value, self.writer)
 
     def _resolved(self, value: JSON, writer: AvroSchema) -> JSON:
-        """What the writer meant, as this schema has it: resolution is defined on the binary encoding."""
+        """Resolve the writer's value to this schema, through the binary encoding on which resolution is defined."""
         stream = BytesIO()
         try:
             fastavro.schemaless_writer(stream, writer.parsed, value)
@@ -270,7 +270,7 @@ class AvroSchema:
         return shape_of(self.type, self.names.types)
 
     def tree(self) -> SchemaNode:
-        """What conforming values have in them."""
+        """Return the tree of conforming values."""
         return tree_of(self.type, self.names.types)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
@@ -313,7 +313,7 @@ class AvroFormat:
         return f"{self.name}/{version}" if _VERSION.fullmatch(version) else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:  # noqa: ARG002 - all releases are read alike
-        """What is wrong with a document; empty if nothing is."""
+        """Return the findings about a document."""
         try:
             _read(document)
         except SchemaError as error:
@@ -359,7 +359,7 @@ class AvroFormat:
         return []
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
-        """Why schema resolution fails for some datum of ``writer``'s; the top-level types are compared.
+        """Return why schema resolution fails for some datum of ``writer``. The top-level types are compared.
 
         Raises ``SchemaError``.
         """

@@ -131,7 +131,7 @@ def _alternative(value: JSON, node: list[Type], types: Mapping[str, JSONObject])
 
 
 def _is_like(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> bool:
-    """Whether a value with names of numbers may be of an alternative of a union."""
+    """Return True if a value with names of numbers may be of an alternative of a union."""
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
     kind = node if isinstance(node, str) else node["type"]
@@ -141,7 +141,7 @@ def _is_like(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> bool:
 
 
 def _wrong(value: JSON, node: Type) -> str:
-    """Why a value is none of a simple type, or ``""``."""
+    """Return why a value is not of a simple type, or ``""``."""
     try:
         if validate(value, node, raise_errors=False):
             return ""
@@ -199,7 +199,7 @@ def _plain(value: JSON, kind: str, node: Type) -> JSON:
 
 
 def default(field: JSONObject, types: Mapping[str, JSONObject]) -> JSON:
-    """What the default of a record's field stands for, as the binary decoder gives values."""
+    """Return the default of a record's field, with values as the binary decoder gives them."""
     reader = _Reader(types)
     found = reader.field({}, field, ())
     # One that is of another alternative of a union than the first is left as it stands.

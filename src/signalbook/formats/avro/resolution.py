@@ -79,7 +79,7 @@ class _Resolution(Comparison):
             self.single(reader, writer, path)
 
     def alternative(self, reader: Type, writer: Type, path: str, *, of: list[Type] | None) -> None:
-        """One type that may have been written, where the reader or the writer (``of``) has a union."""
+        """Compare one type that may have been written, where the reader or the writer (``of``) has a union."""
         candidates = [_found(branch, self.reader) for branch in (reader if isinstance(reader, list) else [reader])]
         matching = [branch for branch in candidates if self.matches(branch, writer)]
         if not matching:
@@ -97,7 +97,7 @@ class _Resolution(Comparison):
         self.single(matching[0], writer, f"{path}<{_label(matching[0])}>" if several and path else path)
 
     def matches(self, reader: Type, writer: Type) -> bool:
-        """Whether two types match in the specification's sense, which does not look into records."""
+        """Return True if two types match in the specification's sense, without their members."""
         self.step()
         reader, writer = _found(reader, self.reader), _found(writer, self.writer)
         # To the specification a union matches anything; its alternatives are compared when values are.
@@ -112,7 +112,7 @@ class _Resolution(Comparison):
         return kind in PRIMITIVES or (self.same_name(reader, writer) and reader.get("size") == writer.get("size"))
 
     def same_name(self, reader: JSONObject, writer: JSONObject) -> bool:
-        """Whether the unqualified names are the same, or one of the reader's aliases is the writer's full name."""
+        """Return True if the unqualified names are equal, or an alias of the reader is the writer's full name."""
         old, new = str(writer["name"]), str(reader["name"])
         return old.rpartition(".")[2] == new.rpartition(".")[2] or old in self.aliases[new]
 

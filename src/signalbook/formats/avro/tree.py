@@ -101,7 +101,7 @@ class _Tree:
 
 
 def _is_required(field: JSONObject | None) -> bool:
-    """Whether a field has no default, which stands for it where a writer does not know it."""
+    """Return True if a field has no default, which would replace it where a writer does not know it."""
     return field is not None and "default" not in field
 
 

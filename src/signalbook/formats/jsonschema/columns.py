@@ -72,7 +72,7 @@ def _fields(document: JsonSchemaDocument, part: Objects) -> tuple[Field, ...]:
 
 
 def _attributes(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Each JSON name with a Python attribute for it: itself where it can be one, else by its position."""
+    """Return a Python attribute for each JSON name: the name itself if possible, else one by position."""
     names = list(names)
     # Guards are classes whose attributes these are: names that Python or the class itself has a use for are none.
     plain = {name for name in names if name.isidentifier() and not keyword.iskeyword(name) and name[0] != "_"}
@@ -113,7 +113,7 @@ def constants(node: NormalForm) -> dict[str, frozenset[JSON]]:
 
 
 def _constants_of(part: Objects) -> dict[str, frozenset[JSON]]:
-    """Those of all alternatives have any value that one of these allows."""
+    """Return the constants of alternatives, if all have any."""
     first, *others = map(_constants_of, part.alternatives) if part.alternatives else ({},)
     shared = [name for name in first if all(name in other for other in others)]
     found = {name: first[name].union(*(other[name] for other in others)) for name in shared}

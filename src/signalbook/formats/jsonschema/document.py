@@ -31,7 +31,7 @@ _PREFIX: Final = "JsonSchema"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDialect:
-    """One version of JSON Schema. ``year`` orders them; ``draft`` is the library's number for it."""
+    """A version of JSON Schema. ``year`` orders them; ``draft`` is the library's number."""
 
     version: str
     uri: str
@@ -143,7 +143,7 @@ def uri_of(document: str, pointer: str) -> str:
 
 
 def lookup(root: JSON, pointer: str) -> JSON:
-    """What a JSON Pointer names in ``root``; ``True`` (any value) where it names nothing."""
+    """Return the value of a JSON Pointer in ``root``, or ``True`` (any value) if there is none."""
     try:
         return reduce(step_into, pointer.split("/")[1:], root)
     except LookupError:
@@ -212,7 +212,7 @@ class _Weigher:
         return self.known[key] or 1
 
     def _named(self, document: str, fragment: str) -> list[JSON]:
-        """What a reference may lead to: parts with a base of their own may each have an anchor of that name."""
+        """Return the possible targets of a reference: parts with their own base may each have that anchor."""
         root = self.documents.get(document, True)
         if not fragment or fragment.startswith("/"):
             return [lookup(root, fragment)]
@@ -281,13 +281,13 @@ class JsonSchemaDocument:
 
     @cached_property
     def registry(self) -> jsonschema_rs.Registry:
-        """All documents, for validators. Raises one of ``UNUSABLE``."""
+        """The registry of all documents for validators. Raises one of ``UNUSABLE``."""
         return jsonschema_rs.Registry(list(self.documents.items()), draft=self.dialect.draft)
 
     def is_foreign(self, root: JSON) -> bool:
-        """Whether one of the documents is in another version of JSON Schema.
+        """Return True if a document is in another version of JSON Schema.
 
-        What names a meta-schema that is no version is read as this version, by validators too.
+        An unknown meta-schema counts as this version, for validators too.
         """
         uri = root.get("$schema") if isinstance(root, dict) else None
         return isinstance(uri, str) and by_schema_uri(uri) not in (None, self.dialect)
@@ -325,7 +325,7 @@ def load(document: bytes, format: str, resolve: Resolve | None) -> JsonSchemaDoc
 
 
 def inspect(document: bytes, format: str) -> list[Finding]:
-    """What is wrong with a document by itself: JSON, version, meta-schema, local references (G-14, G-19, G-23)."""
+    """Return findings about a document alone: JSON, version, meta-schema, local references (G-14, G-19, G-23)."""
     try:
         closed = _load_closed(document, format)
         if closed is None:
@@ -358,7 +358,7 @@ def _load_open(document: bytes, format: str, resolve: Resolve | None) -> JsonSch
 
 
 def _is_plain(document: bytes) -> bool:
-    """Whether its text alone tells that nothing in it refers to anything, and that it asks for little work.
+    """Return True if the text of a document shows that it has no references and needs little work.
 
     The keywords that refer end alike, unless they are escaped. Without them each part is visited once at most; a part
     is an object, ``true`` or ``false``.
@@ -376,8 +376,9 @@ def _patterns(document: bytes, root: JSON) -> set[str]:
 
 
 def _is_certain(document: bytes, root: JSON, dialect: SchemaDialect, patterns: Iterable[str]) -> bool:
-    """Whether a plain document that its meta-schema accepts compiles beyond doubt: what is left to fail are patterns,
-    and URIs that parts of it give themselves.
+    """Return True if a plain document that its meta-schema accepts certainly compiles.
+
+    Only patterns, and the parts' own URIs, could still fail.
     """
     named = isinstance(root, dict) and ("id" in root or document.count(_KEYWORDS) > ("$schema" in root))
     if named or b"patternProperties" in document or (dialect.draft == jsonschema_rs.Draft4 and b'"id"' in document):
@@ -581,7 +582,7 @@ def references(root: JSON, base: str) -> Iterator[tuple[str, str, str]]:
 
 
 def walk(value: JSON, base: str) -> Iterator[tuple[tuple[str | int, ...], dict[str, JSON], str]]:
-    """Each object of a document that may be a schema, with its path and the base URI in force there."""
+    """Yield each object of a document that may be a schema, with its path and base URI."""
     waiting: list[tuple[tuple[str | int, ...], JSON, str]] = [((), value, base)]
     while waiting:
         path, node, scope = waiting.pop()

@@ -34,7 +34,7 @@ from signalbook.values import JSON, Finding, digest
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JsonSchema(JsonValues):
-    """One JSON Schema, compiled: the document's top level, or the part a deep link names."""
+    """A compiled JSON Schema: the document's top level, or the part of a deep link."""
 
     document: JsonSchemaDocument
     uri: str
@@ -47,7 +47,7 @@ class JsonSchema(JsonValues):
 
     @cached_property
     def validator(self) -> jsonschema_rs.Validator:
-        """What finds violations. Raises one of ``UNUSABLE``, but not for a schema that ``parse`` has made."""
+        """The validator. Raises one of ``UNUSABLE``, but not for a schema that ``parse`` has made."""
         return self.document.validator(self.uri)
 
     @cached_property
@@ -56,7 +56,7 @@ class JsonSchema(JsonValues):
         return digest(f"{self.document.fingerprint} {self.uri}".encode())
 
     def allows(self, value: JSON) -> bool:
-        """Whether there is no violation in ``value``, which is known long before what they are."""
+        """Return True if ``value`` has no violation, which takes less time than finding violations."""
         return self.validator.is_valid(value)
 
     def validate(self, value: JSON) -> list[Finding]:
@@ -78,7 +78,7 @@ class JsonSchema(JsonValues):
         return constants(self.node)
 
     def tree(self) -> SchemaNode:
-        """What conforming values have in them."""
+        """Return the tree of conforming values."""
         return tree_of(self.document, self.uri)
 
     @cached_property
@@ -101,7 +101,7 @@ class JsonSchemaFormat:
         return dialect.format if dialect else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:
-        """What is wrong with a document by itself; empty if nothing is."""
+        """Return the findings about a document alone."""
         return documents.inspect(document, format)
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> JsonSchema:
@@ -131,7 +131,7 @@ class JsonSchemaFormat:
             return list(error.findings)
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
-        """Why not every value that ``writer`` allows is one ``reader`` accepts; at most ``MAX_FINDINGS`` reasons.
+        """Return up to ``MAX_FINDINGS`` reasons why ``reader`` does not accept every value that ``writer`` allows.
 
         Raises ``SchemaError`` for a document that cannot be used.
         """

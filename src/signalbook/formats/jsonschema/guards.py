@@ -36,9 +36,9 @@ class _Inexpressible(Exception):
 
 
 def guard(document: JsonSchemaDocument, node: NormalForm) -> Check | None:
-    """What takes a value as JSON text and gives it in the form its shape says, or raises one of ``REFUSALS``.
+    """Return a check that takes a value as JSON text and returns it in its shape, or raises one of ``REFUSALS``.
 
-    ``None`` where there is no way to check the value by itself.
+    ``None`` if the value cannot be checked by itself.
     """
     types = _Types(document)
     try:
@@ -137,7 +137,7 @@ class _Types:
             raise _Inexpressible
 
     def guard(self, node: NormalForm) -> Check:
-        """What checks a value left raw, and gives what to keep of it. Raises ``_Inexpressible``."""
+        """Return a check of a value left raw. The check returns what to keep. Raises ``_Inexpressible``."""
         shape = shape_of(self.document, node)
         if not isinstance(shape, Anything):
             return _valid(self._validator(node), msgspec.json.Decoder(self.loose(node)).decode)
@@ -212,7 +212,7 @@ def _readable(read: Callable[[msgspec.Raw], Any]) -> Check:
 
 
 def unconstrained(node: NormalForm) -> bool:
-    """Whether any JSON value will do."""
+    """Return True if any JSON value is allowed."""
     if not node.null or node.booleans != BOTH or not node.here_exact or not (node.arrays and node.objects):
         return False
     return (
@@ -225,7 +225,7 @@ def unconstrained(node: NormalForm) -> bool:
 
 
 def _is_open(part: Arrays | Objects) -> bool:
-    """Whether any array, or any object, will do."""
+    """Return True if any array, or any object, is allowed."""
     if not part.exact or part.low or part.high is not None:
         return False
     if isinstance(part, Arrays):
@@ -255,7 +255,7 @@ def _sent_type(shape: Scalar) -> Any:
 
 
 def counted(part: Objects) -> bool:
-    """Whether the number of members is limited beyond what the members themselves say."""
+    """Return True if the number of members has limits of its own."""
     most = part.high is not None and (part.extra is not None or part.high < len(part.properties))
     return part.low > len(part.required) or most
 

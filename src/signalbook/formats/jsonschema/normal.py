@@ -50,7 +50,7 @@ class Strings:
 
     @property
     def free(self) -> bool:
-        """Whether any string will do."""
+        """True if any string is allowed."""
         return self == Strings(format=self.format)
 
 
@@ -84,9 +84,9 @@ class Objects:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NormalForm:
-    """What a value may be, type by type; ``None`` (or ``False``, or no booleans) where a type is not allowed.
+    """The allowed values by type; ``None`` (or ``False``, or no booleans) where a type is not allowed.
 
-    ``uris`` name the schemas that together say all about it, for a validator where the form is not exact.
+    ``uris`` name the schemas that together define it, for a validator where the form is not exact.
     """
 
     null: bool = False
@@ -101,19 +101,19 @@ class NormalForm:
 
     @property
     def never(self) -> bool:
-        """Whether no value at all is allowed."""
+        """True if no value is allowed."""
         facets = (self.numbers, self.strings, self.arrays, self.objects)
         return not self.null and not self.booleans and all(facet is None for facet in facets)
 
     @property
     def kinds(self) -> int:
-        """How many types beside null are allowed."""
+        """The number of allowed types in addition to null."""
         facets = (self.booleans or None, self.numbers, self.strings, self.arrays, self.objects)
         return sum(facet is not None for facet in facets)
 
     @property
     def here_exact(self) -> bool:
-        """Whether the form says everything about the value itself; its items and members say it for themselves."""
+        """True if the form defines the value itself completely. Its items and members have their own forms."""
         facets = (self.numbers, self.strings, self.arrays, self.objects)
         return self.exact and all(facet is None or facet.exact for facet in facets)
 
@@ -136,7 +136,7 @@ _FREE: Final = Objects(properties={}, extra=ANY)
 
 
 def unknown(*uris: str) -> NormalForm:
-    """Any value, of which the schemas at ``uris`` say more than the form can."""
+    """Return any value. The schemas at ``uris`` define more than the form can."""
     return replace(ANY, exact=False, uris=uris)
 
 
@@ -163,12 +163,12 @@ def objects(
 
 
 def intersection(nodes: Sequence[NormalForm]) -> NormalForm:
-    """What all of ``nodes``, of which there is one at least, allow; the first ones' order and description win."""
+    """Return what all of ``nodes`` (at least one) allow. The first ones' order and description win."""
     return _in_pairs(nodes, intersect)
 
 
 def _in_pairs(nodes: Sequence[NormalForm], join: Callable[[NormalForm, NormalForm], NormalForm]) -> NormalForm:
-    """All nodes joined, neighbours first: one after the other, thousands would copy the first one's members."""
+    """Join all nodes in pairs: one after the other, thousands would copy the first one's members."""
     while len(nodes) > 1:
         pairs = [join(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=False)]
         nodes = [*pairs, nodes[-1]] if len(nodes) % 2 else pairs
@@ -177,9 +177,9 @@ def _in_pairs(nodes: Sequence[NormalForm], join: Callable[[NormalForm, NormalFor
 
 @lru_cache(maxsize=4096)
 def intersect(a: NormalForm, b: NormalForm) -> NormalForm:
-    """What both allow. ``a``'s order of members and description win.
+    """Return what both allow. ``a``'s order of members and description win.
 
-    Remembered by identity: definitions shared by many references would multiply otherwise.
+    Results are cached by identity: definitions with many references would multiply otherwise.
     """
     if a is ANY or b is ANY:
         return b if a is ANY else a
@@ -223,7 +223,7 @@ def _numbers(a: Numbers | None, b: Numbers | None) -> Numbers | None:
 
 
 def within(value: int, numbers: Numbers) -> bool:
-    """Whether an integer keeps to bounds and step."""
+    """Return True if an integer keeps to bounds and step."""
     low, high = numbers.low, numbers.high
     return (
         (low is None or value > low or (value == low and not numbers.low_open))
@@ -297,7 +297,7 @@ def _both(a: frozenset[T] | None, b: frozenset[T] | None) -> frozenset[T] | None
 
 
 def unite(nodes: Sequence[NormalForm], *, once: bool) -> NormalForm:
-    """What at least one of ``nodes`` allows (``anyOf``), or exactly one (``once``, ``oneOf``)."""
+    """Return what at least one of ``nodes`` allows (``anyOf``), or exactly one (``once``, ``oneOf``)."""
     return _in_pairs(nodes, partial(_either, once=once))
 
 
@@ -335,7 +335,7 @@ _MOST_PAIRS: Final = 10_000
 
 
 def _exclude(a: Objects, b: Objects) -> bool:
-    """Whether no object is both, for a member that both need and that has other values in each."""
+    """Return True if no object is both, because of a member that both require with different values."""
     for name in a.required & b.required:
         own, other = closed(a.properties[name]), closed(b.properties[name])
         if own is not None and other is not None and not own & other:

@@ -34,7 +34,7 @@ def translate(pattern: str) -> str | None:
 
 
 class _Translator:
-    """One pass over a pattern, writing Python's dialect and counting what backtracking could try."""
+    """The translation of a pattern to Python's dialect, counting what backtracking could try."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -45,7 +45,7 @@ _UNSAID: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a schema stands: the document's URI and the JSON Pointer in it."""
+    """The place of a schema: the document's URI and the JSON Pointer in it."""
 
     document: str
     pointer: str
@@ -98,7 +98,7 @@ class _Reader:
         return self.refer(f"#{fragment}", Location(base, ""))
 
     def refer(self, reference: str, at: Location) -> NormalForm:
-        """What ``reference`` names; a schema that contains itself is cut where it does so."""
+        """Return the normal form of a reference's target. A schema that contains itself is cut there."""
         target = absolute(at.document, reference)
         fragment = fragment_of(reference)
         place = Location(target, fragment)
@@ -116,7 +116,7 @@ class _Reader:
         return self.known[place.uri]
 
     def read(self, schema: JSON, at: Location) -> NormalForm:
-        """One schema in normal form."""
+        """Return the normal form of a schema."""
         if isinstance(schema, bool):
             return ANY if schema else NEVER
         if not schema:
@@ -147,7 +147,7 @@ class _Reader:
         return parts
 
     def _own(self, schema: JSONObject, at: Location) -> NormalForm:
-        """What the keywords say that stand in the schema itself."""
+        """Return the normal form of the keywords in the schema itself."""
         allowed = schema.get("type", _TYPES)
         allowed = {allowed} if isinstance(allowed, str) else set(allowed)
         content = self.year in (2017, 2018) and bool(_CONTENT & schema.keys())

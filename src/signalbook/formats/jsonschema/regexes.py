@@ -65,19 +65,19 @@ def heavy(patterns: Collection[str]) -> list[Finding]:
 
 
 def are_slow(documents: Collection[JSON]) -> bool:
-    """Whether holding a name or listed value of documents against one of their patterns may take over a second."""
+    """Return True if checking a name or listed value of documents by one of their patterns may take a second."""
     most = max(map(_weight, patterns(documents)), default=0)
     return most > 0 and any(len(text) * most > _MOST for document in documents for text in _texts(document))
 
 
 def is_valid(validator: jsonschema_rs.Validator, value: JSON) -> bool:
-    """What ``validator`` says of a value, counted as work."""
+    """Return the validator's answer on ``value``, counted as work."""
     spend(_STEPS)
     return validator.is_valid(value)
 
 
 def patterns(documents: Iterable[JSON]) -> set[str]:
-    """All patterns in schema documents, those that are only data in them included."""
+    """Return all patterns in schema documents, including those that are only data."""
     found: set[str] = set()
     for node in chain.from_iterable(map(_containers, documents)):
         if isinstance(node, dict):
@@ -115,13 +115,13 @@ def _texts(document: JSON) -> Iterator[str]:
 
 
 def _written(pattern: str) -> int:
-    """What it weighs as it is written, before anything is compiled."""
+    """Return the weight of a pattern as written, before anything is compiled."""
     classes, properties = len(_CLASSES.findall(pattern)), len(_PROPERTIES.findall(pattern))
     return len(pattern) // _TEXT + len(pattern) * classes // _CLASS + properties * _PROPERTY
 
 
 def _weight(pattern: str) -> int:
-    """What it weighs compiled; more than ``MAX_WEIGHT`` if finding out would be too much."""
+    """Return the weight of a compiled pattern; more than ``MAX_WEIGHT`` if finding out is too much."""
     return _known(pattern) if len(pattern) <= _KEPT else _found(pattern)
 
 

@@ -130,7 +130,7 @@ class _Tree:
 
 
 def _joined(a: JSONObject, b: JSONObject) -> JSONObject:
-    """Both of two schemas that hold together; of what both say, what the second says."""
+    """Join two schemas that hold together. The second one wins where both state something."""
     result = {**a, **b}
     if isinstance(a.get("properties"), dict) and isinstance(b.get("properties"), dict):
         result["properties"] = {**a["properties"], **b["properties"]}

@@ -352,7 +352,7 @@ def _label(field: FieldDescriptor) -> str:
 
 
 def _json_names(field: FieldDescriptor) -> set[str]:
-    """What a field is called in JSON: writers choose, readers take both."""
+    """Return the JSON names of a field: writers choose, readers accept both."""
     return {_label(field)} if field.is_extension else {field.name, field.json_name}
 
 
@@ -413,7 +413,7 @@ class _Numbered:
         self.reserved = set(reserved)
 
     def reserves(self, number: int) -> bool:
-        """Whether a number is reserved; ranges of one type never overlap, or it would not compile."""
+        """Return True if a number is reserved. Ranges of one type never overlap in a valid document."""
         # The last range that begins at or before the number; whether it reaches that far is asked then.
         before = bisect_right(self.ranges, (number, math.inf))
         return before > 0 and number < self.ranges[before - 1][1]
@@ -460,7 +460,7 @@ def _compare(new: _Numbered, old: _Numbered) -> Iterator[Difference]:
 
 
 def _left(ranges: Iterable[_Range], taken: Iterable[_Range]) -> Iterator[_Range]:
-    """What remains of ``ranges``, which are in order, without ``taken``."""
+    """Yield the rest of the ordered ``ranges`` without ``taken``."""
     others = deque(sorted(taken))
     for first, end in ranges:
         while others and others[0][0] < end:

@@ -83,7 +83,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
 
 
 def _missing(path: str, by: str, *, asked: bool) -> Finding:
-    """What to say of an import that leads nowhere."""
+    """Return the finding for an import that leads nowhere."""
     importer = "it" if by == MAIN else by
     looked = _LOOKED if asked else "no reference names it"
     text = f"{importer} imports {shorten(repr(path))}, which is missing: {looked}"

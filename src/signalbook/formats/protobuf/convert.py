@@ -143,7 +143,7 @@ def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
 
 
 def _is_left_out(field: FieldDescriptor) -> bool:
-    """Whether a field is no member of an object while it is not set."""
+    """Return True if an unset field is left out of an object."""
     descriptor = field.message_type
     return (
         descriptor is not None

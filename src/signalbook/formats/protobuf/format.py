@@ -68,7 +68,7 @@ class Descriptors:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProtobufSchema:
-    """One message type of a document; with ``drops_unknown``, members of JSON that are no fields are passed over."""
+    """A message type of a document. With ``drops_unknown``, unknown members of JSON are ignored."""
 
     format: str
     descriptors: Descriptors
@@ -82,7 +82,7 @@ class ProtobufSchema:
         return replace(self, drops_unknown=True)
 
     def is_at(self, indices: tuple[int, ...]) -> bool:
-        """Whether it is the message type at this place of the document."""
+        """Return True for the message type at this place of the document."""
         types = list(self.descriptors.file.message_types_by_name.values())
         found: Descriptor | None = None
         for index in indices:
@@ -131,7 +131,7 @@ class ProtobufSchema:
         return dump_json(json_format.MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool))
 
     def is_binary(self, content_type: str) -> bool:
-        """Whether payloads of a content type are in the binary encoding."""
+        """Return True if payloads of a content type are in the binary encoding."""
         name = media_type(content_type)
         return not name or name == "application/octet-stream" or ("proto" in name and not is_json(name))
 
@@ -171,7 +171,7 @@ class ProtobufSchema:
         return writer
 
     def validate(self, value: JSON) -> list[Finding]:
-        """What keeps an already decoded value from being a message of this type."""
+        """Return the findings about a decoded value as a message of this type."""
         try:
             message = self._message(_jsonable(_set(value)))
         except _UNFIT as error:
@@ -187,11 +187,11 @@ class ProtobufSchema:
         return shape_of(self.descriptor, self.descriptors.comments)
 
     def tree(self) -> SchemaNode:
-        """What messages have in them."""
+        """Return the tree of messages."""
         return tree_of(self.descriptor, self.descriptors.comments)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
-        """None: enums are open in Protobuf."""
+        """Return no constants: enums are open in Protobuf."""
         return {}
 
 
@@ -250,7 +250,7 @@ class ProtobufFormat:
         return f"{self.name}/{version}" if f"{self.name}/{version}" in self.versions else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:
-        """What is wrong with a document; one that imports others is only compiled where they can be had."""
+        """Return the findings about a document. One with imports is compiled only if they are available."""
         if refused := refused_imports(document):
             return refused
         try:
@@ -265,7 +265,7 @@ class ProtobufFormat:
         return ()
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
-        """As ``check``, with what is imported. Raises ``UnresolvedReferences``."""
+        """Return the findings, including those with imports. Raises ``UnresolvedReferences``."""
         return refused_imports(text.document) or self._checked(text.document, text.format, text.resolve)
 
     def _checked(self, document: bytes, format: str, resolve: Resolve | None) -> list[Finding]:
@@ -293,7 +293,7 @@ class ProtobufFormat:
         return tuple(each.full_name for each in self._compiled(text).file.message_types_by_name.values())
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
-        """What is lost or misread of messages of any type in ``writer``. Raises ``SchemaError``."""
+        """Return what is lost or misread of messages of any type in ``writer``. Raises ``SchemaError``."""
         return comparison.differences(self._compiled(reader).file, self._compiled(writer).file)
 
     def wire_differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:

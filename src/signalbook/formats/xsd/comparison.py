@@ -23,7 +23,7 @@ _MAX_NAMED: Final = 5
 
 
 class ComponentPair(NamedTuple):
-    """Whether what ``writer`` allows is allowed by ``reader``, both elements, types, or None for all that is lax."""
+    """The question whether ``reader`` allows all of ``writer``: elements, types, or None for anything lax."""
 
     kind: Literal["element", "type", "lax"]
     writer: Any
@@ -83,7 +83,7 @@ class _Comparison:
             raise TooMuch
 
     def examine(self, question: ComponentPair) -> Clauses:
-        """What has to hold so that a question is answered with yes."""
+        """Return the clauses that must hold for a positive answer."""
         self.spend(1)
         kind, old, new = question
         if kind == "element":
@@ -223,7 +223,7 @@ class _Comparison:
                 return [_unexpected(leaf, expected, (mine, theirs), path, repeated=repeated)]
 
     def _leaves(self, writer: Leaf, reader: Leaf, path: str) -> Iterator[Clause[ComponentPair]]:
-        """What may be at one place for the writer and for the reader."""
+        """Yield what may be at one place for the writer and for the reader."""
         if writer.names is not None and reader.names is not None:
             yield from self._wildcards(writer, reader, path)
         elif writer.names is not None:
@@ -280,7 +280,7 @@ class _Comparison:
                     yield _failed(*_opened(attribute))
 
     def _lax(self) -> Iterator[Clause[ComponentPair]]:
-        """Where anything may be written, what is declared at the top level has to be as declared."""
+        """Yield the clauses for a place with any content: top-level declarations must match."""
         for name, element in _globals(self.reader.maps.elements):
             self.spend(1)
             known = self.writer.maps.elements.get(name)
@@ -325,7 +325,7 @@ class _Comparison:
         yield from self._fixed(old, new, path)
 
     def _other_attribute(self, new: Any, old: Any, wildcard: Any, name: str) -> Iterator[Clause[ComponentPair]]:
-        """What the reader says of an attribute that the writer does not have, or need not write."""
+        """Yield the clauses for a reader's attribute that the writer does not have, or need not write."""
         if new.use == "required" and (old is None or old.use != "required"):
             message = f"the attribute {new.local_name} is required here, but may be missing in what is written"
             yield _failed(_path(new), "attribute_required", None, _type(new.type), message)
@@ -491,7 +491,7 @@ def _assertions(xsd: Any) -> set[str]:
 
 
 def _value_space(xsd: Any) -> object:
-    """What tells whether two equal texts are equal values of two types."""
+    """Return what distinguishes equal texts as values of two types."""
     if not xsd.is_simple() and isinstance(xsd.content, XsdGroup):
         return "mixed"
     kind = xsd if xsd.is_simple() else xsd.content

@@ -115,7 +115,7 @@ class Simple:
 
 
 def simple(xsd: XsdType) -> Simple:
-    """How values of a simple type are read; a union's are text, being of one type or another."""
+    """Return how values of a simple type are read. A union's are text, since they may be of any member."""
     items = _items(xsd)
     if items is not None:
         inner = simple(items) if _items(items) is None else _text(items)
@@ -183,7 +183,7 @@ class Unfit(Exception):
 
 
 class ElementPlan(Protocol):
-    """From an element that the schema accepted to a value, and back."""
+    """The plan from a valid element to a value, and back."""
 
     @property
     def shape(self) -> Shape: ...
@@ -242,7 +242,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributePlan:
-    """One attribute of an element."""
+    """An attribute of an element."""
 
     tag: str
     simple: Simple
@@ -257,7 +257,7 @@ class AttributePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
-    """One kind of child: at most one of it, or a list."""
+    """A kind of child: at most one, or a list."""
 
     tag: str
     plan: ElementPlan

@@ -62,7 +62,7 @@ class _Schema11(XMLSchema11):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentReference:
-    """What a document says it needs; ``location`` is where that is, or the namespace where it does not say."""
+    """A reference in a document. ``location`` is its target, or its namespace without one."""
 
     location: str
     optional: bool
@@ -209,7 +209,7 @@ def _stopped(error: Exception) -> Finding:
 
 
 def malformed(version: str, content: bytes, place: str = MAIN) -> list[Finding]:
-    """Where a document is not what the schema of schemas allows; nothing, if parts of it are for other versions."""
+    """Return the places where a document breaks the schema of schemas; none if parts are for other versions."""
     meta: Any = (_Schema10 if version == "1.0" else _Schema11).meta_schema
     # Such parts are left out by version: against the schema of schemas they would all be faults.
     if _VERSIONING in content:
@@ -296,7 +296,7 @@ def _finding_at(place: str, line: int | None, message: Any) -> Finding:
 
 
 def _errors(schema: Any) -> Iterator[Any]:
-    """All errors, those of identity constraints too, which the library leaves out."""
+    """Yield all errors, also those of identity constraints, which the library leaves out."""
     yield from schema.all_errors
     for identity in schema.identities.values():
         for part in (identity, identity.selector, *identity.fields):

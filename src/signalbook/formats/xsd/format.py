@@ -30,7 +30,7 @@ class XsdFormat:
         return version if version in self.versions else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:
-        """What is wrong with a document; of one that refers to others, what can be found without them."""
+        """Return the findings about a document; with references, those that are possible without them."""
         from signalbook.formats.xsd import schema
 
         return schema.check(document, self._version(format))
@@ -69,7 +69,7 @@ class XsdFormat:
         return []
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
-        """Why not every document that ``writer`` allows is one that ``reader`` accepts.
+        """Return why ``reader`` does not accept every document that ``writer`` allows.
 
         Raises ``SchemaError`` for a document that cannot be used.
         """

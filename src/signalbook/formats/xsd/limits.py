@@ -107,19 +107,19 @@ _NAMED: Final = ("group", "complexType", "simpleType", "attributeGroup")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """What it takes to build a schema (``work``), and the length of its longest content model or enumeration."""
+    """The cost of building a schema (``work``), and the length of its longest content model or enumeration."""
 
     work: float
     longest: float
 
     @property
     def is_heavy(self) -> bool:
-        """Whether the schema takes too long to build."""
+        """True if the schema takes too long to build."""
         return self.work > MAX_WORK
 
     @property
     def most_elements(self) -> int:
-        """How many elements a payload may have, so that checking it ends soon."""
+        """The maximum number of elements in a payload, so that checking it ends soon."""
         return int(MAX_SEARCH / max(self.longest, 1))
 
 

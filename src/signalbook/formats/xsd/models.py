@@ -39,21 +39,21 @@ class WildcardNames:
         return f"namespace {shown}"
 
     def allows(self, name: str) -> bool:
-        """Whether an expanded name is one of them; with ``##defined`` that depends on more than the name."""
+        """Return True if an expanded name is allowed; with ``##defined`` that depends on more than the name."""
         return self.has_namespace(name[1:].partition("}")[0] if name[:1] == "{" else "") and name not in self.excluded
 
     def has_namespace(self, namespace: str) -> bool:
         return (namespace in self.namespaces) is not self.negated
 
     def overlaps(self, other: WildcardNames) -> bool:
-        """Whether some namespace is in both."""
+        """Return True if both allow some namespace."""
         if self.negated and other.negated:
             return True
         named, rest = (other, self) if self.negated else (self, other)
         return any(map(rest.has_namespace, named.namespaces))
 
     def within(self, others: Iterable[WildcardNames], but: Iterable[str] = ()) -> bool:
-        """Whether every name is one of the others', or of ``but``."""
+        """Return True if every name is one of ``others``, or of ``but``."""
         negated, namespaces = False, frozenset[str]()
         apart = {*but, *self.excluded}
         for other in others:
@@ -74,7 +74,7 @@ class WildcardNames:
 
 
 def names_of(wildcard: Any) -> WildcardNames:
-    """What ``xs:any`` or ``xs:anyAttribute`` allows."""
+    """Return the names that ``xs:any`` or ``xs:anyAttribute`` allows."""
     excluded = frozenset(name for name in wildcard.not_qname if not name.startswith("##"))
     is_exact = len(excluded) == len(wildcard.not_qname)
     if wildcard.not_namespace:
@@ -98,7 +98,7 @@ class Leaf:
 
 
 class Pair(NamedTuple):
-    """What the one may hold has to be what the other holds."""
+    """A pair: the content of the one must be content of the other."""
 
     writer: Leaf
     reader: Leaf
@@ -196,7 +196,7 @@ class ContentModel:
         return self._node(("choice", *several), any(map(self.nullable, several)))
 
     def sequence(self, first: int, second: int) -> int:
-        """One after the other; the first part of a sequence is never a sequence itself."""
+        """Return a sequence of two parts. The first part is never a sequence itself."""
         if second == _EMPTY or first == _EMPTY:
             return first or second
         heads = []
@@ -217,7 +217,7 @@ class ContentModel:
         return self._node(("repeat", node, least, most), least == 0)
 
     def steps(self, node: int) -> tuple[Step, ...]:
-        """What may come first, each with what is left after it."""
+        """Return the possible first steps, each with the rest after it."""
         if node not in self._steps:
             self._steps[node] = tuple(self._first(node))
             self.spend(1 + len(self._steps[node]))
@@ -276,7 +276,7 @@ class ContentModel:
         )
 
     def count(self, node: int, weigh: Callable[[Leaf], tuple[int, int]]) -> tuple[int, float]:
-        """How often, at least and at most, the leaves come that ``weigh`` counts as once."""
+        """Return the least and greatest number of leaves that ``weigh`` counts as one."""
         self.spend(1)
         kind, *parts = self._nodes[node]
         if kind == "leaf":
@@ -327,7 +327,7 @@ def meant(particle: Any, *, strict: bool) -> list[Any]:
 
 
 def compared(writer: ContentModel, reader: ContentModel) -> Iterator[Outcome]:
-    """What has to hold, and what does not, for all that the writer's model allows to be allowed by the reader's."""
+    """Yield what must hold for the reader's model to allow all that the writer's does."""
     if reader.whole_all(writer) is not None:
         yield from _counted(writer, reader)
         return
@@ -388,7 +388,7 @@ def _covered(names: WildcardNames, fits: list[Step], own: set[str]) -> bool:
 def _left(
     writer: ContentModel, reader: ContentModel, old: tuple[_States, list[Step]], new: tuple[_States, list[Step]]
 ) -> Iterator[tuple[_States, _States]]:
-    """What is left on both sides."""
+    """Yield the rest on both sides."""
     (states, steps), (others, fits) = old, new
     left = frozenset(rest for _, rest in steps)
     if steps[0][0].names is not None:
@@ -424,7 +424,7 @@ def _after(model: ContentModel, counter: Counter, jump: int) -> int:
 
 
 def _counted(writer: ContentModel, reader: ContentModel) -> Iterator[Outcome]:
-    """Of an all-group only the numbers matter: how often each of its particles may come."""
+    """Yield the outcomes for an all-group, in which only the number of each particle matters."""
     particles = [(reader.within(node), least, most) for node, least, most in reader.whole_all(writer) or ()]
     steps: list[Step] = [(leaf, _EMPTY) for leaves, _, _ in particles for leaf in leaves]
     # If both may be left out, what is in them counts only where they are not.

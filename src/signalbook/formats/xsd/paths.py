@@ -33,10 +33,10 @@ _REFUSED: Final = frozenset({"for", "some", "every", "to", "return", "satisfies"
 
 
 def is_path(xpath: str, *, field: bool) -> bool:
-    """Whether this is a path of an identity constraint (part 1, "Constraints on XPath expressions").
+    """Return True if this is a path of an identity constraint (part 1, "Constraints on XPath expressions").
 
-    The library asks so too, by a pattern that tries each of several colons as the one of a prefix, step by step: its
-    time grows sixfold with every step.
+    The library checks this by a pattern that tries each of several colons as that of a prefix at every step: its time
+    grows sixfold with every step.
     """
     if len(xpath) > MAX_LENGTH:
         return False
@@ -59,12 +59,12 @@ def unbounded(root: Element) -> Iterator[str]:
 
 
 def has_any(root: Element) -> bool:
-    """Whether there is any expression to run."""
+    """Return True if there is any expression to run."""
     return any(part.get("test") for name in ("assert", "assertion", "alternative") for part in root.iter(XS + name))
 
 
 def is_bounded(test: str) -> bool:
-    """Whether an expression compares children, attributes and values, and does nothing else."""
+    """Return True if an expression only compares children, attributes and values."""
     if len(test) > MAX_LENGTH:
         return False
     # Strings first: what is in them is no part of the expression, whatever it looks like.
@@ -141,7 +141,7 @@ def _named(schema: Any, name: str) -> list[Any]:
 
 
 def _selected(schema: Any, path: str, prefixes: Mapping[str, str]) -> list[Any]:
-    """What an XPath selects; of the language, what ElementTree knows, which takes no time worth speaking of."""
+    """Return what an XPath selects, within ElementTree's part of the language, which is fast."""
     root = schema.source.root
     for start in ("/*", *(f"/{prefix}:schema" for prefix, uri in prefixes.items() if f"{{{uri}}}" == XS), "/schema"):
         if path.startswith(f"{start}/"):

@@ -60,7 +60,7 @@ class LinearPattern:
         self._compiled = _compiled(pattern, version)
 
     def match(self, text: str) -> Literal[True] | None:
-        """Whether ``text`` matches."""
+        """Return True if ``text`` matches, else None."""
         if not isinstance(text, str):
             raise TypeError(f"{text!r} is not text")
         # A lone surrogate has no UTF-8, and no pattern of XML Schema can mean it.
@@ -101,10 +101,10 @@ def _compiled(pattern: str, version: str) -> Any:
 
 
 class _Translation:
-    """One pass over a pattern for Python, collecting the pieces of each open group.
+    """The translation of a pattern for Python, collecting the pieces of each open group.
 
-    A piece is a text for RE2 and the product of the repetitions nested in it: what goes beyond RE2's limit is written
-    out as several repetitions in a row.
+    A piece is a text for RE2 and the product of the repetitions nested in it: beyond RE2's limit it is written as
+    several repetitions in a row.
     """
 
     def __init__(self, python: str) -> None:
@@ -171,7 +171,7 @@ def _class(negated: str, members: str) -> str:
 
 
 def _without_surrogates(found: re.Match[str]) -> str:
-    """What is left of a range with an end among the surrogates."""
+    """Return the rest of a range with an end among the surrogates."""
     if found["first"] and not "\ud800" <= found["first"] <= "\udfff":
         return f"{found['first']}-\ud7ff"
     if found["high"] and not "\ud800" <= found["high"] <= "\udfff":

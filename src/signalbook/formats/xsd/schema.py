@@ -34,7 +34,7 @@ from signalbook.values import JSON, Finding, digest
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class XsdSchema:
-    """What a payload's root may be: a linked element or type, or any top-level element of the document.
+    """The possible roots of a payload: a linked element or type, or any top-level element of the document.
 
     ``plans`` has the root elements by tag; the tag of a linked type is "", since the root may have any name.
     """
@@ -115,7 +115,7 @@ class XsdSchema:
         return payload
 
     def validate(self, value: JSON) -> list[Finding]:
-        """What keeps an already decoded value from being an element of this schema."""
+        """Return the findings about a decoded value as an element of this schema."""
         try:
             root = self._element(value)
         except Unfit as unfit:
@@ -140,11 +140,11 @@ class XsdSchema:
         return next(iter(self.plans.values())).plan.shape if len(self.plans) == 1 else Anything()
 
     def tree(self) -> SchemaNode:
-        """What a document of this schema has in it."""
+        """Return the tree of documents of this schema."""
         return tree_of(self.plans, self.components)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
-        """None: what tells XML documents apart is their root."""
+        """Return no constants: XML documents are told apart by their root."""
         return {}
 
 
@@ -154,7 +154,7 @@ def _violation(error: Any) -> Finding:
 
 
 def check(document: bytes, version: str) -> list[Finding]:
-    """What is wrong with a document; of one that refers to others, what can be found without them."""
+    """Return the findings about a document; with references, those that are possible without them."""
     try:
         reason = _unbuilt(documents.read(document).root)
         if reason is not None:
@@ -185,7 +185,7 @@ def parse(document: bytes, version: str, *, format: str, link: str, resolve: Res
 
 
 def _unbuilt(root: Element) -> Finding | None:
-    """Why a document is not built to check it, if there is a reason."""
+    """Return why a document is not built for checking, or None."""
     wanted = sorted({part.location for part in documents.references(root)})
     if wanted:
         return _unchecked("import", f"it refers to {', '.join(wanted)}")

@@ -30,7 +30,7 @@ _LENGTHS: Final = (names.XSD_LENGTH, names.XSD_MIN_LENGTH, names.XSD_MAX_LENGTH)
 
 
 class SimpleTypeProblem(NamedTuple):
-    """Why some text may not fit: a rule, both sides, and the reason in words."""
+    """A reason why a text may not fit: a rule, both sides, and words."""
 
     rule: str
     old: str
@@ -39,7 +39,7 @@ class SimpleTypeProblem(NamedTuple):
 
 
 class _Facets:
-    """What the restrictions of a type come to."""
+    """The combined restrictions of a type."""
 
     def __init__(self, xsd: Any) -> None:
         self.xsd = xsd
@@ -70,7 +70,7 @@ class _Facets:
 
     @cached_property
     def patterns(self) -> list[frozenset[str]]:
-        """For each restriction its patterns, of which one has to match; without those of built-in types."""
+        """The patterns of each restriction, of which one must match; without those of built-in types."""
         own = (part for part in self.chain if not isinstance(part, XsdAtomicBuiltin))
         return [frozenset(part.facets[names.XSD_PATTERN].regexps) for part in own if names.XSD_PATTERN in part.facets]
 
@@ -112,7 +112,7 @@ class _Facets:
 
     @property
     def asked_digits(self) -> tuple[float, float]:
-        """What the facets alone say."""
+        """The digits that the facets alone require."""
         total, fraction = self.value(names.XSD_TOTAL_DIGITS), self.value(names.XSD_FRACTION_DIGITS)
         endless = float("inf")
         return endless if total is None else total, endless if fraction is None else fraction
@@ -155,7 +155,7 @@ def _inherited(builtin: Any, tag: str) -> Any:
 
 
 def problems(writer: Any, reader: Any, spend: Callable[[int], None], depth: int = 0) -> list[SimpleTypeProblem]:
-    """Why a text that ``writer`` accepts may not be one that ``reader`` accepts and reads alike; none if all are."""
+    """Return why a text of ``writer`` may not be accepted or read alike by ``reader``; none if all are."""
     spend(1)
     if writer is reader or (writer.name == reader.name and isinstance(reader, XsdAtomicBuiltin)):
         return []
@@ -191,7 +191,7 @@ def _by_variety(old: _Facets, new: _Facets, spend: Callable[[int], None], depth:
 
 
 def _is_one_item(facets: _Facets) -> bool:
-    """Whether no text of an atomic type is empty or has spaces in it."""
+    """Return True if no text of an atomic type is empty or has spaces in it."""
     if facets.primitive == names.XSD_STRING:
         return _is_derived(facets.builtin, f"{XS}NMTOKEN") or facets.builtin.name in _WITHIN or _is_derived(
             facets.builtin, f"{XS}Name"
@@ -221,7 +221,7 @@ def _of_union(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: i
 
 
 def _own(facets: _Facets) -> bool:
-    """Whether a union, or a list, is restricted."""
+    """Return True if a union, or a list, is restricted."""
     return any(set(part.facets) - {names.XSD_WHITE_SPACE} for part in facets.chain)
 
 
