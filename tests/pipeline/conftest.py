@@ -60,8 +60,8 @@ class Parcels:
         }
 
     def event(self, number: int = 0, **more: Any) -> JSONObject:
-        """An event that conforms to ``parcel.accepted``, but for ``more``."""
-        return {
+        """Return an event that conforms to ``parcel.accepted``, but for ``more``: ``...`` leaves a member out."""
+        members = {
             "specversion": "1.0",
             "id": f"e-{number}",
             "source": "/depots/7",
@@ -70,6 +70,7 @@ class Parcels:
             "data": {"id": f"P{number}", "weight": 1.5, "size": {"l": number}},
             **more,
         }
+        return {name: value for name, value in members.items() if value is not ...}
 
     def lines(self, *events: JSONObject | str) -> bytes:
         """JSON lines; texts as they are."""

@@ -6,7 +6,6 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Schema, Shape, Struct, as_sent
@@ -32,14 +31,9 @@ def amid_others(payloads: list[bytes]) -> PayloadSpans:
     half = len(payloads) // 2
     parts = [[b"before", *part, b"behind"] for part in (payloads[:half], payloads[half:])]
     arrays = [pa.array(part, pa.binary()).slice(1, len(part) - 2) for part in parts]
-    return PayloadSpans.joined(
-        [PayloadSpans.of(arrays[0]), PayloadSpans.within(b"".join(parts[1]), *_bounds(parts[1]))]
-    )
-
-
-def _bounds(part: list[bytes]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    ends = np.cumsum([len(payload) for payload in part])
-    return ends[:-2], ends[1:-1]
+    ends = np.cumsum([len(payload) for payload in parts[1]])
+    within = PayloadSpans.within(b"".join(parts[1]), ends[:-2], ends[1:-1])
+    return PayloadSpans.joined([PayloadSpans.of(arrays[0]), within])
 
 
 def check_as(schema: Schema, payloads: list[bytes], content_type: str = "", *, typed: bool) -> dict[int, Row]:

@@ -95,10 +95,7 @@ DECLARED = st.fixed_dictionaries(
 
 
 @settings(max_examples=examples(300))
-@given(
-    st.fixed_dictionaries({"source": DECLARED}, optional=dict.fromkeys(("subject", "tenant"), DECLARED)),
-    st.data(),
-)
+@given(st.fixed_dictionaries({"source": DECLARED}, optional=dict.fromkeys(("subject", "tenant"), DECLARED)), st.data())
 def test_answers_are_those_of_the_definition_about_each_event(declared: dict[str, Any], data: st.DataObject) -> None:
     """K-16, K-34, F-27: for any templates, and texts that fit them, nearly fit them or do not."""
     asked = answers(**declared)
@@ -109,9 +106,8 @@ def test_answers_are_those_of_the_definition_about_each_event(declared: dict[str
         others = st.integers(0, 9) | st.booleans() if name == "tenant" else st.nothing()
         return filled.map(lambda text: text or "a") | filled.map(lambda text: f"a{text}") | TEXTS | others
 
-    drawn = st.fixed_dictionaries(
-        {"source": values("source")}, optional={name: values(name) for name in ("subject", "tenant")}
-    )
+    optional = {name: values(name) for name in ("subject", "tenant")}
+    drawn = st.fixed_dictionaries({"source": values("source")}, optional=optional)
     events = data.draw(st.lists(drawn, min_size=1, max_size=8))
     found, order = batch(*events), np.arange(len(events))
     for _ in range(2):  # asked, and known

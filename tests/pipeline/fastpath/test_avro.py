@@ -76,9 +76,8 @@ def nodes(draw: st.DrawFn, depth: int, name: str) -> tuple[Any, st.SearchStrateg
             kind, value = draw(schemas(depth - 1, name))
             return kind, value
         case "null":
-            kind, value = draw(
-                nodes(depth - 1, name).filter(lambda found: found[0] != "null" and type(found[0]) is not list)
-            )
+            plain = nodes(depth - 1, name).filter(lambda found: found[0] != "null" and type(found[0]) is not list)
+            kind, value = draw(plain)
             return draw(st.permutations(["null", kind])), st.none() | value
         case "enum":
             return {"type": "enum", "name": f"{name}E", "symbols": ["A", "B", "C"]}, st.sampled_from("ABC")
@@ -131,14 +130,18 @@ def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
     check(found, [data.draw(spoilt(payload)) for payload in payloads])
 
 
+def record(**fields: Any) -> dict[str, Any]:
+    """Return the schema of a record, by the types of its fields."""
+    return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
+
+
 def test_a_cut_datum_does_not_go_on_in_the_next() -> None:
-    fields = [{"name": "f", "type": {"type": "array", "items": "boolean"}}, {"name": "g", "type": "boolean"}]
-    schema = parse({"type": "record", "name": "R", "fields": fields})
+    schema = parse(record(f={"type": "array", "items": "boolean"}, g="boolean"))
     assert check(schema, [b"\x00", b"\x00\x01"]) == {1: {"f": [], "g": True}}
 
 
 def test_lists_may_be_long() -> None:
-    schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": {"type": "array", "items": "string"}}]}
+    schema = record(f={"type": "array", "items": "string"})
     lists = [["x"] * count for count in (1, 100, 101, 100_000)]
     rows = check(parse(schema), [written(schema, {"f": texts}) for texts in lists])
     assert [len(row["f"]) for row in rows.values()] == list(map(len, lists))
@@ -148,8 +151,7 @@ def test_lists_in_lists() -> None:
     kind: Any = "int"
     for _ in range(3):
         kind = {"type": "array", "items": kind}
-    fields = [{"name": "f", "type": kind}, {"name": "g", "type": "int"}, {"name": "h", "type": ["null", "int"]}]
-    schema = {"type": "record", "name": "R", "fields": fields}
+    schema = record(f=kind, g="int", h=["null", "int"])
     lists: list[Any] = [[[[1]]], [[[7] * 30] * 30] * 30, [], [[[0], [], [0]], []]]
     values = [{"f": each, "g": 0, "h": None} for each in lists]
     assert [*check(parse(schema), [written(schema, value) for value in values]).values()] == values
@@ -179,18 +181,10 @@ def test_lists_in_lists() -> None:
     ],
 )
 def test_odd_bytes(kind: Any, payload: bytes) -> None:
-    schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}]}
-    check(parse(schema), [payload])
+    check(parse(record(f=kind)), [payload])
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "record", "name": "R", "fields": [{"name": "f", "type": {**DECIMAL, "precision": 39}}]},
-        ["null", {"type": "record", "name": "R", "fields": [{"name": "f", "type": "int"}]}],
-        "null",
-    ],
-)
+@pytest.mark.parametrize("schema", [record(f={**DECIMAL, "precision": 39}), ["null", record(f="int")], "null"])
 def test_what_has_no_columns_has_no_decoder(schema: Any) -> None:
     assert decoder(parse(schema)) is None
 
@@ -209,28 +203,21 @@ def test_payloads_need_not_be_records(schema: Any, values: list[Any]) -> None:
 
 
 def test_names_of_a_map_come_once() -> None:
-    schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": {"type": "map", "values": "int"}}]}
+    schema = record(f={"type": "map", "values": "int"})
     many = {f"k{number}": number for number in range(500)}
     rows = check(parse(schema), [written(schema, {"f": many}), b"\x04\x02a\x02\x02a\x04\x00", b"\x01\x06\x02a\x02\x00"])
     assert {number: dict(row["f"]) for number, row in rows.items()} == {0: many, 2: {"a": 1}}
 
 
 def test_more_digits_than_the_column_has_are_left() -> None:
-    schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": {**DECIMAL, "precision": 3}}]}
     payloads = [b"\x04\x03\xe8", b"\x04\x03\xe7", b"\x04\xfc\x18", b"\x00", b"\x22" + b"\0" * 16 + b"\x01"]
-    rows = check(parse(schema), payloads)
+    rows = check(parse(record(f={**DECIMAL, "precision": 3})), payloads)
     assert {number: row["f"] for number, row in rows.items()} == {1: Decimal("0.999"), 3: Decimal("0.000")}
 
 
 def test_types_inside_themselves_are_text() -> None:
-    tree = {"type": "array", "items": "T"}
-    fields = [
-        {"name": "v", "type": "int"},
-        {"name": "next", "type": ["null", "T"]},
-        {"name": "all", "type": tree},
-        {"name": "by", "type": {"type": "map", "values": ["string", "T"]}},
-    ]
-    schema = {"type": "record", "name": "T", "fields": fields}
+    by = {"type": "map", "values": ["string", "R"]}
+    schema = record(v="int", next=["null", "R"], all={"type": "array", "items": "R"}, by=by)
     leaf: Any = {"v": 1, "next": None, "all": [], "by": {}}
     deep: Any = leaf
     for number in range(100):
@@ -244,8 +231,7 @@ def test_types_inside_themselves_are_text() -> None:
 
 def test_times_are_those_that_were_written() -> None:
     kinds = {"a": ("long", "timestamp-millis"), "b": ("int", "date"), "c": ("long", "time-micros")}
-    fields = [{"name": name, "type": {"type": kind, "logicalType": logical}} for name, (kind, logical) in kinds.items()]
-    schema = {"type": "record", "name": "R", "fields": fields}
+    schema = record(**{name: {"type": kind, "logicalType": logical} for name, (kind, logical) in kinds.items()})
     value = {"a": datetime(1969, 7, 20, 20, 17, tzinfo=UTC), "b": date(2026, 1, 2), "c": time(1, 2, 3, 4)}
     assert check(parse(schema), [written(schema, value)]) == {0: value}
 
@@ -267,14 +253,8 @@ def unions(draw: st.DrawFn, depth: int = 2, name: str = "U") -> tuple[list[Any],
     }
     # Logical types, each in place of what it is written as.
     times = draw(st.sampled_from(["timestamp-millis", "timestamp-micros", "time-micros"]))
-    choices["long"] = draw(
-        st.sampled_from(
-            [
-                choices["long"],
-                ({"type": "long", "logicalType": times}, st.times() if times == "time-micros" else AWARE),
-            ]
-        )
-    )
+    moments = ({"type": "long", "logicalType": times}, st.times() if times == "time-micros" else AWARE)
+    choices["long"] = draw(st.sampled_from([choices["long"], moments]))
     choices["int"] = ({"type": "int", "logicalType": "date"}, st.dates())
     scale = draw(st.sampled_from([0, 2, 12]))
     amount = {**DECIMAL, "precision": 12, "scale": scale}
@@ -314,7 +294,7 @@ def written_as_text(draw: st.DrawFn, depth: int, name: str) -> tuple[Any, st.Sea
 def test_unions_are_the_text_that_the_slow_path_writes(data: st.DataObject) -> None:
     """K-41. To the byte: readers compare texts."""
     kinds, values = data.draw(unions())
-    schema = {"type": "record", "name": "R", "fields": [{"name": "u", "type": kinds}, {"name": "n", "type": "int"}]}
+    schema = record(u=kinds, n="int")
     found = parse(schema)
     drawn = [{"u": value, "n": 1} for value in data.draw(st.lists(values, min_size=1, max_size=6))]
     payloads = [written(schema, value) for value in drawn]
@@ -328,8 +308,7 @@ def test_unions_are_the_text_that_the_slow_path_writes(data: st.DataObject) -> N
 
 
 def test_unions_of_scalars() -> None:
-    kinds = ["null", "string", "long", "double", "boolean"]
-    schema = {"type": "record", "name": "R", "fields": [{"name": "u", "type": kinds}]}
+    schema = record(u=["null", "string", "long", "double", "boolean"])
     values = [None, "a", 5, 0.5, True, 1e16, 0.0, float("nan")]
     rows = check(parse(schema), [written(schema, {"u": value}) for value in values])
     assert [row["u"] for row in rows.values()] == ["null", '"a"', "5", "0.5", "true", "0.0"]

@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 from signalbook.messages.cloudevents import Attribute
 from signalbook.pipeline.fastpath.batch import ExtensionColumn, dense, firsts, groups
 
-COLUMNS: list[list[Attribute | None]] = [
-    [],
-    [None, None],
-    ["a", None, "", "a"],
-    ["1", 1, True, "true", False, None, 1, -7],
-]
+MIXED: list[Attribute | None] = ["1", 1, True, "true", False, None, 1, -7]
+COLUMNS: list[list[Attribute | None]] = [[], [None, None], ["a", None, "", "a"], MIXED]
 
 
 @pytest.mark.parametrize("values", COLUMNS)
@@ -29,9 +25,8 @@ def test_values_come_back_as_what_they_were(values: list[Attribute | None]) -> N
 
 @pytest.mark.parametrize("values", COLUMNS)
 def test_columns_are_joined(values: list[Attribute | None]) -> None:
-    joined = ExtensionColumn.joined(
-        [(ExtensionColumn.of(values), len(values)), (None, 2), (ExtensionColumn.of(["z"]), 1)]
-    )
+    parts = [(ExtensionColumn.of(values), len(values)), (None, 2), (ExtensionColumn.of(["z"]), 1)]
+    joined = ExtensionColumn.joined(parts)
     assert [joined.value(number) for number in range(len(values) + 3)] == [*values, None, None, "z"]
 
 

@@ -96,10 +96,9 @@ DEEP = "[" * MAX_DEPTH + "]" * MAX_DEPTH
 def test_events_come_apart(members: str, attributes: dict[str, Any], data: str | None) -> None:
     """K-22: a null attribute is not set."""
     found = taken([event(members), event(members)])
-    assert found == dict.fromkeys((0, 1), (REQUIRED | attributes, None if data is None else data.encode()))
-    assert {name: type(value) for name, value in found[0][0].items()} == {
-        name: type(value) for name, value in (REQUIRED | attributes).items()
-    }
+    expected = REQUIRED | attributes
+    assert found == dict.fromkeys((0, 1), (expected, None if data is None else data.encode()))
+    assert all(type(value) is type(expected[name]) for name, value in found[0][0].items())
 
 
 def test_some_have_data_in_base64_some_as_it_is_and_some_none() -> None:
@@ -124,10 +123,7 @@ def test_what_all_events_have_may_be_missing(name: str) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        b"",
-        b"  ",
-        b"[]",
-        b"null",
+        *(b"", b"  ", b"[]", b"null"),
         event('"data":1') + b"}",
         event('"data":1,'),
         event('"data":1,"Unknown":1'),
@@ -155,21 +151,7 @@ def test_whatever_is_odd_is_not_taken(message: bytes) -> None:
 
 SPACE = st.sampled_from(["", "", "", " ", "\t\r"])
 VALUES = st.sampled_from(
-    [
-        '"a"',
-        '"YWI="',
-        '""',
-        '"é"',
-        '"\\u0000\\/"',
-        '"\\ud800"',
-        '"\\x"',
-        "null",
-        "1",
-        "-0",
-        "true",
-        "1.0",
-        "99999999999999999999",
-    ]
+    ["null", "1", "-0", "true", "1.0", "9" * 20, *('"a"', '"YWI="', '""', '"é"', '"\\u0000\\/"', '"\\ud800"', '"\\x"')]
 )
 DATA = st.sampled_from(
     ['{"a":[1,{"b":"}\\""}]}', "{}", "null", "-1", '"x\\"y"', "tru", "{]", '{"a":1]', "[1}", DEEP, f"[{DEEP}]", ""]
@@ -187,13 +169,11 @@ def messages(draw: st.DrawFn) -> bytes:
     members += [("specversion", version) for version in draw(VERSIONS)]
     members += [("data", data) for data in draw(st.lists(DATA, max_size=1))]
     members += draw(st.lists(st.tuples(NAMES, VALUES), max_size=4))
-    parts = [
-        f'{draw(SPACE)}"{name}"{draw(SPACE)}:{draw(SPACE)}{value}' for name, value in draw(st.permutations(members))
-    ]
+    order = draw(st.permutations(members))
+    parts = [f'{draw(SPACE)}"{name}"{draw(SPACE)}:{draw(SPACE)}{value}' for name, value in order]
     raw = bytearray(f"{{{','.join(parts)}{draw(SPACE)}}}{draw(SPACE)}".encode())
-    for place, byte in draw(
-        st.lists(st.tuples(st.integers(0, 300), st.sampled_from(b'{}[]":,\\ \x00\xff0t')), max_size=1)
-    ):
+    spoilt = st.tuples(st.integers(0, 300), st.sampled_from(b'{}[]":,\\ \x00\xff0t'))
+    for place, byte in draw(st.lists(spoilt, max_size=1)):
         raw[place : place + 1] = bytes([byte])
     return bytes(raw)
 
@@ -210,9 +190,8 @@ def test_what_is_taken_natively_is_what_it_says(found: list[bytes]) -> None:
         except JSONError:
             continue
         assert opaque is None or b64decode(opaque, validate=True) == data
-        assert {name: each for name, each in members.items() if each is not None or name == "data"} == attributes | (
-            {"data": value} if opaque is None and data is not None else {}
-        )
+        stated = {name: each for name, each in members.items() if each is not None or name == "data"}
+        assert stated == attributes | ({"data": value} if opaque is None and data is not None else {})
         assert all(type(members[name]) is type(each) for name, each in attributes.items())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from io import BytesIO
 from typing import Any
@@ -16,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.pipeline.fastpath.test_routing import Outcome, processed, same
-from tests.pipeline.kafkarows import PROTO_VALUES, rows
+from tests.pipeline.fastpath.test_routing import Outcome, check_batches, processed
+from tests.pipeline.kafkarows import PROTO_VALUES, batches
 
 from signalbook.client.schemaversions import SchemaVersion
 from signalbook.messages import Contract, parse_flags
@@ -25,8 +24,6 @@ from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import prefixed
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Strategy, Subjects
-from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 
 LINE = {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}, {"name": "n", "type": "int"}]}
@@ -122,6 +119,12 @@ NAMES: dict[Strategy, Sequence[str]] = {
 }
 
 
+def definitions_of(known: Sequence[SchemaVersion], strategy: Strategy) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the messages and the schemas of subjects' versions."""
+    latest = {each.subject: each.version for each in known}
+    return Subjects({(each.subject, each.version): each for each in known}, latest).definitions(strategy)
+
+
 @cache
 def contract(strategy: Strategy, *flags: str) -> Contract:
     order, odd, scan, paid = NAMES[strategy]
@@ -132,9 +135,7 @@ def contract(strategy: Strategy, *flags: str) -> Contract:
         *versions(paid, "JSON", {7: JSON_1, 8: JSON_2}),
         *versions("shop.Item", "PROTOBUF", {5: PROTO_1, 6: PROTO_2}),
     ]
-    latest = {each.subject: each.version for each in known}
-    subjects = Subjects({(each.subject, each.version): each for each in known}, latest)
-    messages, schemas = subjects.definitions(strategy)
+    messages, schemas = definitions_of(known, strategy)
     policy = parse_flags(flags)
     snapshot = Snapshot(messages=messages, schemas=schemas, selected=tuple(sorted(messages)), subjects=strategy)
     return Snapshot.from_json(snapshot.check(policy).to_json()).compile(policy)
@@ -181,11 +182,9 @@ def sent(number: int, payload: bytes, *, header: bool = False) -> Record:
     return payload[indices:], [("__value_schema_id", said)]
 
 
-def both(found: Contract, topic: str, *records: Record) -> tuple[Outcome, Outcome]:
-    """What becomes of the records of a topic, by the fast path and message by message."""
-    batch = rows(*records, topic=topic)
-    slow = (replace(each, slow_path=True) for each in base.record_batches(batch))
-    return processed(found, KAFKA, base.record_batches(batch)), processed(found, KAFKA, slow)
+def both(found: Contract, topic: str, *records: Record) -> Outcome:
+    """Return what becomes of the records of a topic, by the fast path and message by message."""
+    return check_batches(found, batches(*records, topic=topic))
 
 
 POLICIES = ((), ("columns=as_sent",), ("rescue=drop",), ("/messagegroups/subjects:on_schema_violation=tag",))
@@ -197,11 +196,9 @@ STRATEGIES: tuple[Strategy, ...] = ("topic", "record", "topic-record")
 def test_records_of_all_versions(strategy: Strategy, flags: tuple[str, ...]) -> None:
     found = contract(strategy, *flags)
     for topic in dict.fromkeys(TOPICS.values()):
-        wanted = [number for number in SOUND if TOPICS[number] == topic]
-        records = [
-            sent(number, each, header=header) for number in wanted for each in SOUND[number] for header in (False, True)
-        ]
-        assert same(*both(found, topic, *records * 2)).landed
+        sound = [(number, each) for number in SOUND if TOPICS[number] == topic for each in SOUND[number]]
+        records = [sent(number, each, header=header) for number, each in sound for header in (False, True)]
+        assert both(found, topic, *records * 2)[0].landed
 
 
 ANY: st.SearchStrategy[Record] = st.one_of(
@@ -229,18 +226,14 @@ HEADERS = st.sampled_from([
 def test_any_records(strategy: Strategy, flags: tuple[str, ...], topic: str, found: list[Any]) -> None:
     records = [(value, [*headers, *more]) for (value, headers), more in found]
     if records:
-        same(*both(contract(strategy, *flags), topic, *records))
+        both(contract(strategy, *flags), topic, *records)
 
 
 REFUSED: dict[str, list[Record]] = {
     "orders": [sent(1, b""), sent(2, b"x"), sent(9, b"x"), (b"{}", []), (b"\0\0", []), sent(2, b"x", header=True)],
     "odd": [sent(4, b""), sent(4, SOUND[4][0] + b"x"), (b"", []), (b"x", [("__value_schema_id", b"\1" + bytes(16))])],
     "scans": [
-        sent(6, b"\0\xff"),
-        sent(6, b"\2\4"),
-        sent(9, b"\0"),
-        sent(9, b"\x80"),
-        sent(5, b"\4\2\2"),
+        *(sent(6, b"\0\xff"), sent(6, b"\2\4"), sent(9, b"\0"), sent(9, b"\x80"), sent(5, b"\4\2\2")),
         (b"\3" * 9, []),
     ],
     "paid": [sent(7, b"{"), sent(8, b"{}"), sent(8, b'{"id":5}'), sent(7, b'{"n":"x"}', header=True), sent(8, b"\xff")],
@@ -251,19 +244,17 @@ REFUSED: dict[str, list[Record]] = {
 @pytest.mark.parametrize("topic", REFUSED)
 def test_nor_are_those_that_are_rejected(strategy: Strategy, topic: str) -> None:
     """K-40, K-44: by an unknown schema, by none, or because it does not read them."""
-    found = contract(strategy)
     records = REFUSED[topic] * 3
-    with patch.object(Processing, "_slowly", None):
-        quick = processed(found, KAFKA, base.record_batches(rows(*records, topic=topic)))
-    assert same(quick, both(found, topic, *records)[1]).dead_lettered == len(records)
+    tally, _ = check_batches(contract(strategy), batches(*records, topic=topic), fast=True)
+    assert tally.dead_lettered == len(records)
 
 
 def test_one_record_speaks_for_those_of_the_same_unknown_schema() -> None:
-    found, records = contract("topic"), [sent(9, bytes([n])) for n in range(50)] + [(b"{%d" % n, []) for n in range(50)]
+    records = [*(sent(9, bytes([n])) for n in range(50)), *((b"{%d" % n, []) for n in range(50))]
     with patch.object(prefixed, "rejected_payload", side_effect=rejected_payload) as asked:
-        quick, slow = both(found, "orders", *records)
+        tally, _ = both(contract("topic"), "orders", *records)
     assert asked.call_count == 2
-    assert same(quick, slow).reasons == {"schema_not_found": 50, "decode_error": 50}
+    assert tally.reasons == {"schema_not_found": 50, "decode_error": 50}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -275,16 +266,12 @@ def test_sound_records_are_not_looked_at_one_by_one(strategy: Strategy, monkeypa
     for number, count in {1: 2, 2: 1, 4: 1, 5: 1, 6: 1, 7: 2, 8: 2}.items():
         wanted = plain.get(number, SOUND[number])[:count]
         records = [sent(number, each, header=header) for each in wanted for header in (False, True)]
-        batch = rows(*records, topic=TOPICS[number])
-        assert processed(found, KAFKA, base.record_batches(batch))[0].landed.total() == 2 * count
+        assert processed(found, KAFKA, batches(*records, topic=TOPICS[number]))[0].landed.total() == 2 * count
 
 
 def test_message_types_inside_of_others_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subjects are no definitions of them, but others may be."""
-    subjects = Subjects(
-        {("shop", each.version): each for each in versions("shop", "PROTOBUF", {6: PROTO_2})}, {"shop": 1}
-    )
-    _, schemas = subjects.definitions("topic")
+    _, schemas = definitions_of(versions("shop", "PROTOBUF", {6: PROTO_2}), "topic")
     latest = next(xid for xid in schemas if xid.endswith("/versions/1"))
     messages: dict[str, Any] = {
         f"/messagegroups/g/messages/{name}": {
@@ -295,9 +282,9 @@ def test_message_types_inside_of_others_are_told_apart(monkeypatch: pytest.Monke
     policy = parse_flags(["wire_prefix=confluent"])
     found = Snapshot(messages=messages, schemas=schemas, selected=tuple(messages)).compile(policy)
     records = [sent(6, each) for each in (b"\4\2\0\x0a\1i", b"\2\2\x0a\1i", b"\4\2\0")]
-    same(*both(found, "scans", *records, sent(6, b"\4\2"), sent(6, b"\4\2\2x"), sent(6, b"\x14" + b"\2" * 10)))
+    both(found, "scans", *records, sent(6, b"\4\2"), sent(6, b"\4\2\2x"), sent(6, b"\x14" + b"\2" * 10))
     monkeypatch.setattr(Contract, "process", lambda *_: pytest.fail("a message by itself"))
-    _, tables = processed(found, KAFKA, base.record_batches(rows(*records, topic="scans")))
+    _, tables = processed(found, KAFKA, batches(*records, topic="scans"))
     assert sorted(map(len, tables.values())) == [1, 2]
 
 
@@ -410,8 +397,6 @@ def _once(schema: Any, met: set[str] | None = None) -> Any:
 @given(evolutions())
 def test_any_two_versions(found: tuple[Any, Any, list[bytes]]) -> None:
     written, read, payloads = found
-    known = versions("t-value", "AVRO", {1: written, 2: read})
-    subjects = Subjects({(each.subject, each.version): each for each in known}, {"t-value": 2})
-    messages, schemas = subjects.definitions("topic")
+    messages, schemas = definitions_of(versions("t-value", "AVRO", {1: written, 2: read}), "topic")
     snapshot = Snapshot(messages=messages, schemas=schemas, selected=tuple(messages), subjects="topic")
-    same(*both(snapshot.compile(parse_flags(())), "t", *(sent(1, each) for each in payloads)))
+    both(snapshot.compile(parse_flags(())), "t", *(sent(1, each) for each in payloads))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pipeline.fastpath.test_binary import check
+from tests.pipeline.fastpath.test_binary import check, read_requests, spooled_row
 from tests.pipeline.kafkarows import AT
 
 from signalbook.brokers.amqp.messages import AMQPMessage, DescribedValue, Symbol, Timestamp, Ulong, encode, to_bytes
@@ -24,8 +23,7 @@ from signalbook.pipeline.frames.messages import SOURCE as FRAME
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.amqp import SOURCE as QUEUE
-from signalbook.pipeline.sources.amqp import _spooled
-from signalbook.pipeline.sources.base import RECORD_TYPES, MessageBatch, Split
+from signalbook.pipeline.sources.base import RECORD_TYPES, MessageBatch
 from signalbook.pipeline.sources.files import HTTP_JSONL
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.pipeline.sources.mqtt import MQTT5
@@ -92,13 +90,6 @@ def contracts(parcels: Any) -> list[Contract]:
     return [snapshot.compile(parse_flags(flags)) for flags in POLICIES]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("requests"))
-        yield
-
-
 WORDS = st.sampled_from(["late", "k", "k-1", "k-%41", "t-7", "t-", "7", "8", "1", "m-1", "r", "", "ü", "a/b"])
 BYTES = st.one_of(WORDS.map(str.encode), st.just(b"\xff"))
 PLACES: dict[str, list[str | None]] = {
@@ -148,18 +139,18 @@ def body_of(event: Event) -> bytes:
 
 
 def records(protocol: str, found: Sequence[Event]) -> pa.RecordBatch:
-    """As rows of a DataFrame, or of Kafka or NATS."""
+    """Return events as rows of a DataFrame, or of Kafka or NATS."""
     made = [
         {
             "protocol": protocol,
             "source": "source",
             "position": number,
+            "received_at": AT,
             "address": event["place"],
             "partition": event["partition"],
-            "key": event["key"] if protocol == "KAFKA" else None,
             "value": body_of(event),
+            "key": event["key"] if protocol == "KAFKA" else None,
             "headers": [{"name": name, "value": text} for name, text in headers_of(protocol, event)],
-            "received_at": AT,
         }
         for number, event in enumerate(found)
     ]
@@ -180,31 +171,27 @@ def published(found: Sequence[Event]) -> pa.RecordBatch:
 
 
 def queued(found: Sequence[Event]) -> pa.RecordBatch:
-    """As messages of AMQP wait in a spool."""
+    """Return events as messages of AMQP that wait in a spool."""
     made = []
     for number, event in enumerate(found):
         (_, content_type), *named = headers_of(AMQP, event)
         first, second, third, *rest = event["values"]
-        sent = AMQPMessage(
-            body=body_of(event),
-            properties={
-                "content-type": content_type.decode(),
-                **({} if event["place"] is None else {"to": event["place"]}),
-                **({} if first is None else {"message-id": "m-1", "subject": first}),
-                **({} if second is None else {"creation-time": Timestamp(5)}),
-            },
-            application_properties={name: text.decode(errors="replace") for name, text in named} | {"tries": third},
-        )
+        properties = {
+            "content-type": content_type.decode(),
+            **({} if event["place"] is None else {"to": event["place"]}),
+            **({} if first is None else {"message-id": "m-1", "subject": first}),
+            **({} if second is None else {"creation-time": Timestamp(5)}),
+        }
+        others = {name: text.decode(errors="replace") for name, text in named} | {"tries": third}
+        sent = AMQPMessage(body=body_of(event), properties=properties, application_properties=others)
         annotations = encode(DescribedValue(Ulong(0x72), {Symbol("x-opt"): rest[0]}))
         footer = encode(DescribedValue(Ulong(0x78), {Symbol("deep"): rest[1]}))
-        row = msgspec.structs.asdict(_spooled(annotations + to_bytes(sent) + footer))
-        row["headers"] = [{"name": name, "value": text} for name, text in row["headers"]]
-        made.append(row | {"protocol": AMQP, "source": "amqp:q", "position": number, "received_at": AT})
+        made.append(spooled_row(annotations + to_bytes(sent) + footer, number))
     return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
 
 
 def lines(found: Sequence[Event]) -> list[MessageBatch]:
-    """As requests are logged."""
+    """Return events as requests that are logged."""
     made = []
     for event in found:
         listed: dict[str, list[str]] = {}
@@ -212,10 +199,8 @@ def lines(found: Sequence[Event]) -> list[MessageBatch]:
             listed.setdefault(name, []).append(text.decode(errors="replace"))
         method = "Put" if event["partition"] else "POST"
         line = {"method": method, "path": event["place"] or "", "headers": listed, "body": body_of(event).decode()}
-        made.append(json.dumps(line) + "\n")
-    path = Path("requests.jsonl")
-    path.write_text("".join(made))
-    return list(HTTP_JSONL.read(Split(path=str(path), start=0, end=path.stat().st_size)))
+        made.append(json.dumps(line))
+    return read_requests(made)
 
 
 def framed(batch: pa.RecordBatch) -> list[MessageBatch]:
@@ -275,12 +260,7 @@ def test_application_properties_of_rows_that_are_not_text_stay_bytes(contracts: 
     ],
 )
 def test_events_of_such_definitions_take_the_fast_path(
-    contracts: list[Contract],
-    monkeypatch: pytest.MonkeyPatch,
-    protocol: str,
-    number: int,
-    more: Event,
-    context: dict[str, str],
+    contracts: list[Contract], monkeypatch: pytest.MonkeyPatch, protocol: str, number: int, more: Event, context: Any
 ) -> None:
     monkeypatch.setattr("signalbook.pipeline.landing.presuming.Presumptions.take", None)
     source, frames = OWN[protocol]

@@ -91,15 +91,14 @@ def fill(data: st.DataObject, message: Any, found: list[Member]) -> Any:
 
 @st.composite
 def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
-    """The payload as it is, or with a byte changed, more bytes, fewer, or once more."""
+    """Return the payload as it is, or with a byte changed, more bytes, fewer, or once more."""
     place = draw(st.integers(0, len(payload)))
     match draw(st.sampled_from(["as it is", "as it is", "byte", "more", "cut", "twice"])):
         case "byte":
             return payload[:place] + draw(st.binary(min_size=1, max_size=1)) + payload[place + 1 :]
         case "more":
-            return (
-                payload[:place] + draw(st.sampled_from([b"\x00", b"\x80", b"\xff" * 11, b"\x08\x01"])) + payload[place:]
-            )
+            more = draw(st.sampled_from([b"\x00", b"\x80", b"\xff" * 11, b"\x08\x01"]))
+            return payload[:place] + more + payload[place:]
         case "cut":
             return payload[:place]
         case "twice":
@@ -112,7 +111,7 @@ def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
 def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
     """K-41"""
     schema, outer, inner = data.draw(types())
-    payloads, spoilts, texts = [], [], []
+    payloads, texts = [], []
     for _ in range(data.draw(st.integers(1, 6))):
         message = fill(data, schema.message_type(), outer)
         for _ in range(data.draw(st.integers(0, 2))):
@@ -124,16 +123,11 @@ def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
             case "y":
                 fill(data, message.y, inner)
         payloads.append(message.SerializePartialToString())
-        spoilts.append(data.draw(spoilt(payloads[-1])))
         texts.append(written(message, own=data.draw(st.booleans())))
-    assert list(check(schema, payloads)) == [
-        n for n, payload in enumerate(payloads) if slow(schema, payload, schema.shape())
-    ]
-    check(schema, spoilts)
-    assert list(check(schema, texts, JSON)) == [
-        n for n, text in enumerate(texts) if slow(schema, text, schema.shape(), JSON)
-    ]
-    check(schema, [data.draw(damaged(text)) for text in texts], JSON)
+    for sent, kind, spoil in ((payloads, "", spoilt), (texts, JSON, damaged)):
+        conforming = [n for n, payload in enumerate(sent) if slow(schema, payload, schema.shape(), kind)]
+        assert list(check(schema, sent, kind)) == conforming
+        check(schema, [data.draw(spoil(payload)) for payload in sent], kind)
 
 
 def written(message: Any, *, own: bool) -> bytes:
@@ -150,25 +144,9 @@ def damaged(draw: st.DrawFn, text: bytes) -> bytes:
 
 
 FRAGMENTS = [
-    *(
-        b"",
-        b" ",
-        b"null",
-        b"0",
-        b"-",
-        b"1.0",
-        b"1e3",
-        b"true",
-        b'"',
-        b'""',
-        b'"1"',
-        b"{}",
-        b"[]",
-        b",",
-        b"\\u0031",
-        b"=",
-    ),
-    *(b'"NaN"', b'"HAND"', b"5", b"2", b'"x":"x",', b'"a":1,', b"99999999999999999999", b"-0", b"3.5e38", b"\xff"),
+    *(b"", b" ", b"null", b"0", b"-", b"1.0", b"1e3", b"true", b'"', b'""', b'"1"', b"{}", b"[]", b",", b"\\u0031"),
+    *(b"=", b'"NaN"', b'"HAND"', b"5", b"2", b'"x":"x",', b'"a":1,', b"99999999999999999999", b"-0", b"3.5e38"),
+    b"\xff",
 ]
 
 
@@ -181,42 +159,15 @@ message M {{ int32 a = 1; repeated int32 b = 2; string c = 3; How d = 4; In e = 
 @pytest.mark.parametrize(
     "payload",
     [
-        b"",
-        b"\x00",
-        b"\x08",
-        b"\x08\x01\x08\x02",
-        b"\x88\x00\x01",
-        b"\x88\x80\x80\x80\x80\x00\x01",
-        b"\x08\xff\xff\xff\xff\x0f",
-        b"\x08" + b"\xff" * 9 + b"\x01",
-        b"\x08" + b"\xff" * 9 + b"\x02",
-        b"\x08\x81\x80\x00",
-        b"\x10\x01\x10\x02",
-        b"\x12\x02\x01\x02\x10\x03",
-        b"\x10\x03\x12\x02\x01\x02",
-        b"\x12\x01\x80",
-        b"\x12\x0b" + b"\xff" * 10 + b"\x01",
-        b"\x12\x00",
-        b"\x12\x82\x00\x01\x02",
-        b"\x1a\x02\xc3\x28",
-        b"\x20\x07",
-        b"\x20\x81\x80\x80\x80\x10",
-        b"\x2a\x00",
-        b"\x2a\x02\x08\x01\x2a\x00",
-        b"\x2a\x02\x10\x01",
-        b"\x2a\x03\x08\x01",
-        b"\x30\x02",
-        b"\x3a\x01a\x42\x00",
-        b"\x42\x00\x3a\x01a",
+        *(b"", b"\x00", b"\x08", b"\x08\x01\x08\x02", b"\x88\x00\x01", b"\x88\x80\x80\x80\x80\x00\x01", b"\x12\x00"),
+        *(b"\x08\xff\xff\xff\xff\x0f", b"\x08" + b"\xff" * 9 + b"\x01", b"\x08" + b"\xff" * 9 + b"\x02"),
+        *(b"\x08\x81\x80\x00", b"\x10\x01\x10\x02", b"\x12\x02\x01\x02\x10\x03", b"\x10\x03\x12\x02\x01\x02"),
+        *(b"\x12\x01\x80", b"\x12\x0b" + b"\xff" * 10 + b"\x01", b"\x12\x82\x00\x01\x02", b"\x1a\x02\xc3\x28"),
+        *(b"\x20\x07", b"\x20\x81\x80\x80\x80\x10", b"\x2a\x00", b"\x2a\x02\x08\x01\x2a\x00", b"\x2a\x02\x10\x01"),
+        *(b"\x2a\x03\x08\x01", b"\x30\x02", b"\x3a\x01a\x42\x00", b"\x42\x00\x3a\x01a"),
         b"\x4a\x05\x01\x00\x00\x00\x02",
-        b"\x4d\x01\x00\x00\x00\x4d\x02\x00\x00\x00",
-        b"\x52\x00" * 102,
-        b"\x58\xff\xff\xff\xff\x1f",
-        b"\x60" + b"\xff" * 9 + b"\x01",
-        b"\x18\x01",
-        b"\x0b\x0c",
-        b"\x70\x01",
-        b"\x20\x01\x08\x01",
+        *(b"\x4d\x01\x00\x00\x00\x4d\x02\x00\x00\x00", b"\x52\x00" * 102, b"\x58\xff\xff\xff\xff\x1f"),
+        *(b"\x60" + b"\xff" * 9 + b"\x01", b"\x18\x01", b"\x0b\x0c", b"\x70\x01", b"\x20\x01\x08\x01"),
     ],
 )
 def test_odd_bytes(payload: bytes) -> None:
@@ -249,14 +200,10 @@ def test_what_has_no_plan_may_be_left_out(text: str) -> None:
 
 
 def test_defaults_and_nulls() -> None:
-    rows = check(
-        parse(DOCUMENT),
-        [b"", json_format.ParseDict({"a": 1, "i": {}}, parse(DOCUMENT).message_type()).SerializeToString()],
-    )
-    assert [(row["a"], row["c"], row["d"], row["e"], row["i"], row["k"]) for row in rows.values()] == [
-        (0, "", "NONE", None, None, []),
-        (1, "", "NONE", None, {"n": 0}, []),
-    ]
+    schema = parse(DOCUMENT)
+    payload = json_format.ParseDict({"a": 1, "i": {}}, schema.message_type()).SerializeToString()
+    rows = [[row[name] for name in "acdeik"] for row in check(schema, [b"", payload]).values()]
+    assert rows == [[0, "", "NONE", None, None, []], [1, "", "NONE", None, {"n": 0}, []]]
 
 
 def test_numbers_with_several_names() -> None:
@@ -335,12 +282,23 @@ TIMES = st.builds(
 
 DURATIONS = st.builds(
     "{}{}{}s".format,
-    *(
-        st.sampled_from(["", "-"]),
-        st.integers(0, 315_576_000_000 - 1),
-        st.sampled_from(["", ".5", ".000001", ".123456789"]),
-    ),
+    st.sampled_from(["", "-"]),
+    st.integers(0, 315_576_000_000 - 1),
+    st.sampled_from(["", ".5", ".000001", ".123456789"]),
 )
+
+
+def draw_message(data: st.DataObject, schema: ProtobufSchema, members: dict[str, Any]) -> tuple[Any, bytes, bytes]:
+    """Return a message with some of such members: its value, in JSON, and in binary."""
+    value = data.draw(st.fixed_dictionaries({}, optional=members))
+    return value, dump_json(value), json_format.ParseDict(value, schema.message_type()).SerializeToString()
+
+
+def check_spoilt(data: st.DataObject, schema: ProtobufSchema, text: bytes, payload: bytes) -> None:
+    check(schema, [data.draw(damaged(text)) for _ in range(4)], JSON)
+    check(schema, [data.draw(spoilt(payload)) for _ in range(4)])
+
+
 NUMBERS = st.integers(-(10**6), 10**6).map(float) | st.sampled_from([0.001, 0.5, 123456.789])
 VALUES = st.recursive(
     st.none() | st.booleans() | NUMBERS | TEXT,
@@ -354,40 +312,35 @@ OBJECTS = st.dictionaries(TEXT, VALUES, max_size=3)
 @settings(max_examples=40, deadline=None)
 def test_durations_and_json_in_messages(data: st.DataObject) -> None:
     """K-41"""
-    optional: dict[str, st.SearchStrategy[Any]] = {
+    schema = parse(FREE)
+    value, text, payload = draw_message(data, schema, {
         "d": DURATIONS, "ds": st.lists(DURATIONS, max_size=3), "s": OBJECTS, "ss": st.lists(OBJECTS, max_size=2),
         "v": VALUES, "l": st.lists(VALUES, max_size=3), "m": st.sampled_from(["", "a", "fooBar,a.b1", "x,,y"]),
         "e": st.just({}), "by": OBJECTS, "ins": st.dictionaries(INT32.map(str), st.sampled_from([{}, {"n": 7}])),
         "ds2": st.dictionaries(TEXT, DURATIONS, max_size=2), "t": TIMES,
-    }  # fmt: skip
-    schema = parse(FREE)
-    value = data.draw(st.fixed_dictionaries({}, optional=optional))
-    text = dump_json(value)
-    payload = json_format.ParseDict(value, schema.message_type()).SerializeToString()
+    })  # fmt: skip
     finer = value.get("t", "").endswith("789Z")
     # In a column of text there is room for all digits.
     for typed, taken in ((True, not finer), (False, True)):
         assert (0 in check_as(schema, [text], JSON, typed=typed)) == taken
         assert (0 in check_as(schema, [payload], typed=typed)) == taken
-    check(schema, [data.draw(damaged(text)) for _ in range(4)], JSON)
-    check(schema, [data.draw(spoilt(payload)) for _ in range(4)])
+    check_spoilt(data, schema, text, payload)
 
 
 @pytest.mark.parametrize(
     "inner",
     [
-        *(b"", b"\x08\x01", b"\x08\x00", b"\x08\x80\x00", b"\x10\x01", b"\x20\x01", b"\x20\x02"),
-        *(b"\x1a\x01a", b"\x1a\x01\xff"),
-        *(b"\x11" + b"\0" * 6 + b"\xf0\x7f", b"\x11" + b"\0" * 6 + b"\xf0\x3f"),
-        *(b"\x20\x01\x1a\x01a", b"\x2a\x00", b"\x32\x00"),
-        *(b"\x0a\x03\x0a\x01a", b"\x0a\x05\x0a\x01a\x12\x00", b"\x0a\x05\x12\x00\x0a\x01a", b"\x0a\x02\x12\x00" * 2),
-        *(b"\x08\x01\x10" + b"\xff" * 9 + b"\x01", b"\x08" + b"\xff" * 9 + b"\x01\x10\x01"),
-        *(b"\x0a\x03a_b", b"\x0a\x02_a"),
-        *(b"\x0a\x01A", b"\x0a\x00", b"\x0a\x00\x0a\x00", b"\x0a\x02a_", b"\x0a\x03a_1"),
-        *(b"\x0a\x04a__b", b"\x32\x02\x0a\x00"),
-        *(b"\x2a\x07\x0a\x05\x0a\x01a\x12\x00", b"\x12\x01a", b"\x0a\x01a\x0a\x01a", b"\x0a\x01a\x18\x01"),
+        *(b"", b"\x08\x01", b"\x08\x00", b"\x08\x80\x00", b"\x10\x01", b"\x20\x01", b"\x20\x02", b"\x1a\x01a"),
+        *(b"\x1a\x01\xff", b"\x11" + b"\0" * 6 + b"\xf0\x7f", b"\x11" + b"\0" * 6 + b"\xf0\x3f", b"\x2a\x00"),
+        *(b"\x20\x01\x1a\x01a", b"\x32\x00", b"\x0a\x03\x0a\x01a", b"\x0a\x05\x0a\x01a\x12\x00"),
+        b"\x0a\x02\x12\x00" * 2,
+        *(b"\x08\x01\x10" + b"\xff" * 9 + b"\x01", b"\x08" + b"\xff" * 9 + b"\x01\x10\x01", b"\x0a\x03a_b"),
+        b"\x0a\x01A",
+        *(b"\x0a\x02_a", b"\x0a\x00", b"\x0a\x00\x0a\x00", b"\x0a\x02a_", b"\x0a\x03a_1", b"\x0a\x04a__b"),
+        *(b"\x0a\x05\x12\x00\x0a\x01a", b"\x32\x02\x0a\x00", b"\x2a\x07\x0a\x05\x0a\x01a\x12\x00", b"\x12\x01a"),
+        *(b"\x0a\x01a\x0a\x01a", b"\x0a\x01a\x18\x01", b"\x0a\x02\x12\x00" * 2),
     ],
-)  # fmt: skip
+)
 def test_odd_messages_of_well_known_types(inner: bytes) -> None:
     for field in range(1, 14):
         payload = bytes([field << 3 | 2, len(inner)]) + inner
@@ -423,20 +376,16 @@ def test_odd_json_of_well_known_types(text: str) -> None:
 @settings(max_examples=60, deadline=None)
 def test_times_and_wrappers(data: st.DataObject) -> None:
     """K-41"""
-    optional: dict[str, st.SearchStrategy[Any]] = {
+    schema = parse(KNOWN)
+    value, text, payload = draw_message(data, schema, {
         "at": TIMES, "all": st.lists(TIMES, max_size=3), "n": INT64.map(str), "s": TEXT, "b": st.just("YQ=="),
         "d": st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=3), "t": st.booleans(),
         "f": st.floats(width=32, allow_nan=False, allow_infinity=False), "u": UINT64.map(str),
-    }  # fmt: skip
-    schema = parse(KNOWN)
-    value = data.draw(st.fixed_dictionaries({}, optional=optional))
-    text = dump_json(value)
-    payload = json_format.ParseDict(value, schema.message_type()).SerializeToString()
+    })  # fmt: skip
     finer = any(time.endswith("789Z") for time in [value.get("at", ""), *value.get("all", ())])
     assert (0 in check(schema, [text], JSON)) != finer
     assert (0 in check(schema, [payload])) != finer
-    check(schema, [data.draw(damaged(text)) for _ in range(4)], JSON)
-    check(schema, [data.draw(spoilt(payload)) for _ in range(4)])
+    check_spoilt(data, schema, text, payload)
 
 
 @pytest.mark.parametrize(
@@ -444,13 +393,9 @@ def test_times_and_wrappers(data: st.DataObject) -> None:
     [
         *("2026-01-02T03:04:05+01:00", "2026-01-02T03:04:60Z", "2026-01-02t03:04:05Z", "2026-01-02T03:04:05z"),
         *("2026-01-02T03:04:05", "2026-02-30T03:04:05Z", "2026-01-02 03:04:05Z", "0000-01-02T03:04:05Z", "", "Z"),
-        *(
-            "2026-01-02T03:04:05.Z",
-            "2026-01-02T03:04:05.1234567Z",
-            "2026-01-02T03:04:05.123456000Z",
-            "2026-1-02T03:4:05Z",
-        ),
-        *("9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00Z", "2026-01-02T24:00:00Z", "2026-01-02T03:04:05ZZ"),
+        *("2026-01-02T03:04:05.Z", "2026-01-02T03:04:05.1234567Z", "2026-01-02T03:04:05.123456000Z"),
+        *("2026-1-02T03:4:05Z", "9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00Z", "2026-01-02T24:00:00Z"),
+        "2026-01-02T03:04:05ZZ",
     ],
 )
 def test_odd_times(text: str) -> None:

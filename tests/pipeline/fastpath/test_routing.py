@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
-from contextlib import chdir
+from collections.abc import Iterable, Sequence
+from contextlib import chdir, nullcontext
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -30,12 +30,14 @@ from tests.pipeline.kafkarows import (
     PROTO,
     PROTO_VALUES,
     TIMES,
+    batches,
+    event_headers,
     kafka_records,
     rows,
     written,
 )
 
-from signalbook.messages import CompiledDefinition, Contract, Message, Policy, parse_flags
+from signalbook.messages import CompiledDefinition, Contract, Policy, parse_flags
 from signalbook.messages.cloudevents import invalid_attributes
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import attributes, reasons
@@ -55,6 +57,7 @@ from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.values import MAX_VALUES, JSONObject, now
 
 GROUP = "/messagegroups/parcels"
+ACCEPTED = "parcels.parcel.accepted"
 FLAGS = {
     "envelope": "CloudEvents/1.0",
     "envelopemetadata": {
@@ -110,7 +113,7 @@ def contracts(parcels: Any) -> list[Contract]:
 
 @pytest.fixture(scope="module")
 def contract(contracts: list[Contract]) -> Contract:
-    """That under no policy in particular."""
+    """The contract without a policy."""
     return contracts[0]
 
 
@@ -120,19 +123,15 @@ class SlowLines:
     name = "slow"
     divisible = True
     cloudevents_json = False
-
-    def read(self, split: Split) -> Iterator[MessageBatch]:
-        return JSONL.read(split)
-
-    def message(self, frame: MessageBatch, index: int) -> Message:
-        return structured(frame, index)
+    read = staticmethod(JSONL.read)
+    message = staticmethod(structured)
 
 
 Outcome = tuple[Tally, dict[str, list[dict[str, Any]]]]
 
 
 def outcome(contract: Contract, source: Any, text: bytes) -> Outcome:
-    """Counts, and the rows of each table by position, of lines."""
+    """Return the counts of lines, and the rows of each table by position."""
     with TemporaryDirectory() as name, chdir(name):
         path = Path("in.jsonl")
         path.write_bytes(text)
@@ -140,7 +139,6 @@ def outcome(contract: Contract, source: Any, text: bytes) -> Outcome:
 
 
 def processed(contract: Contract, source: Any, frames: Iterable[MessageBatch]) -> Outcome:
-    """The same of any frames."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         landing = StagedFiles(folder, staged="s", prefix="p")
@@ -158,7 +156,7 @@ def processed(contract: Contract, source: Any, frames: Iterable[MessageBatch]) -
 
 
 def _place(row: dict[str, Any]) -> tuple[int, int, str]:
-    """Its position, and for those that share one what else tells them apart."""
+    """Return the position of a row, and what tells rows of the same position apart."""
     element = row.get("element")
     return int(row.get("_position", row.get("position", 0))), -1 if element is None else element, str(row.get("ce_id"))
 
@@ -169,18 +167,36 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return told | ({"ce_extensions": sorted(extensions)} if extensions else {})
 
 
-def check(contract: Contract, text: bytes) -> Tally:
-    return same(outcome(contract, JSONL, text), outcome(contract, SlowLines(), text))
+def check(contract: Contract, text: bytes, *, fast: bool = False) -> Outcome:
+    """Check that lines come to the same on both paths; with `fast`, that the fast path needs no help."""
+    with patch.object(Processing, "_slowly", None) if fast else nullcontext():
+        quick = outcome(contract, JSONL, text)
+    same(quick, outcome(contract, SlowLines(), text))
+    return quick
 
 
-def same(quick: Outcome, slow: Outcome) -> Tally:
+def check_batches(
+    contract: Contract, batches: Sequence[MessageBatch], source: Any = KAFKA, *, fast: bool = False
+) -> Outcome:
+    """Check the same of any batches."""
+    with patch.object(Processing, "_slowly", None) if fast else nullcontext():
+        quick = processed(contract, source, batches)
+    same(quick, processed(contract, source, (replace(batch, slow_path=True) for batch in batches)))
+    return quick
+
+
+def same(quick: Outcome, slow: Outcome) -> None:
     # which example of a violation is the first depends on the path
     counts = [{key: found.messages for key, found in tally.violations.found.items()} for tally in (quick[0], slow[0])]
     assert counts[0] == counts[1]
     assert replace(quick[0], violations=slow[0].violations) == slow[0]
     assert quick[1] == slow[1]
     assert quick[0].read == sum(map(len, quick[1].values())) + quick[0].dropped
-    return quick[0]
+
+
+CONTENT_TYPES = ("application/json", "application/xml", "text/json; charset=utf-8", "x")
+PARCEL_SCHEMA = "/schemagroups/parcels/schemas/parcel"
+TYPES = ("delivered", "noted", "lost", "sent", "flagged", "gone")
 
 
 ATTRIBUTES = st.fixed_dictionaries(
@@ -188,26 +204,11 @@ ATTRIBUTES = st.fixed_dictionaries(
     optional={
         "id": st.sampled_from(["é", "", "a\u0001", 1, None]),
         "source": st.sampled_from(["/depots/9", "/depots/a b", "/depots/", "/elsewhere", "", "/depots/%41", None]),
-        "type": st.sampled_from(
-            [
-                "parcel.delivered",
-                "parcel.noted",
-                "parcel.lost",
-                "parcel.sent",
-                "parcel.flagged",
-                "parcel.gone",
-                "",
-                None,
-            ]
-        ),
+        "type": st.sampled_from([*(f"parcel.{name}" for name in TYPES), "", None]),
         "time": st.sampled_from(TIMES),
         "subject": st.sampled_from(["s", "", "ü", "\u0000", None]),
-        "datacontenttype": st.sampled_from(
-            ["application/json", "application/xml", "text/json; charset=utf-8", "x", None]
-        ),
-        "dataschema": st.sampled_from(
-            ["https://x/schemagroups/parcels/schemas/parcel/versions/1", "https://x/else", "relative", None]
-        ),
+        "datacontenttype": st.sampled_from([*CONTENT_TYPES, None]),
+        "dataschema": st.sampled_from([f"https://x{PARCEL_SCHEMA}/versions/1", "https://x/else", "relative", None]),
         "specversion": st.sampled_from(["0.3", None]),
         "partition": st.sampled_from(["p", 1, True, 2**40, 1.0, None, [1], "\u0001"]),
         "flag": st.sampled_from([True, 1, 0, "true"]),
@@ -276,60 +277,45 @@ def test_both_paths_come_to_the_same(
     contracts: list[Contract], parcels: Any, policy: int, events: list[Any], random: Random
 ) -> None:
     """K-46: under every policy."""
-    built: list[Any] = [
-        more if isinstance(more, str) else parcels.event(number, **more) for number, more in enumerate(events)
-    ]
-    for place, each in enumerate(built):
-        if isinstance(each, dict):
-            members = [pair for pair in each.items() if pair[1] is not ...]
-            random.shuffle(members)
-            built[place] = dict(members)
-    check(contracts[policy], parcels.lines(*built))
+    lines: list[Any] = []
+    for number, more in enumerate(events):
+        members = [] if isinstance(more, str) else list(parcels.event(number, **more).items())
+        random.shuffle(members)
+        lines.append(more if isinstance(more, str) else dict(members))
+    check(contracts[policy], parcels.lines(*lines))
 
 
 def test_members_without_a_column_are_kept_and_counted(contracts: list[Contract], parcels: Any) -> None:
     data = {"id": "P", "weight": 1, "size": {"l": 1, "depth": {"cm": 2.50}}, "gift": True}
     text = parcels.lines(parcels.event(1), parcels.event(2, data=data), parcels.event(3, data=data))
-    tally, tables = outcome(contracts[0], JSONL, text)
-    check(contracts[0], text)
+    tally, tables = check(contracts[0], text)
     kept = '{"size":{"depth":{"cm": 2.5}},"gift":true}'
-    assert [row["_rescue"] for row in tables["parcels.parcel.accepted"]] == [None, kept, kept]
+    assert [row["_rescue"] for row in tables[ACCEPTED]] == [None, kept, kept]
     assert tally.rescued == {f"{GROUP}/messages/parcel.accepted": {"/gift": 2, "/size/depth": 2}}
-    dropped = outcome(contracts[-1], JSONL, text)
-    assert "_rescue" not in dropped[1]["parcels.parcel.accepted"][0]
-    assert dropped[0].rescued == {}
+    tally, tables = outcome(contracts[-1], JSONL, text)
+    assert "_rescue" not in tables[ACCEPTED][0]
+    assert tally.rescued == {}
 
 
 def test_values_that_do_not_fit_their_columns_are_kept(parcels: Any) -> None:
     document = parcels.catalogue()
     schema = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["schema"]
-    schema["properties"] |= {
-        "price": {"type": "number", "multipleOf": 0.01},
-        "day": {"format": "date", "type": "string"},
-    }
-    contract = Snapshot.of_documents([("parcels", document)]).compile(parse_flags(()))
-    sound: JSONObject = {
-        "id": "P",
-        "weight": 1,
-        "price": 1.25,
-        "day": "2026-01-02",
-        "at": "2026-01-02T03:04:05.5+01:00",
-    }
+    price, day = {"type": "number", "multipleOf": 0.01}, {"format": "date", "type": "string"}
+    schema["properties"] |= {"price": price, "day": day}
+    snapshot = Snapshot.of_documents([("parcels", document)])
+    sound: JSONObject = {"id": "P", "weight": 1, "price": 1.25, "day": "2026-01-02"}
+    sound["at"] = "2026-01-02T03:04:05.5+01:00"
     odd: list[JSONObject] = [{"price": 1e40}, {"day": "someday"}, {"at": "2026-01-02T03:04:05.1234567Z"}]
     text = parcels.lines(*(parcels.event(n, data=sound | more) for n, more in enumerate([{}, *odd, {}])))
-    tally = check(contract, text)
+    tally, tables = check(snapshot.compile(parse_flags(())), text)
     assert (tally.landed.total(), tally.dead_lettered) == (5, 0)
-    rows = outcome(contract, JSONL, text)[1]["parcels.parcel.accepted"]
+    rows = tables[ACCEPTED]
     assert [row["_rescue"] and json.loads(row["_rescue"]) for row in rows] == [None, *odd, None]
     assert [row["price"] for row in rows] == [Decimal("1.25"), None, *[Decimal("1.25")] * 3]
     assert [row["day"] is None for row in rows] == [False, False, True, False, False]
-    plain = Snapshot.of_documents([("parcels", document)]).compile(parse_flags(["columns=as_sent"]))
-    check(plain, text)
-    rows = outcome(plain, JSONL, text)[1]["parcels.parcel.accepted"]
-    assert [(row["price"], row["day"], row["_rescue"]) for row in rows[1:3]] == [
-        (1e40, "2026-01-02", None),
-        (1.25, "someday", None),
-    ]
+    rows = check(snapshot.compile(parse_flags(["columns=as_sent"])), text)[1][ACCEPTED]
+    found = [(row["price"], row["day"], row["_rescue"]) for row in rows[1:3]]
+    assert found == [(1e40, "2026-01-02", None), (1.25, "someday", None)]
 
 
 def test_what_closed_schemas_tag_is_kept_too(parcels: Any) -> None:
@@ -343,65 +329,52 @@ def test_what_closed_schemas_tag_is_kept_too(parcels: Any) -> None:
     text = parcels.lines(parcels.event(1, data={"id": "P", "weight": 1}), parcels.event(2, data=data))
     tally, tables = outcome(snapshot.compile(parse_flags(())), JSONL, text)
     assert tally.dead_lettered == 1
-    assert "_rescue" not in tables["parcels.parcel.accepted"][0]
-    tagging = snapshot.compile(parse_flags(["on_schema_violation=tag"]))
-    assert check(tagging, text).rescued == {f"{GROUP}/messages/parcel.accepted": {"/gift": 1}}
-    rows = outcome(tagging, JSONL, text)[1]["parcels.parcel.accepted"]
-    assert [row["_rescue"] for row in rows] == [None, '{"gift":true}']
+    assert "_rescue" not in tables[ACCEPTED][0]
+    tally, tables = check(snapshot.compile(parse_flags(["on_schema_violation=tag"])), text)
+    assert tally.rescued == {f"{GROUP}/messages/parcel.accepted": {"/gift": 1}}
+    assert [row["_rescue"] for row in tables[ACCEPTED]] == [None, '{"gift":true}']
 
 
 def test_names_that_come_twice_are_judged_by_policy(contracts: list[Contract], parcels: Any) -> None:
     """RFC 8259, 4: the last one counts, unless a policy says otherwise; of attributes none may come twice."""
     head = '{"specversion":"1.0","id":"1","source":"/depots/7","type":"parcel.accepted",'
-    lines = [
+    text = parcels.lines(
         head + '"data":{"id":"P","id":"Q","weight":1}}',
         head + '"data":{"id":"P","weight":1,"x":{"y":1,"y":2}}}',
         head + '"subject":"a","subject":"a","data":{"id":"P","weight":1}}',
-    ]
-    tally, tables = outcome(contracts[0], JSONL, parcels.lines(*lines))
-    xid = f"{GROUP}/messages/parcel.accepted"
-    assert tally.duplicates == {xid: 2}
-    found = [(row["id"], row["_rescue"]) for row in tables["parcels.parcel.accepted"]]
-    assert found == [("Q", None), ("P", '{"x":{"y":2}}')]
+    )
+    tally, tables = outcome(contracts[0], JSONL, text)
+    assert tally.duplicates == {f"{GROUP}/messages/parcel.accepted": 2}
+    assert [(row["id"], row["_rescue"]) for row in tables[ACCEPTED]] == [("Q", None), ("P", '{"x":{"y":2}}')]
     assert tally.reasons == {"invalid_cloudevent": 1}
-    strict, tables = outcome(contracts[-1], JSONL, parcels.lines(*lines))
+    strict, tables = outcome(contracts[-1], JSONL, text)
     assert strict.reasons == {"decode_error": 2, "invalid_cloudevent": 1}
-    (letter, other, _) = tables["signalbook.dead_letters"]
-    assert [letter["violations"][0]["message"], other["violations"][0]["message"]] == [
-        "an object has the name 'id' twice",
-        "an object has the name 'y' twice",
-    ]
-    assert {each["violations"][0]["rule"] for each in tables["signalbook.dead_letters"]} == {"duplicate"}
+    violations = [letter["violations"][0] for letter in tables["signalbook.dead_letters"]]
+    messages = [violation["message"] for violation in violations[:2]]
+    assert messages == ["an object has the name 'id' twice", "an object has the name 'y' twice"]
+    assert {violation["rule"] for violation in violations} == {"duplicate"}
 
 
 def test_names_that_come_twice_in_binary_mode(contracts: list[Contract]) -> None:
-    attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted"}
-    headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
     values = (b'{"id":"P","id":"Q","weight":1}', b'{"id":"P","weight":1,"x":{"y":1,"y":2}}', JSON_VALUES[0])
-    frames = list(base.record_batches(rows(*((value, headers) for value in values))))
-    assert processed(contracts[0], KAFKA, frames)[0].duplicates == {f"{GROUP}/messages/parcel.accepted": 2}
-    strict = processed(contracts[-1], KAFKA, frames)[0]
+    found = batches(*((value, event_headers()) for value in values))
+    assert processed(contracts[0], KAFKA, found)[0].duplicates == {f"{GROUP}/messages/parcel.accepted": 2}
+    strict = processed(contracts[-1], KAFKA, found)[0]
     assert (strict.landed.total(), strict.reasons) == (1, {"decode_error": 2})
 
 
 def test_what_is_inherited_from_a_version_counts_on_both_paths(contract: Contract, parcels: Any) -> None:
     """F-15, F-41: native and textual values of a definition that states nothing itself."""
-    flagged: list[dict[str, Any]] = [
-        {"partition": 1, "flag": True},
-        {"partition": "1", "flag": "true"},
-        {"partition": 2},
-        {"flag": False},
-        {},
-    ]
+    flagged: list[dict[str, Any]] = [{"partition": 1, "flag": True}, {"partition": "1", "flag": "true"}]
+    flagged += [{"partition": 2}, {"flag": False}, {}]
     events = [parcels.event(number, type="parcel.flagged", **more) for number, more in enumerate(flagged)]
-    tally = check(contract, parcels.lines(*events))
+    tally, _ = check(contract, parcels.lines(*events))
     assert (tally.landed[f"{GROUP}/messages/flagged"], tally.dead_lettered) == (3, 2)
 
 
-def test_the_fast_path_is_taken(contract: Contract, parcels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Processing, "_slowly", None)
+def test_the_fast_path_is_taken(contract: Contract, parcels: Any) -> None:
     text = parcels.lines(*(parcels.event(number) for number in range(50)), parcels.event(type="parcel.delivered"))
-    assert outcome(contract, JSONL, text)[0].landed.total() == 51
+    assert check(contract, text, fast=True)[0].landed.total() == 51
 
 
 @pytest.mark.parametrize(
@@ -423,17 +396,17 @@ def test_the_fast_path_is_taken(contract: Contract, parcels: Any, monkeypatch: p
         (0, {"data": ...}, "schema_violation"),
         (1, {"type": "parcel.noted", "data": ...}, "schema_not_found"),
         (0, {"type": "parcel.gone", "data": ...}, "no_match"),
+        (0, {"type": "parcel.measured", "data": ..., "data_base64": "AlA="}, "decode_error"),
+        (0, {"type": "parcel.scanned", "data": ..., "data_base64": "/w=="}, "decode_error"),
+        (0, {"type": "parcel.accepted", "data": ..., "data_base64": "ew=="}, "decode_error"),
     ],
 )
 def test_what_does_not_land_takes_it_too(
     contracts: list[Contract], parcels: Any, policy: int, event: JSONObject, reason: str
 ) -> None:
     """K-44: what breaks a rule of its schema or its attributes, and what is of no type that a definition has."""
-    events = [parcels.event(number, **event) for number in range(50)]
-    text = parcels.lines(*({name: value for name, value in each.items() if value is not ...} for each in events))
-    with patch.object(Processing, "_slowly", None):
-        quick = outcome(contracts[policy], JSONL, text)
-    tally = same(quick, outcome(contracts[policy], SlowLines(), text))
+    text = parcels.lines(*(parcels.event(number, **event) for number in range(50)))
+    tally, _ = check(contracts[policy], text, fast=True)
     assert (tally.reasons, tally.dropped) == (({reason: 50}, 0) if reason else ({}, 50))
 
 
@@ -457,72 +430,41 @@ def test_what_is_wrong_with_headers_takes_it_too(
     contract: Contract, changes: dict[str, bytes | None], reason: str
 ) -> None:
     """K-24, K-28: and is said as of each message by itself."""
-    head = {"ce_specversion": b"1.0", "ce_id": b"1", "ce_source": b"/depots/7", "ce_type": b"parcel.accepted"}
-    headers = [(name, value) for name, value in (head | changes).items() if value is not None]
-    frames = list(base.record_batches(rows(*((value, headers) for value in JSON_VALUES[:4] * 3), topic="other")))
-    with patch.object(Processing, "_slowly", None):
-        quick = processed(contract, KAFKA, frames)
-    assert same(quick, processed(contract, KAFKA, map(slow, frames))).reasons == {reason: 12}
+    found = batches(*((value, event_headers(changes)) for value in JSON_VALUES[:4] * 3), topic="other")
+    assert check_batches(contract, found, fast=True)[0].reasons == {reason: 12}
 
 
 @pytest.mark.parametrize(
-    ("policy", "kind", "content_type", "values", "expected"),
+    ("policy", "kind", "content_type", "values", "reasons"),
     [
-        (0, "parcel.measured", b"application/avro", AVRO_VALUES[2:6], {"decode_error"}),
-        (2, "parcel.measured", b"", (b"\0\0\0\0\7" + AVRO_VALUES[0], b"{}"), {"decode_error"}),
-        (5, "parcel.measured", b"", (AVRO_VALUES[0], b"\0\0\0\0\7", b"\0\0\0\0\7x"), {"decode_error"}),
-        (0, "parcel.scanned", b"application/protobuf", (b"\xff" * 12, b"\x0a\x05P", b"{}"), {"decode_error"}),
-        (5, "parcel.scanned", b"", (b"\0\0\0\0\x08\0\xff", b"\0\0\0\0\x09\0"), {"decode_error", "schema_not_found"}),
-        (0, "parcel.accepted", b"application/json", (b"", b"{", b"\xff", b"nul"), {"decode_error"}),
-        (2, "parcel.accepted", b"", (b"{", b"[1,]"), {"decode_error"}),
-        (
-            6,
-            "parcel.accepted",
-            b"",
-            (b'{"id":"P","id":"Q","weight":1}', b'{"id":1}'),
-            {"decode_error", "schema_violation"},
-        ),
+        (0, "measured", b"application/avro", AVRO_VALUES[2:6], {"decode_error"}),
+        (2, "measured", b"", (b"\0\0\0\0\7" + AVRO_VALUES[0], b"{}"), {"decode_error"}),
+        (5, "measured", b"", (AVRO_VALUES[0], b"\0\0\0\0\7", b"\0\0\0\0\7x"), {"decode_error"}),
+        (0, "scanned", b"application/protobuf", (b"\xff" * 12, b"\x0a\x05P", b"{}"), {"decode_error"}),
+        (5, "scanned", b"", (b"\0\0\0\0\x08\0\xff", b"\0\0\0\0\x09\0"), {"decode_error", "schema_not_found"}),
+        (0, "accepted", b"application/json", (b"", b"{", b"\xff", b"nul"), {"decode_error"}),
+        (2, "accepted", b"", (b"{", b"[1,]"), {"decode_error"}),
+        (6, "accepted", b"", (b'{"id":"P","id":"Q","weight":1}', b'{"id":1}'), {"decode_error", "schema_violation"}),
     ],
 )
 def test_payloads_that_nothing_decodes_take_it_too(
-    contracts: list[Contract],
-    policy: int,
-    kind: str,
-    content_type: bytes,
-    values: tuple[bytes, ...],
-    expected: set[str],
+    contracts: list[Contract], policy: int, kind: str, content_type: bytes, values: tuple[bytes, ...], reasons: set[str]
 ) -> None:
     """K-40, K-44: and is said of each what its schema says."""
-    head = {"ce_specversion": b"1.0", "ce_id": b"1", "ce_source": b"/depots/7", "ce_type": kind.encode()}
-    headers = [*head.items(), ("content-type", content_type)]
-    frames = list(base.record_batches(rows(*((value, headers) for value in values * 5))))
-    with patch.object(Processing, "_slowly", None):
-        quick = processed(contracts[policy], KAFKA, frames)
-    tally = same(quick, processed(contracts[policy], KAFKA, map(slow, frames)))
-    assert (tally.dead_lettered, set(tally.reasons)) == (len(values) * 5, expected)
-
-
-def test_so_does_data_in_base64(contract: Contract, parcels: Any) -> None:
-    kinds = {"parcel.measured": b"\x02P", "parcel.scanned": b"\xff", "parcel.accepted": b"{"}
-    events = [
-        parcels.event(n, type=name, data_base64=b64encode(data).decode())
-        for n, (name, data) in enumerate(kinds.items())
-    ]
-    text = parcels.lines(*({name: value for name, value in each.items() if name != "data"} for each in events))
-    with patch.object(Processing, "_slowly", None):
-        quick = outcome(contract, JSONL, text)
-    assert same(quick, outcome(contract, SlowLines(), text)).reasons == {"decode_error": 3}
+    headers = event_headers({"ce_type": f"parcel.{kind}".encode(), "content-type": content_type})
+    tally, _ = check_batches(contracts[policy], batches(*((value, headers) for value in values * 5)), fast=True)
+    assert (tally.dead_lettered, set(tally.reasons)) == (len(values) * 5, reasons)
 
 
 def test_schemas_are_not_asked_about_all_payloads_that_conform_after_all(contract: Contract) -> None:
     """Fields that a schema does not know are sound, and left to the slow path, which decodes them once more."""
-    headers = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/depots/7"), ("ce_type", b"parcel.scanned")]
+    headers = event_headers({"ce_type": b"parcel.scanned"})
     unknown = [(b"\x0a\x01P\xa0\x06\x01", headers)] * 300
-    (frame,) = base.record_batches(rows(*unknown, (b"\xff", headers), *unknown))
+    found = batches(*unknown, (b"\xff", headers), *unknown)
     with patch.object(reasons, "rejected_payload", side_effect=rejected_payload) as asked:
-        quick = processed(contract, KAFKA, [frame])
+        processed(contract, KAFKA, found)
     assert asked.call_count < 100
-    tally = same(quick, processed(contract, KAFKA, [slow(frame)]))
+    tally, _ = check_batches(contract, found)
     assert (tally.landed.total(), tally.reasons) == (600, {"decode_error": 1})
 
 
@@ -531,24 +473,17 @@ def test_events_without_data_take_it_too(contract: Contract, parcels: Any) -> No
     noted = [parcels.event(n, type="parcel.noted", data=data) for n, data in enumerate([{"x": [1]}, None, "é", ...])]
     opaque = parcels.event(4, type="parcel.noted", data=..., data_base64="//8=", datacontenttype="image/png")
     events = [*noted, opaque, parcels.event(5, data=...), parcels.event(6, data=..., time="soon")]
-    text = parcels.lines(*({name: value for name, value in each.items() if value is not ...} for each in events))
-    with patch.object(Processing, "_slowly", None):
-        quick = outcome(contract, JSONL, text)
-    tally = same(quick, outcome(contract, SlowLines(), text))
+    tally, tables = check(contract, parcels.lines(*events), fast=True)
     assert (tally.landed.total(), tally.reasons) == (5, {"schema_violation": 1, "invalid_cloudevent": 1})
-    found = [(row["data"], row["data_binary"]) for row in quick[1]["parcels.parcel.noted"]]
+    found = [(row["data"], row["data_binary"]) for row in tables["parcels.parcel.noted"]]
     assert found == [('{"x": [1]}', None), ("null", None), ('"\\u00e9"', None), (None, None), (None, b"\xff\xff")]
 
 
 def test_records_without_a_value_take_it_too(contract: Contract) -> None:
-    head = {"ce_specversion": b"1.0", "ce_id": b"1", "ce_source": b"/depots/7", "content-type": b"text/plain"}
-    values = [None, b"text", b"\xff", b"", None]
-    found = [(value, [*head.items(), ("ce_type", b"parcel.noted")]) for value in values]
-    found.append((None, [("ce_type", b"parcel.measured"), *[pair for pair in head.items() if pair[0][:3] == "ce_"]]))
-    frames = list(base.record_batches(rows(*found)))
-    with patch.object(Processing, "_slowly", None):
-        quick = processed(contract, KAFKA, frames)
-    tally = same(quick, processed(contract, KAFKA, map(slow, frames)))
+    noted = event_headers({"ce_type": b"parcel.noted", "content-type": b"text/plain"})
+    measured = event_headers({"ce_type": b"parcel.measured"})
+    found = batches(*((value, noted) for value in [None, b"text", b"\xff", b"", None]), (None, measured))
+    tally, _ = check_batches(contract, found, fast=True)
     assert (tally.landed.total(), tally.reasons) == (5, {"schema_violation": 1})
 
 
@@ -556,9 +491,10 @@ def test_lines_that_are_no_events_take_it_too(contract: Contract, parcels: Any) 
     """K-22: and are said what the format says of each; blank ones are no messages."""
     text = json.dumps(parcels.event(1))
     odd = [text[:-20], text[:50], "[]", "1", "nul", "{", text + "}", text.replace('"id"', '"time"'), '{"Bad":1}']
+    lines = parcels.lines(text, *odd, "", "  ", text)
     with patch.object(Processing, "_outcomes", None):
-        quick = outcome(contract, JSONL, parcels.lines(text, *odd, "", "  ", text))
-    tally = same(quick, outcome(contract, SlowLines(), parcels.lines(text, *odd, "", "  ", text)))
+        outcome(contract, JSONL, lines)
+    tally, _ = check(contract, lines)
     assert (tally.read, tally.landed.total(), tally.dead_lettered) == (11, 2, 9)
 
 
@@ -571,19 +507,15 @@ def test_what_several_share_is_asked_once(contract: Contract, parcels: Any) -> N
 
 
 def test_several_unsound_attributes_are_said_in_the_order_of_the_message(contract: Contract, parcels: Any) -> None:
-    several: list[JSONObject] = [
-        {"subject": "", "time": "soon"},
-        {"time": "soon", "subject": ""},
-        {"time": "soon", "id": None},
-    ]
+    several: list[JSONObject] = [{"subject": "", "time": "soon"}, {"time": "soon", "subject": ""}]
+    several.append({"time": "soon", "id": None})
     events = [parcels.event(0) | more for more in several]
     swapped = {**several[1], **{name: value for name, value in events[0].items() if name not in several[1]}}
     text = parcels.lines(*events, swapped, parcels.event(1, time="soon", source="/elsewhere"))
-    with patch.object(Processing, "_slowly", None):
-        quick = outcome(contract, JSONL, text)
-    assert same(quick, outcome(contract, SlowLines(), text)).reasons == {"invalid_cloudevent": 5}
-    paths = [[each["path"] for each in row["violations"]] for row in quick[1]["signalbook.dead_letters"]]
-    assert paths == [["subject", "time"][::-1], ["time", "subject"], ["id", "time"], ["time", "subject"], ["time"]]
+    tally, tables = check(contract, text, fast=True)
+    assert tally.reasons == {"invalid_cloudevent": 5}
+    paths = [[each["path"] for each in row["violations"]] for row in tables["signalbook.dead_letters"]]
+    assert paths == [["time", "subject"], ["time", "subject"], ["id", "time"], ["time", "subject"], ["time"]]
 
 
 def test_attributes_are_not_looked_at_in_what_is_no_json(contract: Contract, parcels: Any) -> None:
@@ -591,7 +523,7 @@ def test_attributes_are_not_looked_at_in_what_is_no_json(contract: Contract, par
     changes: list[dict[str, Any]] = [{"source": "/elsewhere"}, {"time": "soon"}, {"id": None}, {"type": "parcel.gone"}]
     events = [json.dumps(parcels.event(number, **more)) for number, more in enumerate(changes)]
     broken = [text.replace('"weight": 1.5', '"weight": 1.5.5') for text in events]
-    assert check(contract, parcels.lines(*events, *broken)).reasons["decode_error"] == 4
+    assert check(contract, parcels.lines(*events, *broken))[0].reasons["decode_error"] == 4
 
 
 def test_what_breaks_the_same_is_asked_once(contract: Contract, parcels: Any) -> None:
@@ -600,14 +532,6 @@ def test_what_breaks_the_same_is_asked_once(contract: Contract, parcels: Any) ->
     with patch.object(CompiledDefinition, "check_event", autospec=True, side_effect=ask) as asked:
         assert outcome(contract, JSONL, text)[0].reasons == {"metadata_violation": 60}
     assert asked.call_count == 3
-
-
-def test_payloads_of_json_take_it_in_binary_mode(contract: Contract, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Processing, "_slowly", None)
-    attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted"}
-    headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
-    batch = rows(*((JSON_VALUES[0], [*headers, ("content-type", b"application/json")]) for _ in range(9)))
-    assert processed(contract, KAFKA, base.record_batches(batch))[0].landed.total() == 9
 
 
 @pytest.mark.parametrize(
@@ -619,27 +543,18 @@ def test_payloads_of_json_take_it_in_binary_mode(contract: Contract, monkeypatch
         ("parcel.scanned", "application/protobuf", PROTO_VALUES[0]),
     ],
 )
-def test_data_in_base64_takes_it(
-    contract: Contract, parcels: Any, monkeypatch: pytest.MonkeyPatch, kind: str, content_type: str, value: bytes
-) -> None:
-    more = {"type": kind, "datacontenttype": content_type, "data_base64": b64encode(value).decode()}
+def test_data_in_base64_takes_it(contract: Contract, parcels: Any, kind: str, content_type: str, value: bytes) -> None:
+    more = {"type": kind, "datacontenttype": content_type, "data": ..., "data_base64": b64encode(value).decode()}
     events = [parcels.event(number, **more) for number in range(9)]
-    for each in events:
-        del each["data"]
     text = parcels.lines(*events, *([parcels.event(9)] if kind == "parcel.accepted" else []))
-    check(contract, text)
-    monkeypatch.setattr(Processing, "_slowly", None)
-    assert outcome(contract, JSONL, text)[0].landed.total() >= 9
+    assert check(contract, text, fast=True)[0].landed.total() >= 9
 
 
 @pytest.mark.parametrize("encoding", [name for name in ENCODINGS if name != "compress"])
-def test_content_encodings_are_undone(contract: Contract, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
-    attributes = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/depots/7", "ce_type": "parcel.accepted"}
-    headers = [(name, text.encode()) for name, text in attributes.items()]
-    encoded = (ENCODINGS[encoding](JSON_VALUES[0]), [*headers, ("content-encoding", encoding.encode())])
-    monkeypatch.setattr(Processing, "_slowly", None)
-    batch = rows(encoded, (JSON_VALUES[1], headers), encoded)
-    assert processed(contract, KAFKA, base.record_batches(batch))[0].landed.total() == 3
+def test_content_encodings_are_undone(contract: Contract, encoding: str) -> None:
+    encoded = (ENCODINGS[encoding](JSON_VALUES[0]), event_headers({"content-encoding": encoding.encode()}))
+    found = batches(encoded, (JSON_VALUES[1], event_headers()), encoded)
+    assert check_batches(contract, found, fast=True)[0].landed.total() == 3
 
 
 @pytest.mark.parametrize("encoding", [name for name in ENCODINGS if name != "compress"])
@@ -650,47 +565,41 @@ def test_so_are_those_of_structured_events(contract: Contract, parcels: Any, pro
     values = [json.dumps(parcels.event(number, **more)).encode() for number, more in enumerate(changes)]
     headers = [("content-type", b"application/cloudevents+json"), ("content-encoding", encoding.encode())]
     batch = rows(*((ENCODINGS[encoding](value), headers) for value in values))
-    frames = list(base.record_batches(batch.set_column(0, "protocol", pa.array([protocol] * len(values)))))
-    with patch.object(Processing, "_slowly", None):
-        quick = processed(contract, ROWS, frames)
-    tally = same(quick, processed(contract, ROWS, map(slow, frames)))
+    found = list(base.record_batches(batch.set_column(0, "protocol", pa.array([protocol] * len(values)))))
+    tally, _ = check_batches(contract, found, ROWS, fast=True)
     assert (tally.landed.total(), tally.dead_lettered) == (2, 3)
 
 
 def test_what_is_not_in_its_encoding_goes_the_slow_path(contract: Contract, parcels: Any) -> None:
     sound = json.dumps(parcels.event(1)).encode()
-    headers = [("content-type", b"application/cloudevents+json"), ("content-encoding", b"gzip")]
     packed = gzip.compress(sound)
     odd = [sound, packed[:-9], packed + b"x", b"", gzip.compress(b""), gzip.compress(sound[:-1]), gzip.compress(b"[]")]
     for values in ([packed, *odd, packed], odd):
-        frames = list(base.record_batches(rows(*((value, headers) for value in values))))
-        tally = same(processed(contract, KAFKA, frames), processed(contract, KAFKA, map(slow, frames)))
+        tally, _ = check_batches(contract, batches(*((value, PACKED_EVENT) for value in values)))
         assert tally.landed.total() == values.count(packed)
+
+
+PACKED_EVENT = [("content-type", b"application/cloudevents+json"), ("content-encoding", b"gzip")]
 
 
 def test_encoded_payloads_have_bounds() -> None:
     """What becomes too large is left to the slow path, which takes one at a time."""
-    mode = BinaryMode("KAFKA")
-    attributes = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/depots/7", "ce_type": "parcel.accepted"}
-    headers = [*((name, text.encode()) for name, text in attributes.items()), ("content-encoding", b"gzip")]
+    headers = event_headers({"content-encoding": b"gzip"})
     large, huge = (gzip.compress(b" " * size) for size in (base.ALONE, base.ALONE + 1))
-    (frame,) = base.record_batches(rows(*((value, headers) for value in [huge, *[large] * 9])))
-    assert mode.columns(frame)[1] == [0, 9]
+    (frame,) = batches(*((value, headers) for value in [huge, *[large] * 9]))
+    assert BinaryMode("KAFKA").columns(frame)[1] == [0, 9]
 
 
 def test_what_others_are_decoded_to_is_not_kept(parcels: Any) -> None:
     """A thousand times as much as was sent, of messages that are no events, as long as one that is waits."""
     large = gzip.compress(b" " * 1_000_000)
     event = json.dumps(parcels.event(1)).encode()
-    attributes = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/depots/7", "ce_type": "parcel.accepted"}
-    headers = [*((name, text.encode()) for name, text in attributes.items()), ("content-encoding", b"gzip")]
-    structured = [("content-type", b"application/cloudevents+json"), ("content-encoding", b"gzip")]
+    headers = event_headers({"content-encoding": b"gzip"})
     for mode, sound, others in (
-        (StructuredMode(), (gzip.compress(event), structured), (large, structured)),
+        (StructuredMode(), (gzip.compress(event), PACKED_EVENT), (large, PACKED_EVENT)),
         (BinaryMode("KAFKA"), (gzip.compress(event), headers), (large, [*headers, ("ce_x", b"1"), ("ce_x", b"2")])),
     ):
-        (frame,) = base.record_batches(rows(sound, *[others] * 5))
-        found, refused = mode.columns(frame)
+        found, refused = mode.columns(*batches(sound, *[others] * 5))
         assert (len(found), refused) == (1, [1, 2, 3, 4, 5])
         assert found.data.weight <= len(event)
 
@@ -702,31 +611,31 @@ def test_a_payload_of_more_values_than_json_may_have_is_refused() -> None:
     document = {"messagegroups": {"g": {"messages": {"m": message | {"envelopemetadata": {"type": {"value": "t"}}}}}}}
     contract = Snapshot.of_documents([("d", document)]).compile(Policy())
     payload = b'{"a":[' + b",".join([b"0"] * MAX_VALUES) + b"]}"
-    headers = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]
-    (frame,) = base.record_batches(rows((payload, [*headers, ("content-type", b"application/json")])))
-    assert processed(contract, KAFKA, [frame])[0].dead_lettered == 1
+    headers = event_headers({"ce_type": b"t", "content-type": b"application/json"})
+    assert processed(contract, KAFKA, batches((payload, headers)))[0].dead_lettered == 1
+
+
+EVENT_HEAD = b'{"specversion":"1.0","source":"/depots/1","type":"parcel.accepted",'
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        b'{"specversion":"1.0","id":"\xff","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1}}',
-        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"x":"\xff"}}',
-        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"\\ud800","weight":1}}',
-        b'{"specversion":"1.0","id":"1","id":"2","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1}}',
-        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":1,"data":{"id":"P","weight":1}}',
-        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1e999}}',
-        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"extra":'
-        + b"[" * 500 + b"]" * 500 + b"}}",
-        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":'
-        + b"9" * 400 + b"}}",
-        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"extra":1e400}}',
-        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"x":[1e400]}}',
+        EVENT_HEAD + b'"id":"\xff","data":{"id":"P","weight":1}}',
+        EVENT_HEAD + b'"id":"1","data":{"id":"P","weight":1,"x":"\xff"}}',
+        EVENT_HEAD + b'"id":"1","data":{"id":"\\ud800","weight":1}}',
+        EVENT_HEAD + b'"id":"1","id":"2","data":{"id":"P","weight":1}}',
+        EVENT_HEAD + b'"id":"1","data":1,"data":{"id":"P","weight":1}}',
+        EVENT_HEAD + b'"id":"1","data":{"id":"P","weight":1e999}}',
+        EVENT_HEAD + b'"id":"1","data":{"id":"P","weight":1,"extra":' + b"[" * 500 + b"]" * 500 + b"}}",
+        EVENT_HEAD + b'"id":"1","data":{"id":"P","weight":' + b"9" * 400 + b"}}",
+        EVENT_HEAD + b'"id":"1","data":{"id":"P","weight":1,"extra":1e400}}',
+        EVENT_HEAD + b'"id":"1","data":{"id":"P","weight":1,"x":[1e400]}}',
         b"[" * 100_000,
         b"\x00",
         b"\xef\xbb\xbf{}",
     ],
-)  # fmt: skip
+)
 def test_hostile_lines(contract: Contract, parcels: Any, line: bytes) -> None:
     sound = parcels.lines(parcels.event(1))
     check(contract, line + b"\n" + sound)
@@ -735,22 +644,15 @@ def test_hostile_lines(contract: Contract, parcels: Any, line: bytes) -> None:
 
 def test_extensions_are_learnt_and_land(contract: Contract, parcels: Any) -> None:
     text = parcels.lines(*(parcels.event(n, partitionkey=f"k{n}", attempt=n) for n in range(30)))
-    tally, tables = outcome(contract, JSONL, text)
+    tally, tables = check(contract, text)
     assert tally.landed.total() == 30
-    assert tables["parcels.parcel.accepted"][3]["ce_extensions"] == [("attempt", "3"), ("partitionkey", "k3")]
-    check(contract, text)
+    assert tables[ACCEPTED][3]["ce_extensions"] == [("attempt", "3"), ("partitionkey", "k3")]
 
 
 def test_extensions_of_dead_letters_are_learnt_too(contract: Contract, parcels: Any) -> None:
     """A producer may be wrong in all of its events."""
     text = parcels.lines(*(parcels.event(n, source="/elsewhere", tenant=f"t{n}", attempt=n) for n in range(30)))
-    with patch.object(Processing, "_slowly", None):
-        quick = outcome(contract, JSONL, text)
-    assert same(quick, outcome(contract, SlowLines(), text)).reasons == {"metadata_violation": 30}
-
-
-def slow(frame: MessageBatch) -> MessageBatch:
-    return replace(frame, slow_path=True)
+    assert check(contract, text, fast=True)[0].reasons == {"metadata_violation": 30}
 
 
 @given(
@@ -763,19 +665,14 @@ def test_both_paths_come_to_the_same_for_records(
     contracts: list[Contract], policy: int, found: list[Any], topic: str | None
 ) -> None:
     """K-21, K-46: events in binary mode, whatever is in headers and values."""
-    frames = list(base.record_batches(rows(*found, topic=topic)))
-    quick = processed(contracts[policy], CAPTURES, frames)
-    same(quick, processed(contracts[policy], CAPTURES, map(slow, frames)))
+    check_batches(contracts[policy], batches(*found, topic=topic), CAPTURES)
 
 
-def test_payloads_with_a_wire_prefix_take_it_too(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_payloads_with_a_wire_prefix_take_it_too(contracts: list[Contract]) -> None:
     """Where it is the number of the definition's own schema."""
-    monkeypatch.setattr(Processing, "_slowly", None)
-    head = {"specversion": "1.0", "id": "1", "source": "/depots/7"}
-    attributes = [(f"ce_{name}", text.encode()) for name, text in head.items()]
-    measured = (b"\0\0\0\0\7" + AVRO_VALUES[0], [*attributes, ("ce_type", b"parcel.measured")])
-    scanned = (b"\0\0\0\0\x08\0" + PROTO_VALUES[0], [*attributes, ("ce_type", b"parcel.scanned")])
-    _, tables = processed(contracts[5], KAFKA, base.record_batches(rows(measured, scanned)))
+    measured = (b"\0\0\0\0\7" + AVRO_VALUES[0], event_headers({"ce_type": b"parcel.measured"}))
+    scanned = (b"\0\0\0\0\x08\0" + PROTO_VALUES[0], event_headers({"ce_type": b"parcel.scanned"}))
+    _, tables = check_batches(contracts[5], batches(measured, scanned), fast=True)
     assert [row["id"] for found in tables.values() for row in found] == ["P", "P"]
 
 
@@ -793,13 +690,10 @@ def test_payloads_with_a_wire_prefix_take_it_too(contracts: list[Contract], monk
     ],
 )
 def test_events_in_binary_mode_take_the_fast_path(
-    contract: Contract, monkeypatch: pytest.MonkeyPatch, kind: str, content_type: bytes, value: bytes
+    contract: Contract, kind: str, content_type: bytes, value: bytes
 ) -> None:
-    monkeypatch.setattr(Processing, "_slowly", None)
-    attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": kind, "stage": "late"}
-    headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
-    batch = rows(*((value, [*headers, ("content-type", content_type)]) for _ in range(9)))
-    tally, tables = processed(contract, KAFKA, base.record_batches(batch))
+    headers = event_headers({"ce_type": kind.encode(), "ce_stage": b"late", "content-type": content_type})
+    tally, tables = check_batches(contract, batches(*[(value, headers)] * 9), fast=True)
     assert tally.landed.total() == 9
     ((row, *_),) = tables.values()
     assert (row["ce_type"], row["ce_extensions"], row["_context"]) == (kind, [("stage", "late")], [("depot", "7")])

@@ -10,16 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.pipeline.fastpath.test_routing import SlowLines, check, outcome, processed, same, slow
-from tests.pipeline.kafkarows import rows
+from tests.pipeline.fastpath.test_routing import check, check_batches, outcome
+from tests.pipeline.kafkarows import batches
 
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.messages import Contract, parse_flags
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.files import JSONL
-from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 
 GROUP = "/messagegroups/g"
 A: dict[str, Any] = {
@@ -71,20 +68,16 @@ def document() -> dict[str, Any]:
         for number, (schema, more) in enumerate(definitions):
             said = {key: value for key, value in more.items() if key != "source"}
             source = {"type": "uritemplate", "value": more["source"]} if "source" in more else {}
-            messages[f"{name}.{number}"] = {
-                "envelope": "CloudEvents/1.0",
-                "envelopemetadata": {"type": {"value": name}, "source": source, "subject": {"required": number == 1}},
-                **(
-                    {"dataschemaformat": "Protobuf/3" if schema == "proto" else "JsonSchema/draft-07"} if schema else {}
-                ),
-                **({"dataschemauri": f"/schemagroups/g/schemas/{schema}"} if schema else {}),
-                **said,
-            }
-    schemas: dict[str, Any] = {
-        name: {"versions": {"1": {"format": "JsonSchema/draft-07", "schema": schema}}}
-        for name, schema in SCHEMAS.items()
+            if schema:
+                said["dataschemaformat"] = "Protobuf/3" if schema == "proto" else "JsonSchema/draft-07"
+                said["dataschemauri"] = f"/schemagroups/g/schemas/{schema}"
+            metadata = {"type": {"value": name}, "source": source, "subject": {"required": number == 1}}
+            messages[f"{name}.{number}"] = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, **said}
+    texts = [(name, "JsonSchema/draft-07", schema) for name, schema in SCHEMAS.items()]
+    schemas = {
+        name: {"versions": {"1": {"format": kind, "schema": text}}}
+        for name, kind, text in [*texts, ("proto", "Protobuf/3", PROTO)]
     }
-    schemas["proto"] = {"versions": {"1": {"format": "Protobuf/3", "schema": PROTO}}}
     return {"messagegroups": {"g": {"messages": messages}}, "schemagroups": {"g": {"schemas": schemas}}}
 
 
@@ -135,12 +128,12 @@ def test_both_paths_come_to_the_same(contracts: list[Contract], policy: int, sen
 @settings(max_examples=examples(150))
 def test_so_they_do_for_records(contracts: list[Contract], policy: int, sent: list[Any]) -> None:
     """Definitions for another protocol are not asked."""
-    found = [
-        (each[3].encode(), [(f"ce_{name}", text.encode()) for name, text in attributes(number, *each[:3]).items()])
-        for number, each in enumerate(sent)
-    ]
-    frames = list(base.record_batches(rows(*found)))
-    same(processed(contracts[policy], KAFKA, frames), processed(contracts[policy], KAFKA, map(slow, frames)))
+    found = [(each[3].encode(), headers_of(number, *each[:3])) for number, each in enumerate(sent)]
+    check_batches(contracts[policy], batches(*found))
+
+
+def headers_of(number: int, type: str, source: str, subject: str | None) -> list[tuple[str, bytes]]:
+    return [(f"ce_{name}", text.encode()) for name, text in attributes(number, type, source, subject).items()]
 
 
 @pytest.mark.parametrize(
@@ -163,9 +156,7 @@ def test_those_that_one_definition_takes_are_landed_at_once(
     contracts: list[Contract], type: str, data: str, place: int
 ) -> None:
     text = b"".join(line(number, (type, "/shops/7", "s", data)) for number in range(30))
-    with patch.object(Processing, "_slowly", None):
-        quick = outcome(contracts[0], JSONL, text)
-    tally = same(quick, outcome(contracts[0], SlowLines(), text))
+    tally, _ = check(contracts[0], text, fast=True)
     assert tally.landed == {f"{GROUP}/messages/{type}.{place}": 30}
 
 
@@ -186,13 +177,10 @@ def test_those_that_none_or_several_take_are_judged_once_for_all_that_break_the_
     """K-28 to K-31: with all that is said of each by itself."""
     texts = [each.replace("%d", str(number)) for number in range(10) for each in data]
     text = b"".join(line(number, (type, "/shops/7", subject, each)) for number, each in enumerate(texts))
-    with (
-        patch.object(Processing, "_slowly", None),
-        patch.object(Contract, "process", autospec=True, side_effect=Contract.process) as asked,
-    ):
-        quick = outcome(contracts[0], JSONL, text)
+    with patch.object(Contract, "process", autospec=True, side_effect=Contract.process) as asked:
+        outcome(contracts[0], JSONL, text)
     assert asked.call_count <= 10 + len(data)
-    assert same(quick, outcome(contracts[0], SlowLines(), text)).reasons == {reason: len(texts)}
+    assert check(contracts[0], text, fast=True)[0].reasons == {reason: len(texts)}
 
 
 def test_so_are_those_whose_attributes_fit_none(contracts: list[Contract]) -> None:
@@ -201,7 +189,7 @@ def test_so_are_those_whose_attributes_fit_none(contracts: list[Contract]) -> No
     sources = ["/depots/1", "/", "/shops/1"]
     sent = [("by.source", sources[number % 2], None, each) for number, each in enumerate(data)]
     sent += [("untyped", sources[number % 3], None, '{"a":"x"}') for number in range(9)]
-    tally = check(contracts[0], b"".join(line(number, each) for number, each in enumerate(sent)))
+    tally, _ = check(contracts[0], b"".join(line(number, each) for number, each in enumerate(sent)))
     assert tally.reasons["decode_error"] == 3
 
 
@@ -210,9 +198,9 @@ def test_what_is_accepted_after_all_is_not_judged_twice(contracts: list[Contract
     sent = [("by.source", "/shops/7", "s", f'{{"a":{number}}}') for number in range(300)]
     text = b"".join(line(number, each) for number, each in enumerate(sent))
     with patch.object(Contract, "process", autospec=True, side_effect=Contract.process) as asked:
-        quick = outcome(contracts[2], JSONL, text)
+        outcome(contracts[2], JSONL, text)
     assert asked.call_count < 400
-    assert same(quick, outcome(contracts[2], SlowLines(), text)).landed.total() == 600
+    assert check(contracts[2], text)[0].landed.total() == 600
 
 
 def test_other_schemas_are_asked_once_for_those_that_break_the_same(contracts: list[Contract]) -> None:
@@ -226,22 +214,15 @@ def test_other_schemas_are_asked_once_for_those_that_break_the_same(contracts: l
 
 
 def test_a_definition_for_another_protocol_takes_nothing_from_the_fast_path(contracts: list[Contract]) -> None:
-    head = attributes(1, "by.protocol", "/", "s").items()
-    headers = [(f"ce_{name}", text.encode()) for name, text in head]
+    headers = headers_of(1, "by.protocol", "/", "s")
     values = [b'{"b":"x"}', b'{"a":1,"kind":"d"}', b'{"a":1}', b'{"b":"x","kind":"e"}'] * 5
-    frames = list(base.record_batches(rows(*((value, headers) for value in values))))
-    quick = processed(contracts[0], KAFKA, frames)
-    tally = same(quick, processed(contracts[0], KAFKA, map(slow, frames)))
+    tally, _ = check_batches(contracts[0], batches(*((value, headers) for value in values)))
     assert tally.landed == {f"{GROUP}/messages/by.protocol.1": 10, f"{GROUP}/messages/by.protocol.2": 5}
     assert tally.reasons == {"schema_violation": 5}
 
 
 @pytest.mark.parametrize(("type", "place"), [("variants", 2), ("by.topic", 0), ("of.proto", 0)])
 def test_records_land_as_the_variant_for_kafka(contracts: list[Contract], type: str, place: int) -> None:
-    head = [(f"ce_{name}", text.encode()) for name, text in attributes(1, type, "/", "s").items()]
-    head.append(("content-type", b"application/json"))
-    frames = list(base.record_batches(rows(*[(b'{"a":1}', head)] * 5)))
-    with patch.object(Processing, "_slowly", None):
-        quick = processed(contracts[0], KAFKA, frames)
-    tally = same(quick, processed(contracts[0], KAFKA, map(slow, frames)))
+    headers = [*headers_of(1, type, "/", "s"), ("content-type", b"application/json")]
+    tally, _ = check_batches(contracts[0], batches(*[(b'{"a":1}', headers)] * 5), fast=True)
     assert tally.landed == {f"{GROUP}/messages/{type}.{place}": 5}
