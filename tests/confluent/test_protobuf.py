@@ -6,7 +6,7 @@ from base64 import b64encode
 
 import pytest
 
-from signalbook.confluent.protobuf import declared_syntax, descriptor_text, file_descriptor, numbers, tokens
+from signalbook.confluent.protobuf import declared_syntax, descriptor_text, file_descriptor, normalized, numbers, tokens
 
 
 def test_tokens_are_what_is_no_white_space_and_no_comment() -> None:
@@ -44,10 +44,71 @@ FIELDS = "repeated int32 a = 1 [features.repeated_field_encoding = EXPANDED]; A 
         'edition = "2023"; message A { string a = 1 [features.field_presence = LEGACY_REQUIRED, deprecated = true]; }',
         'edition = "2023"; option features.enum_type = CLOSED; enum E { A = 1; reserved B; reserved 2 to 5; }',
         'edition = "2024"; export message A { int32 a = 1; } local enum B { B_A = 0; }',
+        'syntax = "proto3"; message A { map<string, A> a = 1; message B {} oneof c { B d = 2; } map<int32, B> e = 3; }',
+        'syntax="proto2"; message A { optional group B = 1 { optional bytes b=1 [default = "\\001"]; } message C {} }',
     ],
 )
-def test_a_descriptor_with_an_edition_is_printed_whole(text: str) -> None:
+def test_a_descriptor_is_printed_whole(text: str) -> None:
     descriptor = file_descriptor(text, lambda _: None)
     printed = descriptor_text(b64encode(descriptor).decode())
     assert printed is not None
     assert file_descriptor(printed, lambda _: None) == descriptor
+
+
+IMPORTED = {"a.proto": b'syntax = "proto3"; message A {}', "b.proto": b'syntax = "proto3"; message B {}'}
+OPTIONS = (
+    'import "google/protobuf/descriptor.proto"; message O { optional string a = 1; optional O b = 2; }'
+    "extend google.protobuf.FieldOptions { repeated O of = 50001; optional bytes by = 50002; optional float at = 503; }"
+    "extend google.protobuf.OneofOptions { optional string kind = 50001; }"
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        (
+            'option go_package = "a"; option java_package = "b";',
+            'option java_package="b"; option go_package="a";',
+            True,
+        ),
+        ('import public "b.proto"; import "a.proto";', 'import "a.proto"; import public "b.proto";', True),
+        (
+            "message M { optional int32 a = 1; repeated M b = 2; }",
+            "message M{repeated M b=2;optional int32 a=1;}",
+            True,
+        ),
+        (
+            "message M { oneof x { int32 a = 4; M b = 1; } oneof y { bool c = 2; } }",
+            "message M { oneof y { bool c = 2; } oneof x { M b = 1; int32 a = 4; } }",
+            True,
+        ),
+        (
+            "message M { map<string, M> a = 2; map<int32, M> b = 1; message N {} }",
+            "message M { map<int32, M> b = 1; map<string, M> a = 2; message N {} }",
+            True,
+        ),
+        (
+            'message M { reserved 9, 4 to 5; reserved "b", "a"; extensions 200; extensions 100; }',
+            'message M { extensions 100, 200; reserved "a", "b"; reserved 4 to 5, 9; }',
+            True,
+        ),
+        ("enum E { A = 2; B = 1; C = 0; }", "enum E { A = 2; C = 0; B = 1; }", True),
+        (
+            OPTIONS + 'message M { oneof x { option (kind) = "k"; int32 c = 2 [(at) = -1.5]; } optional int32 d = 1'
+            ' [deprecated = true, (of) = {a: "\\"\\n", b: {a: "é"}}, (of) = {}, (by) = "\\xff"]; }',
+            OPTIONS + 'message M { optional int32 d = 1 [(by) = "\\377", (.of) = {b {a: "é"} a: "\\"\\n"},'
+            ' deprecated = true, (of) = {}]; oneof x { option (kind) = "k"; int32 c = 2 [(at) = -15e-1]; } }',
+            True,
+        ),
+        ("enum E { A = 1; B = 2; }", "enum E { B = 2; A = 1; }", False),
+        ("message M {} message N {}", "message N {} message M {}", False),
+        ("message M { map<int32, M> a = 1; message N {} }", "message M { message N {} map<int32, M> a = 1; }", False),
+        (OPTIONS + "message M { optional M a = 1 [(at) = 1]; }", OPTIONS + "message M { optional M a = 1; }", False),
+    ],
+)
+def test_normalizing_leaves_one_order_of_what_clients_do_not_count(one: str, other: str, is_same: bool) -> None:
+    """They count message types. The first value of an enum is its default."""
+    first, second = (normalized(f'syntax = "proto2"; {text}', IMPORTED.get) for text in (one, other))
+    assert (first == second) is is_same
+    assert first.count("\n") > 1, "it is printed"
+    assert normalized(first, IMPORTED.get) == first

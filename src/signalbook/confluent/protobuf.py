@@ -9,7 +9,8 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
@@ -17,14 +18,16 @@ from google.protobuf.descriptor_pb2 import (
     EnumDescriptorProto,
     FieldDescriptorProto,
     FileDescriptorProto,
-    FileDescriptorSet,
     ServiceDescriptorProto,
     SymbolVisibility,
 )
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.text_format import PrintFieldValue, TextWriter
 
 from signalbook.formats.base import Resolve
-from signalbook.formats.protobuf.compiler import MAIN, compile_set, gather
+from signalbook.formats.protobuf.compiler import gather
+from signalbook.formats.protobuf.format import describe
 from signalbook.values import dump_json
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*", re.ASCII)
@@ -43,16 +46,15 @@ _VISIBILITIES: Final = {
     SymbolVisibility.VISIBILITY_LOCAL: "local ",
     SymbolVisibility.VISIBILITY_EXPORT: "export ",
 }
+_EXTENSION_KEY: Final = attrgetter("extendee", "number")
+_IS_OPTIONAL: Final = attrgetter("proto3_optional")
 _LAST_NUMBER: Final = 536_870_911
 _LAST_ENUM: Final = 2**31 - 1
 
 
 def file_descriptor(text: str, resolve: Resolve) -> bytes:
     """The ``FileDescriptorProto`` of a document. Raises ``SchemaError``."""
-    files = FileDescriptorSet.FromString(compile_set(gather(text.encode("utf-8"), resolve)))
-    found = next(file for file in files.file if file.name == MAIN)
-    found.ClearField("source_code_info")
-    return found.SerializeToString()
+    return describe(gather(text.encode("utf-8"), resolve)).file.serialized_pb
 
 
 def descriptor_text(text: str) -> str | None:
@@ -87,10 +89,87 @@ def numbers(text: str) -> set[str]:
 
 
 def normalized(text: str, resolve: Resolve) -> str:
-    """A document as if it had come as its descriptor, unless that leaves anything out. Raises ``SchemaError``."""
-    described = file_descriptor(text, resolve)
-    printed = _printed(FileDescriptorProto.FromString(described))
-    return printed if file_descriptor(printed, resolve) == described else text
+    """Return a document in the one layout and order of its parts, unless that leaves anything out.
+
+    Message types keep their order, which clients count. Raises ``SchemaError``.
+    """
+    descriptor = _sorted_descriptor(text, resolve)
+    printed = _printed(descriptor)
+    content, kept = (
+        each.SerializeToString(deterministic=True) for each in (descriptor, _sorted_descriptor(printed, resolve))
+    )
+    return printed if kept == content else text
+
+
+def _sorted_descriptor(text: str, resolve: Resolve) -> Any:
+    """Return the descriptor of a document, sorted, with its custom options as fields of the options."""
+    document = describe(gather(text.encode("utf-8"), resolve))
+    try:
+        kind = GetMessageClass(document.pool.FindMessageTypeByName(FileDescriptorProto.DESCRIPTOR.full_name))
+    except KeyError:  # a document that does not import descriptor.proto has no custom options
+        kind = FileDescriptorProto
+    descriptor: Any = kind.FromString(document.file.serialized_pb)
+    _sort_file(descriptor)
+    return descriptor
+
+
+def _sort_file(file: FileDescriptorProto) -> None:
+    for kind in (file.public_dependency, file.weak_dependency):
+        paths = sorted(file.dependency[number] for number in kind)
+        kind[:] = [sorted(file.dependency).index(path) for path in paths]
+    file.dependency.sort()
+    file.extension.sort(key=_EXTENSION_KEY)
+    for enum in file.enum_type:
+        _sort_enum(enum)
+    for message in file.message_type:
+        _sort_message(message)
+
+
+def _sort_message(message: DescriptorProto) -> None:
+    for nested in message.nested_type:
+        _sort_message(nested)
+    for enum in message.enum_type:
+        _sort_enum(enum)
+    oneofs = {
+        field.number: message.oneof_decl[field.oneof_index].name
+        for field in message.field
+        if field.HasField("oneof_index")
+    }
+    message.field.sort(key=attrgetter("number"))
+    # The compiler puts those that it makes for optional fields of proto3 behind the others.
+    names = (oneofs[field.number] for field in sorted(message.field, key=_IS_OPTIONAL) if field.number in oneofs)
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    message.oneof_decl.sort(key=lambda oneof: places[oneof.name])
+    for field in message.field:
+        if field.number in oneofs:
+            field.oneof_index = places[oneofs[field.number]]
+    # The types of maps and groups change places with one another only: clients count nested types.
+    owners = _owned_types(message)
+    places = {nested.name: place for place, nested in enumerate(message.nested_type)}
+    places |= zip(owners, sorted(places[name] for name in owners), strict=True)
+    message.nested_type.sort(key=lambda nested: places[nested.name])
+    message.extension.sort(key=_EXTENSION_KEY)
+    message.extension_range.sort(key=attrgetter("start"))
+    message.reserved_range.sort(key=attrgetter("start"))
+    message.reserved_name.sort()
+
+
+def _sort_enum(enum: EnumDescriptorProto) -> None:
+    first = enum.value[0].name  # the default
+    enum.value.sort(key=lambda value: (value.name != first, value.number, value.name))
+    enum.reserved_range.sort(key=attrgetter("start"))
+    enum.reserved_name.sort()
+
+
+def _owned_types(message: DescriptorProto) -> dict[str, FieldDescriptorProto]:
+    """Return the fields that are maps or groups, by the names of the nested types that they make."""
+    nested = {each.name: each for each in message.nested_type}
+    names = ((field.type_name.rpartition(".")[2], field) for field in message.field if field.type_name)
+    return {
+        name: field
+        for name, field in names
+        if name in nested and (field.type == _GROUP or nested[name].options.map_entry)
+    }
 
 
 def _printed(file: FileDescriptorProto) -> str:
@@ -139,28 +218,43 @@ class _Printer:
         options.ClearField("map_entry")
         yield from self._options(options, indent)
         entries = {nested.name: nested for nested in message.nested_type if nested.options.map_entry}
-        groups = {field.type_name.rpartition(".")[2] for field in message.field if field.type == _GROUP}
+        owners = _owned_types(message)
         for enum in message.enum_type:
             yield from self._enum(enum, indent)
-        for nested in message.nested_type:
-            if nested.name not in entries and nested.name not in groups:
+        # Maps and groups before other nested types stay there, because clients count all of these.
+        last = max((place for place, each in enumerate(message.nested_type) if each.name not in owners), default=-1)
+        printed: set[int] = set()
+        for nested in message.nested_type[: last + 1]:
+            if nested.name not in owners:
                 yield from self._message(nested, indent)
-        yield from self._fields(message, entries, indent)
+            elif not owners[nested.name].HasField("oneof_index"):
+                printed.add(owners[nested.name].number)
+                yield from self._field(owners[nested.name], message, entries, indent)
+        fields = [field for field in message.field if field.number not in printed]
+        yield from self._fields(fields, message, entries, indent)
         for part in message.extension_range:
             yield f"{indent}extensions {_range(part.start, part.end - 1, _LAST_NUMBER)};"
         yield from self._extensions(message.extension, indent)
         reserved = [_range(part.start, part.end - 1, _LAST_NUMBER) for part in message.reserved_range]
         yield from self._reserved(reserved, message.reserved_name, indent)
 
-    def _fields(self, message: DescriptorProto, entries: dict[str, DescriptorProto], indent: str) -> Iterator[str]:
+    def _fields(
+        self,
+        fields: Sequence[FieldDescriptorProto],
+        message: DescriptorProto,
+        entries: dict[str, DescriptorProto],
+        indent: str,
+    ) -> Iterator[str]:
         done: set[int] = set()
-        for field in message.field:
+        for field in fields:
             if not field.HasField("oneof_index") or field.proto3_optional:
                 yield from self._field(field, message, entries, indent)
             elif field.oneof_index not in done:
                 done.add(field.oneof_index)
-                yield f"{indent}oneof {message.oneof_decl[field.oneof_index].name} {{"
-                for each in message.field:
+                oneof = message.oneof_decl[field.oneof_index]
+                yield f"{indent}oneof {oneof.name} {{"
+                yield from self._options(oneof.options, f"{indent}  ")
+                for each in fields:
                     if each.HasField("oneof_index") and each.oneof_index == field.oneof_index:
                         yield from self._field(each, message, entries, f"{indent}  ", label=False)
                 yield f"{indent}}}"
@@ -256,19 +350,16 @@ def _json_name(name: str) -> str:
 
 
 def _texts(options: Message) -> Iterator[str]:
-    """Options that the compiler knows itself; those of extensions are not known here, and left out."""
+    """Yield options as they are written. What extensions define is here where the type of ``options`` knows it."""
     for field, value in options.ListFields():
-        if field.name == "features":
+        if field.name == "features" and not field.is_extension:
             yield from (f"features.{text}" for text in _texts(value))
-        if field.message_type is not None or field.is_repeated:
             continue
-        if field.enum_type is not None:
-            shown = field.enum_type.values_by_number[value].name
-        elif isinstance(value, bool):
-            shown = "true" if value else "false"
-        else:
-            shown = dump_json(value).decode()
-        yield f"{field.name} = {shown}"
+        name = f"(.{field.full_name})" if field.is_extension else field.name
+        for item in value if field.is_repeated else (value,):
+            text = TextWriter(as_utf8=True)
+            PrintFieldValue(field, item, text, as_utf8=True, as_one_line=True)
+            yield f"{name} = {text.getvalue()}"
 
 
 def _range(first: int, last: int, most: int) -> str:

@@ -270,7 +270,7 @@ class ProtobufFormat:
 
     def _checked(self, document: bytes, format: str, resolve: Resolve | None) -> list[Finding]:
         try:
-            found = _describe(gather(document, resolve))
+            found = describe(gather(document, resolve))
         except UnresolvedReferences:
             raise
         except SchemaError as error:
@@ -305,7 +305,7 @@ class ProtobufFormat:
         return comparison.hazards(self._compiled(new).file, self._compiled(old).file)
 
     def _compiled(self, text: SchemaText) -> Descriptors:
-        found = _describe(gather(text.document, text.resolve))
+        found = describe(gather(text.document, text.resolve))
         findings = _syntax(found, self.canonical(text.format))
         if findings:
             raise SchemaError(findings)
@@ -335,7 +335,8 @@ def _named(found: Descriptors, name: str) -> tuple[Descriptor, tuple[Finding, ..
 
 
 @lru_cache(maxsize=256)
-def _describe(sources: Sources) -> Descriptors:
+def describe(sources: Sources) -> Descriptors:
+    """Compile a document with all that it imports. Raises ``SchemaError``."""
     files = descriptor_pb2.FileDescriptorSet.FromString(compile_set(sources))
     pool = DescriptorPool()
     comments: dict[str, str] = {}
