@@ -49,7 +49,8 @@ airflow:  ## run the example for Airflow, without its servers
 
 stores:  ## kill drivers with their requests to S3 servers, each EVERY-th of them; EVERY=1 takes hours
 	@tools/setup test
-	$(BIN)/pytest -q --every-request $(EVERY) tests/pipeline/test_commit_stores.py
+	$(BIN)/pytest -q --every-request $(EVERY) tests/pipeline/test_commit_stores.py \
+	  tests/pipeline/sources/test_spool_stores.py
 
 clouds:  ## all of the pipeline's commands in Azurite, by the API of Google's stores, and in HDFS
 	@tools/setup clouds

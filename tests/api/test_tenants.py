@@ -218,6 +218,7 @@ def test_what_is_hidden_changes_no_answer(sqlite_store: Callable[[], Store]) -> 
 
 
 @pytest.mark.merge
+@pytest.mark.parametrize("store", ["postgres", pytest.param("sqlite", marks=pytest.mark.soak)], indirect=True)
 def test_what_is_hidden_changes_no_answer_to_any_request(store: Store, sqlite_store: Callable[[], Store]) -> None:
     comparison = crawl(store, sqlite_store(), seed=2, share=SHARE)
     assert not comparison.differences, "\n".join(comparison.differences[:_MAX_SHOWN])

@@ -7,9 +7,11 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from signalbook.pipeline import Progress
 
@@ -19,6 +21,26 @@ import pickle, sys
 from tests.pipeline.commands.killing import die_at
 die_at(*pickle.load(sys.stdin.buffer))
 """
+
+
+MERGE_STAGE = ("committing", 1)
+"""The stage at which ``make merge`` kills: where there are two tables, one of them has its rows."""
+
+
+def list_kills(
+    fast: Sequence[tuple[str, ...]], others: Iterable[tuple[str, ...]], stages: Sequence[tuple[str, int | None]]
+) -> list[Any]:
+    """Return a test case for each store and stage.
+
+    ``make test`` kills at all stages with the ``fast`` stores. ``make merge`` kills once with each of the ``others``,
+    and ``make soak`` at their other stages.
+    """
+    slow = [
+        pytest.param(*store, *stage, marks=pytest.mark.merge if stage == MERGE_STAGE else pytest.mark.soak)
+        for store in others
+        for stage in stages
+    ]
+    return [*(pytest.param(*store, *stage) for store in fast for stage in stages), *slow]
 
 
 def killed_at(stage: str, done: int | None, command: Callable[..., Any], job: Any, *, forked: bool) -> None:

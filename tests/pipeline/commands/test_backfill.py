@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.pipeline.commands.killing import killed_at
+from tests.pipeline.commands.killing import killed_at, list_kills
 from tests.pipeline.lake import ORDER, XID, Lake, counted_reads
 from tests.pipeline.s3 import S3
 
@@ -166,10 +166,11 @@ def test_only_what_is_asked_for(lake: Lake, tmp_path: Path) -> None:
     assert fill(lake, registry, definitions=[XID])[0].filled == 3
 
 
-FAST = ("parquet-s3proxy", "iceberg")
+FAST = [("parquet-s3proxy",), ("iceberg",)]
 KILLED_AT = [("compacting", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 1)]
 FORMATS = ("iceberg", "parquet", "delta")
 WHERE = (*FORMATS, *(f"{table_format}-{server}" for server in S3 for table_format in FORMATS))
+SLOW = [(where,) for where in WHERE if (where,) not in FAST]
 
 
 def filled(job: tuple[Place, str], show: Callable[[Progress], None]) -> None:
@@ -177,11 +178,7 @@ def filled(job: tuple[Place, str], show: Callable[[Progress], None]) -> None:
     backfill(*job, policy=Policy(columns="typed"), progress=show)
 
 
-@pytest.mark.parametrize(
-    ("lake", "stage", "done"),
-    [pytest.param(where, *at, marks=[] if where in FAST else pytest.mark.merge) for where in WHERE for at in KILLED_AT],
-    indirect=["lake"],
-)
+@pytest.mark.parametrize(("lake", "stage", "done"), list_kills(FAST, SLOW, KILLED_AT), indirect=["lake"])
 def test_a_killed_backfill_is_completed_or_was_never_begun(lake: Lake, tmp_path: Path, stage: str, done: int) -> None:
     """Each row is there once, with what it has to have."""
     registry, before = definitions(tmp_path / "r.json", total=NUMBER), rows(lake)

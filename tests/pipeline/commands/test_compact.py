@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.commands.killing import killed_at
+from tests.pipeline.commands.killing import killed_at, list_kills
 from tests.pipeline.lake import KINDS, NOON, ORDER, XID, Lake, counted_reads
 from tests.pipeline.s3 import S3
 
@@ -86,7 +86,7 @@ def test_a_row_group_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert 0 < len(reads) < 20
 
 
-FAST = ("parquet-s3proxy", "iceberg")
+FAST = [("parquet-s3proxy",), ("iceberg",)]
 KILLED_AT: list[tuple[str, int | None]] = [
     ("compacting", None),
     ("prepared", 0),
@@ -95,6 +95,7 @@ KILLED_AT: list[tuple[str, int | None]] = [
     ("committed", 1),
 ]
 WHERE = (*KINDS, *(f"{table_format}-{server}" for server in S3 for table_format in ("parquet", "iceberg", "delta")))
+SLOW = [(where,) for where in WHERE if (where,) not in FAST]
 
 
 def compacted(output: Place, show: Callable[[Progress], None]) -> None:
@@ -102,11 +103,7 @@ def compacted(output: Place, show: Callable[[Progress], None]) -> None:
     compact(output, (), TARGET, show)
 
 
-@pytest.mark.parametrize(
-    ("lake", "stage", "done"),
-    [pytest.param(where, *at, marks=[] if where in FAST else pytest.mark.merge) for where in WHERE for at in KILLED_AT],
-    indirect=["lake"],
-)
+@pytest.mark.parametrize(("lake", "stage", "done"), list_kills(FAST, SLOW, KILLED_AT), indirect=["lake"])
 def test_a_killed_compaction_is_completed_or_forgotten(lake: Lake, stage: str, done: int | None) -> None:
     """The next one does what is left, whatever came of it."""
     before = lake.rows()

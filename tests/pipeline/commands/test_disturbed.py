@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -40,6 +40,12 @@ ACCEPTED = TableName("parcels", "parcel.accepted")
 FATES = (storeway.lost, storeway.failing, storeway.twice, storeway.unknown, storeway.cut, storeway.never_came)
 KINDS = ("parquet-s3proxy", "iceberg-s3mock", "delta-s3proxy", "parquet-s3mock", "iceberg-s3proxy", "delta-s3mock")
 ALL = [(kind, in_turn(*FATES, storeway.slow)) for kind in KINDS] + list(zip(KINDS, FATES, strict=True))
+
+
+def merge_some(kinds: Sequence[str], most: int) -> list[Any]:
+    """Return test cases of which ``make merge`` runs the first ``most``, and ``make soak`` the others."""
+    marks = [pytest.mark.merge] * most + [pytest.mark.soak] * len(kinds)
+    return [pytest.param(kind, marks=mark) for kind, mark in zip(kinds, marks, strict=False)]
 
 
 @pytest.fixture
@@ -94,10 +100,9 @@ def second(job: Job, root: Place) -> Job:
     return replace(job, inputs=(f"{root}/in/b.jsonl",), batch_id="b2")
 
 
-@pytest.mark.merge
 @pytest.mark.parametrize(
     ("kind", "fate"),
-    ALL,
+    [pytest.param(*case, marks=pytest.mark.merge if case in ALL[:3] else pytest.mark.soak) for case in ALL],
     ids=[*(f"{kind}-all" for kind in KINDS), *map("-".join, zip(KINDS, [f.__name__ for f in FATES], strict=True))],
     indirect=["kind"],
 )
@@ -147,14 +152,15 @@ REFUSED = [
     (r"/(tables|dead_letters)/", 4, True),
     (r"/batches/b1", 1, True),
 ]
-FAST = (REFUSED[2], REFUSED[4])
+# One of what is not entered, and one of what is: make test refuses both with Parquet, make merge with all formats.
+ENTRIES = (REFUSED[2], REFUSED[4])
 
 
 @pytest.mark.parametrize(
     ("kind", "wanted", "at", "begun"),
     [
-        pytest.param(kind, *refused, marks=[] if kind == KINDS[0] and refused in FAST else pytest.mark.merge)
-        for kind in KINDS[:3]
+        pytest.param(kind, *refused, marks=marks if refused in ENTRIES else pytest.mark.soak)
+        for kind, marks in zip(KINDS[:3], ((), pytest.mark.merge, pytest.mark.merge), strict=True)
         for refused in REFUSED
     ],
     indirect=["kind"],
@@ -181,8 +187,7 @@ def test_a_store_that_refuses(
     lands(job).check_whole()
 
 
-@pytest.mark.merge
-@pytest.mark.parametrize("kind", KINDS, indirect=True)
+@pytest.mark.parametrize("kind", merge_some(KINDS, 2), indirect=True)
 def test_a_store_that_is_overloaded_for_long(way: StoreWay, job: Job) -> None:
     way.fate = Refusing(r"/\.staging/.*\.parquet", 2, 503)
     with pytest.raises(PipelineError, match=rf"cannot write to {job.output}: the store answers 503"):
@@ -193,9 +198,7 @@ def test_a_store_that_is_overloaded_for_long(way: StoreWay, job: Job) -> None:
     assert landed(job) == [*range(9)]
 
 
-@pytest.mark.parametrize(
-    "kind", [*KINDS[:1], *(pytest.param(kind, marks=pytest.mark.merge) for kind in KINDS[1:])], indirect=True
-)
+@pytest.mark.parametrize("kind", [KINDS[0], *merge_some(KINDS[1:], 2)], indirect=True)
 def test_listings_that_are_old(way: StoreWay, root: Place, job: Job, definitions: Path) -> None:
     """Two runs follow on one of which they see nothing in listings.
 
@@ -216,8 +219,7 @@ def test_listings_that_are_old(way: StoreWay, root: Place, job: Job, definitions
     lands(job).check_whole()
 
 
-@pytest.mark.merge
-@pytest.mark.parametrize("kind", KINDS[:3], indirect=True)
+@pytest.mark.parametrize("kind", merge_some(KINDS[:3][::-1], 1), indirect=True)
 def test_a_stream(
     way: StoreWay,
     job: Job,

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.commands.killing import killed_at
+from tests.pipeline.commands.killing import MERGE_STAGE, killed_at
 from tests.pipeline.commands.test_run import rows
 from tests.pipeline.lake import Lake, folder
 from tests.pipeline.s3 import place
@@ -114,15 +114,16 @@ KILLED_AT: list[tuple[TableFormat, str, int]] = [
     ("iceberg", "prepared", 0),
     ("iceberg", "committing", 1),
 ]
-# Where one of two tables has lost or got its rows, in a store.
-FAST = [("s3proxy", "parquet", "committing", 1), ("s3proxy", "iceberg", "committing", 1)]
-KILLED = [(server, *at) for server in ("local", "s3proxy") for at in KILLED_AT]
+# Where one of two tables has lost or got its rows: in a store by make test, in a folder by make merge.
+MARKS = {"s3proxy": [], "local": [pytest.mark.merge]}
+KILLED = [
+    pytest.param(server, *at, marks=MARKS[server] if at[1:] == MERGE_STAGE else pytest.mark.soak)
+    for server in MARKS
+    for at in KILLED_AT
+]
 
 
-@pytest.mark.parametrize(
-    ("server", "table_format", "stage", "done"),
-    [pytest.param(*each, marks=[] if each in FAST else pytest.mark.merge) for each in KILLED],
-)
+@pytest.mark.parametrize(("server", "table_format", "stage", "done"), KILLED)
 def test_a_killed_replay_is_completed_or_was_never_begun(
     made: Make, server: str, table_format: TableFormat, stage: str, done: int, definitions: Path
 ) -> None:

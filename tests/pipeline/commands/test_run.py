@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from tests.brokers.program import Broker
-from tests.pipeline.commands.killing import killed_at
+from tests.pipeline.commands.killing import killed_at, list_kills
 from tests.pipeline.lake import Lake, folder, rest_choice
 from tests.pipeline.s3 import place
 
@@ -164,14 +164,11 @@ def test_a_table_takes_new_columns(job: Callable[..., Job], tmp_path: Path, defi
 
 
 KILLED_AT = [("processing", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 2)]
-KILLED = [("s3proxy", "iceberg", *at) for at in KILLED_AT]
+FAST = [("s3proxy", "iceberg")]
 SLOW = [("local", "parquet"), ("local", "iceberg"), ("local", "delta"), ("s3mock", "parquet"), ("s3proxy", "delta")]
 
 
-@pytest.mark.parametrize(
-    ("server", "table_format", "stage", "done"),
-    [*KILLED, *(pytest.param(*each, *at, marks=pytest.mark.merge) for each in SLOW for at in KILLED_AT)],
-)
+@pytest.mark.parametrize(("server", "table_format", "stage", "done"), list_kills(FAST, SLOW, KILLED_AT))
 def test_a_killed_run_is_completed_by_the_next(
     job: Callable[..., Job],
     server: str,
@@ -227,8 +224,9 @@ def test_an_interrupt_says_what_it_left(job: Callable[..., Job], stage: str, sai
     assert len(rows(folder(job()), "parcels/parcel.accepted")) == 28
 
 
-@pytest.mark.merge
-@pytest.mark.parametrize(("stage", "done"), [("processing", 0), ("prepared", 0), ("committing", 1)])
+@pytest.mark.parametrize(
+    ("stage", "done"), list_kills([], [()], [("processing", 0), ("prepared", 0), ("committing", 1)])
+)
 def test_a_catalog_killed_at_a_stage(
     job: Callable[..., Job], rest_catalog: Broker, request: pytest.FixtureRequest, stage: str, done: int
 ) -> None:
@@ -276,6 +274,10 @@ run(pickle.load(sys.stdin.buffer))
 """
 
 
+# Workers that outlive their driver, and tasks that begin again.
+OUTLIVED = [("local", "driver"), ("s3proxy", "driver"), ("s3proxy", "workers")]
+
+
 def processes(driver: int) -> dict[int, str]:
     """The names of the processes of a driver that began a session, by their ids."""
     found: dict[int, str] = {}
@@ -286,9 +288,14 @@ def processes(driver: int) -> dict[int, str]:
     return found
 
 
-@pytest.mark.merge
-@pytest.mark.parametrize("server", ["local", "s3proxy"])
-@pytest.mark.parametrize("killed", ["driver", "workers", "all"])
+@pytest.mark.parametrize(
+    ("server", "killed"),
+    [
+        pytest.param(server, killed, marks=pytest.mark.merge if (server, killed) in OUTLIVED else pytest.mark.soak)
+        for server in ("local", "s3proxy")
+        for killed in ("driver", "workers", "all")
+    ],
+)
 def test_processes_that_are_killed_while_workers_write(
     job: Callable[..., Job], server: str, killed: str, tmp_path: Path, parcels: Any, request: pytest.FixtureRequest
 ) -> None:

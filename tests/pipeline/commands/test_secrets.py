@@ -210,8 +210,9 @@ def test_a_run_tells_no_secret(asked: str, registry: tuple[str, str], lake: Plac
     assert all(name.encode() in shown for name in FOR_WORKERS)
 
 
-@pytest.mark.merge
-@pytest.mark.parametrize("table_format", ["iceberg", "parquet"])
+@pytest.mark.parametrize(
+    "table_format", [pytest.param("iceberg", marks=pytest.mark.merge), pytest.param("parquet", marks=pytest.mark.soak)]
+)
 def test_a_stream_tells_no_secret(
     table_format: str, asked: str, registry: tuple[str, str], lake: Place, told: Told, tmp_path: Path
 ) -> None:
@@ -221,8 +222,13 @@ def test_a_stream_tells_no_secret(
     told.check()
 
 
-@pytest.mark.merge
-@pytest.mark.parametrize("source", ["nats", "mqtt", "amqp"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("mqtt", marks=pytest.mark.merge),
+        *(pytest.param(source, marks=pytest.mark.soak) for source in ("nats", "amqp")),
+    ],
+)
 def test_a_stream_of_another_broker_tells_no_secret(
     source: str,
     registry: tuple[str, str],

@@ -95,20 +95,29 @@ with open_session("local[1]") as session:
 """
 
 
-@pytest.mark.merge
-def test_a_master_that_cannot_be_used() -> None:
+@pytest.mark.parametrize(
+    "errors",
+    [
+        pytest.param(
+            {
+                "local[x]": "Could not parse Master URL: 'local[x]'",
+                "nonsense": "Master must either be yarn or start with spark, k8s, or local",
+            },
+            marks=pytest.mark.merge,
+        ),
+        # Spark tries it for a minute.
+        pytest.param(
+            {"spark://127.0.0.1:9": "All masters are unresponsive! Giving up."},
+            marks=pytest.mark.soak,
+        ),
+    ],
+)
+def test_a_master_that_cannot_be_used(errors: dict[str, str]) -> None:
     """Is said in a line each, and the next session finds nothing of it."""
-    # the first is tried for a minute, as is Spark's way
-    masters = ("spark://127.0.0.1:9", "local[x]", "nonsense")
-    ran = subprocess.run(
-        [sys.executable, "-c", UNUSABLE, *masters], capture_output=True, text=True, check=False, timeout=1800
-    )
-    assert ran.stdout.splitlines() == [
-        "Spark does not start on spark://127.0.0.1:9: All masters are unresponsive! Giving up.",
-        "Spark does not start on local[x]: Could not parse Master URL: 'local[x]'",
-        "Spark does not start on nonsense: Master must either be yarn or start with spark, k8s, or local",
-        "3",
-    ], ran.stderr
+    command = [sys.executable, "-c", UNUSABLE, *errors]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+    said = [f"Spark does not start on {master}: {error}" for master, error in errors.items()]
+    assert ran.stdout.splitlines() == [*said, "3"], ran.stderr
 
 
 INTERRUPTED = """

@@ -154,12 +154,14 @@ def write(spot: Place, first: int) -> Iterator[int]:
 
 @pytest.mark.merge
 @pytest.mark.parametrize("way", S3[:1], indirect=True)
-def test_a_writer_that_is_killed(way: StoreWay, spot: Place) -> None:
-    """With each of its requests, before and after the store has it."""
-    landed, at, after = Landed(way, spot), 1, False
+def test_a_writer_that_is_killed(way: StoreWay, spot: Place, request: pytest.FixtureRequest) -> None:
+    """With some of its requests; with ``--every-request N`` before and after the store has each N-th."""
+    every = request.config.getoption("--every-request")
+    step = every or 5
+    landed, at, after = Landed(way, spot), step, False
     while landed.killed(at, after=after):
         landed.land()
-        at, after = (at, True) if not after else (at + 1, False)
+        at, after = (at, True) if every and not after else (at + step, not every and not after)
     landed.land()
     assert at > 15
     # What comes twice was written and not confirmed: three at a time.
