@@ -65,7 +65,7 @@ class Contract:
         return Snapshot.from_json(zlib.decompress(self._packed))
 
     def compiled(self) -> messages.Contract:
-        """What messages are held to, kept by the process that asks."""
+        """Return the compiled contract, kept by the calling process."""
         return compiled(self.fingerprint, self.policy, self.snapshot)
 
     def definition(self, xid: str) -> str:

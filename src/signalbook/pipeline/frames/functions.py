@@ -46,7 +46,7 @@ def register(session: SparkSession, contract: Contract) -> None:
 
 
 def _verdicts(contract: Contract, batches: Iterator[Any]) -> Iterator[list[_Verdict]]:
-    """For each batch what there is to say of each of its messages."""
+    """Yield the verdicts on each batch's messages."""
     validation = Validation(contract, TextRowBuilder)
     for batch in batches:
         # of one column Spark gives that and no tuple, whatever the types say

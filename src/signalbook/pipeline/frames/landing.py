@@ -107,9 +107,9 @@ def _named(batch_id: int | str, stream: str) -> str:
 
 
 def _query(session: SparkSession) -> str:
-    """What distinguishes the query whose micro-batch is at work from others; empty where Spark does not say.
+    """Return a text that identifies the query of the current micro-batch; empty if Spark does not tell.
 
-    A query that begins anew with another checkpoint gives the same numbers to other messages.
+    A query that begins again with another checkpoint gives the same numbers to other messages.
     """
     try:
         return session.sparkContext.getLocalProperty(_QUERY) or ""

@@ -38,7 +38,7 @@ class DataFrameRows:
         return make(row, arrays.text_pairs(row["headers"]), f"{batch.path}/{row['position']}")
 
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
-        """What dead letters keep of many records of Kafka."""
+        """Return the records of many Kafka messages for dead letters."""
         return message_records(batch, indices) if batch.protocol == "KAFKA" else None
 
 

@@ -39,9 +39,9 @@ _OUTCOME: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """What became of messages, as ``landed, dead_letters = validate(...)``.
+    """The outcome of validated messages, as ``landed, dead_letters = validate(...)``.
 
-    ``outcomes`` has both in one pass: a row has ``landed`` or ``dead_letter``. Cache that where both are used, or the
+    ``outcomes`` has both in one pass: a row has ``landed`` or ``dead_letter``. Cache that if you use both, or the
     messages are validated twice.
     """
 
@@ -115,7 +115,7 @@ class Validation:
             yield from self._found()
 
     def finish(self) -> Iterator[TableRows]:
-        """What waits."""
+        """Yield the remaining rows."""
         self._processing.clear()
         yield from self._found()
 
@@ -151,6 +151,6 @@ def typed_batches(contract: Contract, xid: str, batches: Iterator[pa.RecordBatch
 
 
 def _arrays(rows: pa.RecordBatch, fields: Iterable[pa.Field]) -> list[pa.Array]:
-    """These columns, without dictionaries and without what the types lack."""
+    """Return these columns, without dictionaries and without those the types lack."""
     found = ((rows.column(field.name), field.type) for field in fields)
     return [array if array.type == kind else array.cast(kind) for array, kind in found]

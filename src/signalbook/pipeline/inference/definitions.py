@@ -48,7 +48,7 @@ def document(observations: Observations, group: str, rules: Rules, header: str =
 
 
 def counts(observations: Observations) -> dict[str, int]:
-    """How many messages each definition is inferred from, by its id."""
+    """Return the number of messages behind each definition, by its id."""
     return {name: observed.count for name, observed in _named(observations)}
 
 
@@ -59,7 +59,7 @@ _FEW: Final = 10
 
 
 def doubts(observations: Observations) -> list[JSONObject]:
-    """What was inferred from little: ``definition``, ``path`` in its payload, and what the ``doubt`` is about."""
+    """Return what was inferred from little: ``definition``, ``path`` in its payload, and the ``doubt``."""
     return list(islice(_doubts(observations), MOST_DOUBTS))
 
 

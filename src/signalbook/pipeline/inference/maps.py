@@ -61,7 +61,7 @@ def _has_many_names(seen: ValueSummary) -> bool:
 
 
 def _evidence(seen: ValueSummary) -> str:
-    """What speaks for a map of few names; empty if nothing does."""
+    """Return the evidence for a map of few names, or an empty text."""
     names = seen.members
     if not names:
         return ""
@@ -79,13 +79,13 @@ def _occurrences(seen: ValueSummary) -> int:
 
 
 def _is_tagged(value: ValueSummary, tags: frozenset[str]) -> bool:
-    """Whether all values in a place are objects of one member, which is a tag."""
+    """Return True if all values in a place are objects of one member, which is a tag."""
     whole = value.whole()
     return 0 < whole.objects == value.count == _occurrences(whole) and whole.members.keys() <= tags
 
 
 def _alike(seen: ValueSummary) -> bool:
-    """Whether all members have values of one and the same type."""
+    """Return True if all members have values of the same type."""
     kinds = {kind for member in seen.members.values() for kind in _kinds(member)}
     return len(kinds) == 1
 
@@ -100,7 +100,7 @@ def _kinds(seen: ValueSummary) -> set[str]:
 
 
 def every(whole: ValueSummary) -> ValueSummary:
-    """All members of a map as one."""
+    """Return all members of a map as one."""
     found, room = ValueSummary(), MemoryBudget()
     for member in (*whole.members.values(), *([whole.others] if whole.others else [])):
         found.merge(member, room)

@@ -35,11 +35,11 @@ _FEW: Final = 500
 
 
 class KindSummary(msgspec.Struct):
-    """What was seen of one kind of message.
+    """The observations of one kind of message.
 
     ``attributes`` are context attributes of events, or path and headers of requests; ``natives`` the types of the
     former, such as ``integer``, ``any`` where they differ; ``types`` the content types of payloads. ``payloads`` counts
-    those that were JSON and are in ``data``; others are only known to be there.
+    those that were JSON and are in ``data``; others are only counted.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class KindSummary(msgspec.Struct):
             self.typed(content_type, count, room)
 
     def attribute(self, name: str, room: MemoryBudget) -> AddressSummary | None:
-        """What was seen of an attribute; None if there is no room for one more."""
+        """Return the observations of an attribute, or None without room for another one."""
         found = self.attributes.get(name)
         if found is None and room.take(name):
             found = self.attributes[name] = AddressSummary()
@@ -84,9 +84,9 @@ class KindSummary(msgspec.Struct):
 
 
 class Observations(msgspec.Struct):
-    """All kinds of messages seen, and how many messages are of none: broken ones, and those of other protocols.
+    """All kinds of observed messages, and the numbers of broken ones and of those of other protocols.
 
-    Its size is bounded whatever the messages are, by ``room`` and by the number of kinds.
+    Its size is limited by ``room`` and by the number of kinds, whatever the messages are.
     """
 
     kinds: dict[str, KindSummary] = {}
@@ -209,7 +209,7 @@ def _texts(part: _Part) -> dict[str, str]:
 
 
 def _named(part: _Part, texts: Mapping[str, str], header: str) -> tuple[str, list[str]]:
-    """What kind of message it is, and its names; "" if it cannot be recognized."""
+    """Return the kind of the message and its names; "" if it is not recognised."""
     if part.event is not None:
         return EVENT, [texts["type"]]
     if part.message.protocol == "HTTP":
@@ -219,7 +219,7 @@ def _named(part: _Part, texts: Mapping[str, str], header: str) -> tuple[str, lis
 
 
 def is_transport(name: str) -> bool:
-    """Whether a property is about the delivery rather than the message."""
+    """Return True if a property is about the delivery instead of the message."""
     header = name.removeprefix(_HEADER)
     return header != name and (_TRANSPORT.fullmatch(header) is not None)
 
@@ -232,7 +232,7 @@ def _headers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _broken(payload: Payload) -> bool:
-    """Whether it says that it is JSON and is not."""
+    """Return True if the payload claims to be JSON and is not."""
     return payload.value is msgspec.UNSET and is_json(payload.content_type()) and bool(payload.body())
 
 

@@ -54,7 +54,7 @@ class Union:
         return {"type": "object", **shape} if self.kinds != ["object"] else shape
 
     def _said(self, case: ValueSummary) -> JSONObject:
-        """What holds in a case and not in all: members that others never have, and those of another type or shape."""
+        """Return the members that distinguish a case: those others never have, or have with another type or shape."""
         shared = set.intersection(*(set(each.members) for each in self.cases.values()))
         own = [name for name, member in case.members.items() if member.count == case.objects and name not in shared]
         others = {
@@ -63,7 +63,7 @@ class Union:
         return {"required": own, **({"properties": others} if others else {})}
 
     def _differs(self, name: str, member: ValueSummary) -> bool:
-        """Whether the values of a member share no type with those of another case, or are objects of other members."""
+        """Return True if the values of a member differ in type from those of another case, or in their members."""
         other = (case.members[name] for case in self.cases.values() if name in case.members)
         return any(_unlike(member, each) for each in other if each is not member)
 
@@ -83,7 +83,7 @@ def _types(seen: ValueSummary) -> set[str]:
 
 
 def _strange(names: set[str], others: set[str]) -> bool:
-    """Whether most of the members of two kinds of objects are not members of both."""
+    """Return True if two kinds of objects do not share most of their members."""
     return len(names & others) * 2 < len(names | others)
 
 
@@ -113,7 +113,7 @@ class Family(msgspec.Struct):
                 self.members.setdefault(name, ValueSummary()).tally(member, room)
 
     def alike(self, names: Names) -> bool:
-        """Whether objects with these names belong here: most names of either are those of both."""
+        """Return True if most of these names belong to both kinds of objects."""
         return len(self.names & names) >= _ALIKE * len(self.names | names)
 
 
@@ -139,13 +139,13 @@ class ObjectFamilies:
         family.add(place, self._room)
 
     def known(self, place: ValueSummary) -> Family | None:
-        """What is known of the objects in ``place`` from others like them; None if that is nothing, or not needed."""
+        """Return what similar objects tell about those in ``place``, or None."""
         # A place with enough objects of its own speaks for itself: kin would only blur it.
         return None if place.objects >= ENOUGH else self._families.get(frozenset(place.members))
 
 
 def _objects(place: ValueSummary) -> Iterator[ValueSummary]:
-    """All places of objects in ``place``."""
+    """Yield all places of objects in ``place``."""
     whole = place.whole()
     if whole.objects and whole.others is None:
         yield whole
@@ -165,13 +165,13 @@ _NO_WORD: Final = re.compile(r"://|\d{5}|(?:\d\D*){8}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How much has to be seen before something is demanded of the next value.
+    """The number of observations after which something is required of the next value.
 
     A member is required if all of at least ``required`` objects had it. An enum lists the words of a place with at
     least ``enough`` texts if no word was seen fewer than ``enum`` times: the share of values never seen yet is about
     that of values seen once (Good and Turing, 1953), so that a place whose texts all recur has hardly any left. Shapes
-    that a word distinguishes are inferred by the same measure. 0 demands nothing of the kind. Where fewer than ``few``
-    values stood, null may stand as well, and a fraction for an integer if other members of the object have fractions.
+    that a word distinguishes are inferred by the same measure. 0 requires nothing of the kind. With fewer than ``few``
+    values, null is allowed as well, and a fraction for an integer if other members of the object have fractions.
     """
 
     required: int = 0
@@ -181,7 +181,7 @@ class Rules:
 
     @property
     def words(self) -> str:
-        """For people."""
+        """The rules in words for people."""
         required = f"members that all of {self.required} objects had" if self.required else "no members"
         enums = f"words seen {self.enum} times each, of {self.enough} and more" if self.enum else "no words"
         few = f", and null is taken where fewer than {self.few} values stood" if self.few else ""
@@ -213,9 +213,9 @@ class _SchemaBuilder:
     def place(
         self, seen: ValueSummary, known: ValueSummary, *, fractions: bool = False, root: bool = False
     ) -> JSONObject:
-        """What stands in a place: ``known`` is what is known of it, ``seen`` what was within.
+        """Return the schema of a place. ``known`` are similar objects, ``seen`` the places above it.
 
-        ``fractions`` is whether members next to it have some, ``root`` whether the place is the payload as a whole.
+        ``fractions`` tells whether members next to it have some, ``root`` whether the place is the whole payload.
         """
         kinds = _kinds(known, self.rules, fractions=fractions)
         found: JSONObject = {} if not kinds else {"type": kinds[0] if len(kinds) == 1 else kinds}

@@ -39,15 +39,15 @@ FORMATS: Final[dict[str, Callable[[str], object]]] = {
 
 
 class MemoryBudget(msgspec.Struct):
-    """How much more a summary may remember, in bytes, roughly.
+    """The memory that a summary may still use, in bytes, roughly.
 
-    Each of its places is bounded by itself, but a stream of strange messages may make any number of places.
+    Each place has a limit of its own, but a stream of strange messages may make any number of places.
     """
 
     left: int = MOST
 
     def take(self, name: str) -> bool:
-        """Whether there is room for a place of this name, or for a text, which is taken then."""
+        """Take room for a place or text of this name if there is some, and return True if so."""
         cost = _PLACE + len(name)
         if cost > self.left:
             return False
@@ -113,10 +113,10 @@ DISCRIMINATORS: Final = (
 
 
 class ValueSummary(msgspec.Struct, omit_defaults=True):
-    """How often each kind of value stood in one place, and what was within.
+    """The number of values of each kind in one place, and the places within.
 
     ``members`` are those of objects by name, ``others`` all those beyond ``MOST_MEMBERS`` names in one, or without
-    ``MemoryBudget``; ``items`` are the elements of arrays. What lies deeper than ``DEEPEST`` is not looked at.
+    ``MemoryBudget``; ``items`` are the elements of arrays. Values deeper than ``DEEPEST`` are ignored.
 
     As long as all objects have the same discriminator ``by``, with at most ``MOST_CASES`` texts, members are in
     ``cases``, by its text; from then on ``cases`` is None. ``whole`` has them together.
@@ -173,7 +173,7 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
             place.take(member, room, depth)
 
     def _case(self, by: str, text: str, room: MemoryBudget) -> ValueSummary:
-        """What holds the members of objects that have ``text`` in ``by``: a case of its own, or this place itself."""
+        """Return the summary for objects with ``text`` in ``by``: a case of its own, or this place itself."""
         if self.cases is None:
             return self
         found = self.cases.get(text) if by == self.by else None
@@ -258,7 +258,7 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
 
 
 def merged(one: ValueSummary | None, other: ValueSummary, room: MemoryBudget) -> ValueSummary:
-    """Both in one, which is ``one`` if there is one."""
+    """Merge both into ``one`` if there is one."""
     if one is None:
         one = ValueSummary()
     one.merge(other, room)
@@ -298,7 +298,7 @@ class Segment(msgspec.Struct):
 
 
 class AddressSummary(msgspec.Struct):
-    """All texts seen in one place, by their number of segments; None once there were too many numbers of them."""
+    """All texts of one place by number of segments; None once there were too many numbers."""
 
     count: int = 0
     shapes: dict[int, list[Segment]] | None = {}
@@ -358,7 +358,7 @@ class AddressSummary(msgspec.Struct):
 
 
 def _common(one: str, other: str) -> str:
-    """What both begin with."""
+    """Return the common beginning."""
     length = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     return one[:length]
 
@@ -373,7 +373,7 @@ def _part(segment: Segment, before: list[str], taken: set[str]) -> str | None:
 
 
 def _joints(segment: Segment) -> tuple[str, str]:
-    """What all begin and end with, up to a joint: ``order-17`` and ``order-18`` do not share the 1."""
+    """Return the common beginning and end up to a joint: ``order-17`` and ``order-18`` do not share the 1."""
     ends = [match.end() for match in _JOINT.finditer(segment.prefix)]
     begin = _JOINT.search(segment.suffix)
     return segment.prefix[: ends[-1]] if ends else "", segment.suffix[begin.start() :] if begin else ""

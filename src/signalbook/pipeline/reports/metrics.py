@@ -24,7 +24,7 @@ _PIPELINE: Final = "pipeline"
 
 
 class Metrics(Collector):
-    """All batches of one pipeline together, and the newest of them. Safe for threads."""
+    """The totals of all batches of one pipeline, and its newest batch. Safe for threads."""
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
@@ -45,7 +45,7 @@ class Metrics(Collector):
             self._last = report
 
     def collect(self) -> Iterator[Metric]:
-        """Everything, for Prometheus."""
+        """Yield all metrics for Prometheus."""
         with self._lock:
             found = [*self._totals(), *self._by_definition(), *self._newest()]
         yield from found

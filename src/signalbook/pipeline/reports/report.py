@@ -33,7 +33,7 @@ _INDEX: Final = re.compile(r"(?<=/)\d+(?=/|$)", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedExample:
-    """One message that was rejected: where it was read, what was said of it, and its bytes around what is wrong."""
+    """A rejected message: its source, the violation, and the bytes around the mistake."""
 
     source: str
     position: int
@@ -55,7 +55,7 @@ class CountedViolation:
     example: RejectedExample
 
     def to_json(self) -> JSONObject:
-        """As reports have it."""
+        """Return the JSON of reports."""
         return asdict(self)
 
 
@@ -116,7 +116,7 @@ class Violations:
         self.others += other.others
 
     def top(self) -> list[CountedViolation]:
-        """Those counted most, first: ``TOP`` for each definition, ``MOST`` altogether."""
+        """Return the most frequent violations first: ``TOP`` for each definition, ``MOST`` altogether."""
         per_definition: Counter[str] = Counter()
         kept = []
         for _, violation in sorted(self.found.items(), key=lambda item: (-item[1].messages, item[0])):
@@ -165,13 +165,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """From the oldest to the newest event time, in microseconds since 1970 UTC."""
+    """The oldest and the newest event time, in microseconds since 1970 UTC."""
 
     oldest: int
     newest: int
 
     def to_json(self) -> JSONObject:
-        """Both as RFC3339; one that no calendar has is left out."""
+        """Return both as RFC3339, without times that no calendar has."""
         times = {"oldest": _instant(self.oldest), "newest": _instant(self.newest)}
         return {name: format_timestamp(time) for name, time in times.items() if time is not None}
 
@@ -307,9 +307,9 @@ class Report:
 
     @property
     def lag_seconds(self) -> float | None:
-        """How old the newest event that landed was when the batch was committed; clocks may differ, so never below 0.
+        """The age of the newest landed event when the batch was committed; at least 0, because clocks differ.
 
-        None where no event said when it happened.
+        None if no event had a time.
         """
         time = self.tally.time
         newest = None if time is None else _instant(time.newest)

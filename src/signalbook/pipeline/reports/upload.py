@@ -121,7 +121,7 @@ class _Sent:
     place: Place
 
     def names(self) -> set[str]:
-        """All of them. Raises ``PipelineError``."""
+        """Return all names. Raises ``PipelineError``."""
         try:
             if self.place.folder is None:
                 return {found.path for found in self.place.files()}
@@ -132,7 +132,7 @@ class _Sent:
             raise PipelineError(f"cannot read {self.place}: {error.strerror}") from error
 
     def add(self, names: Sequence[str]) -> None:
-        """Some more. Raises ``OSError``."""
+        """Add names. Raises ``OSError``."""
         if self.place.folder is None:
             for name in names:
                 (self.place / name).write(b"")

@@ -54,7 +54,7 @@ class Amqp(SpoolingSource):
         return message_of(row["key"] or b"", row["value"], row["received_at"], reference=batch.path)
 
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
-        """What dead letters keep of many."""
+        """Return the records of many messages for dead letters."""
         rows = rows_of(batch, indices)
         sections, content_types, encodings = stated_sections(rows.column("key").cast(pa.binary()))
         return MessageRecords.of(
@@ -68,7 +68,7 @@ class Amqp(SpoolingSource):
         )
 
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
-        """Where the messages are. Raises ``PipelineError``."""
+        """Return the broker of the messages. Raises ``PipelineError``."""
         return _read_input(inputs, options)
 
     def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
@@ -95,7 +95,7 @@ class _Connection:
         self._heartbeat = time.monotonic()
 
     def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
-        """What comes, a few hundred messages at most."""
+        """Return the messages that arrive, at most a few hundred."""
         found: list[AMQPDelivery] = []
         end = math.inf  # before there is a message: a large one that is on its way is no silence
         self.keep_alive()
@@ -114,7 +114,7 @@ class _Connection:
         return [ReceivedMessage(message=_spooled(each.content), token=replace(each, content=b"")) for each in found]
 
     def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Accept."""
+        """Accept messages."""
         self._connection.limit()
         self._receiver.accept([message.token for message in messages])
 

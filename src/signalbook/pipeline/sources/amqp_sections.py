@@ -36,7 +36,7 @@ def sections_of_headers(
 
 
 def stated_sections(around: pa.BinaryArray) -> list[pa.StringArray]:
-    """Of the sections around bodies: all of them in JSON, null where there are none, content types and encodings."""
+    """Return the sections around bodies in JSON (null without any), content types and encodings."""
     found, unknown = module().section_texts(PayloadSpans.of(around).places)
     stated = columns_of(found, _STATED)
     if not unknown:
@@ -49,7 +49,7 @@ def stated_sections(around: pa.BinaryArray) -> list[pa.StringArray]:
 
 
 def _stated(said: Message) -> tuple[str | None, str, str]:
-    """As the columns of ``_STATED`` have it."""
+    """Return the columns of ``_STATED``."""
     return sections_text(said.sections) if said.sections else None, said.content_type, said.content_encoding
 
 

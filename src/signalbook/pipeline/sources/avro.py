@@ -38,7 +38,7 @@ _CUT_OFF: Final = "the file ends inside of a block: it is cut off"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerHeader:
-    """What a container says of itself; blocks begin at byte ``end``."""
+    """The header of a container. Its blocks begin at byte ``end``."""
 
     schema: bytes
     codec: str
@@ -48,7 +48,7 @@ class ContainerHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerBlock:
-    """One block at byte ``offset``: ``count`` records, still packed. One with an ``error`` counts as one record."""
+    """A block at byte ``offset``: ``count`` records, still packed. One with an ``error`` counts as one record."""
 
     offset: int
     count: int
@@ -56,7 +56,7 @@ class ContainerBlock:
     error: str = ""
 
     def __str__(self) -> str:
-        """Where it is."""
+        """Return the place of the block."""
         return f"the block at byte {self.offset}"
 
 
@@ -65,10 +65,10 @@ class DamagedBlock(ValueError):
 
 
 class FileWindow:
-    """What is at hand of a file that is read forwards, from a place on that moves.
+    """The part in memory of a file that is read forwards.
 
-    To go back in a packed file is to unpack all of it anew, so what may be read again is kept until ``forget``. Where
-    it is damaged it ends, with ``damage``.
+    Going back in a packed file means unpacking all of it again, so everything that may be read again is kept until
+    ``forget``. A damaged file ends at the ``damage``.
     """
 
     def __init__(self, file: Readable) -> None:
@@ -86,7 +86,7 @@ class FileWindow:
         return bytes(memoryview(self._content)[place - self._start :][:size])
 
     def fill(self, end: int) -> bool:
-        """Have all up to ``end`` at hand; whether the file goes that far."""
+        """Read up to ``end``, and return True if the file goes that far."""
         while (missing := end - self._start - len(self._content)) > 0 and (piece := self._piece(missing)):
             self._content += piece
         return missing <= 0
@@ -185,7 +185,7 @@ def _block(
 
 
 def _damaged(window: FileWindow, header: ContainerHeader, offset: int) -> tuple[ContainerBlock, int]:
-    """All from ``offset`` to the next marker, or to the end of the file."""
+    """Return everything from ``offset`` to the next marker, or to the end of the file, as one damaged block."""
     size = _PIECE
     while True:
         content = window.at(offset, size)
@@ -227,9 +227,9 @@ def unpack(codec: str, block: ContainerBlock) -> bytes:
 
 
 def read_records(content: bytes, count: int, read: Callable[[BytesIO], Any], what: str) -> Iterator[tuple[Any, int]]:
-    """So many records by ``read``, each with where it ends. Raises ``DamagedBlock`` for one that is not ``what``.
+    """Yield ``count`` records by ``read``, each with its end. Raises ``DamagedBlock`` for one that is not ``what``.
 
-    And for what follows the last.
+    Also raises it for data after the last record.
     """
     stream, end = BytesIO(content), 0
     for _ in range(count):
@@ -389,7 +389,7 @@ def _check(path: str, document: bytes) -> None:
 
 
 def _alike(node: Any, of: AvroSchema, other: Any, of_other: AvroSchema, above: frozenset[tuple[str, str]]) -> bool:
-    """Whether two types have the same encoding; names and documentation do not matter."""
+    """Return True if two types have the same encoding; names and documentation do not matter."""
     node, other = _resolved(node, of), _resolved(other, of_other)
     if isinstance(node, list) and isinstance(other, list):
         pairs = list(zip(node, other, strict=False))

@@ -117,7 +117,7 @@ def _read(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 class _Records:
-    """What the records of a container have in them. Raises ``DamagedFile`` for a schema that is of none."""
+    """The fields in a container's records. Raises ``DamagedFile`` for an invalid schema."""
 
     def __init__(self, path: str, document: bytes) -> None:
         try:

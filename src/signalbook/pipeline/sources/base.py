@@ -113,7 +113,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class MessageLocation:
-    """Where a message was read; ``element`` counts the events of a batched message."""
+    """The place where a message was read. ``element`` counts the events of a batched message."""
 
     path: str
     position: int | None
@@ -169,7 +169,7 @@ class MessageBatch:
         return self.content[self.starts[index] : self.ends[index]]
 
     def is_blank(self, index: int) -> bool:
-        """Whether it is a blank line, which is no message."""
+        """Return True for a blank line, which is not a message."""
         return self.lines and self.records is None and not self.raw(index).strip(BLANK)
 
     def record(self, index: int, *names: str) -> dict[str, Any]:
@@ -180,14 +180,14 @@ class MessageBatch:
         return {name: self._columns[name][index].as_py() for name in names or self._columns}
 
     def header_names(self, *, folded: bool) -> HeaderNames:
-        """How the headers of its records are named, in lower case if ``folded``."""
+        """Return the names of the headers, in lower case if ``folded``."""
         assert self.records is not None
         if folded not in self._header_names:
             self._header_names[folded] = HeaderNames.of(self.records.column("headers"), folded=folded)
         return self._header_names[folded]
 
     def location(self, index: int) -> MessageLocation:
-        """Where one message was read."""
+        """Return the place where a message was read."""
         position = int(self.positions[index])
         return MessageLocation(self.path, None if position == NOWHERE else position)
 
@@ -212,14 +212,14 @@ def one_message(path: str, content: bytes, position: int, error: str = "") -> Me
 
 
 class Source(Protocol):
-    """What all sources have."""
+    """The common interface of all sources."""
 
     name: str
     # whether each message may be one structured CloudEvent in JSON, and so fit for the fast path
     cloudevents_json: bool
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """One message of a batch as a message of its protocol. Raises ``UnreadableMessage`` if its bytes are none."""
+        """Return a message of a batch. Raises ``UnreadableMessage`` if its bytes are not one."""
         ...
 
 
@@ -253,7 +253,7 @@ class RecordSource(Source, Protocol):
     packages: tuple[str, ...]
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-        """All messages there are now, as ``RECORD_COLUMNS``. Raises ``PipelineError``."""
+        """Load all current messages as ``RECORD_COLUMNS``. Raises ``PipelineError``."""
         ...
 
     def load_stream(
@@ -269,7 +269,7 @@ class RecordSource(Source, Protocol):
 
 @runtime_checkable
 class Explaining(Protocol):
-    """What a ``RecordSource`` has beside its other methods if it knows what failures of its connector mean."""
+    """The additional methods of a ``RecordSource`` that can explain failures of its connector."""
 
     def explained(self, failure: str, inputs: Sequence[str]) -> str:
         """A failure of Spark's in one line that says what to look at; empty where it is none of the connector's."""
@@ -483,7 +483,7 @@ def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
 def structured_events(
     records: pa.RecordBatch, headers: HeaderNames
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Which records are beyond doubt structured CloudEvents in JSON, without content encoding, and which are in one."""
+    """Return which records certainly are structured CloudEvents in JSON, unencoded, and which have an encoding."""
     present: npt.NDArray[np.bool_] = records.column("value").is_valid().to_numpy(zero_copy_only=False)
     if not headers.numbers:
         # Without a content type a body is an event as well, unless a protocol would say so.
@@ -523,7 +523,7 @@ def transport_arrays(records: pa.RecordBatch, names: HeaderNames) -> list[pa.Arr
 
 
 def record_addresses(records: pa.RecordBatch) -> pa.Array:
-    """Where records were sent to; an empty text where a topic or subject is not said. Of requests that is the path."""
+    """Return the topics, subjects or paths of records; an empty text without one."""
     found, protocol = records.column("address"), _protocol(records)
     if protocol == "HTTP":
         targets = pc.if_else(pc.equal(found.fill_null(""), ""), "/", found)

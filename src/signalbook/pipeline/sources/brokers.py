@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerInput:
-    """What inputs and options say of one broker: how to connect, ``names`` of what to read there, and all options."""
+    """A broker in inputs and options: its connection, the ``names`` to read there, and all options."""
 
     protocol: str
     settings: BrokerSettings
@@ -62,7 +62,7 @@ class BrokerInput:
             raise PipelineError(f"{self.protocol} at {self}: {error}") from None
 
     def retry(self, do: Callable[[], T]) -> T:
-        """What ``do`` returns, tried again for as long as the broker may be away. Raises ``PipelineError``."""
+        """Return the result of ``do``, tried again while the broker may be away. Raises ``PipelineError``."""
         deadline = time.monotonic() + self.settings.timeout
         while True:
             try:
@@ -75,9 +75,9 @@ class BrokerInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerInputFormat:
-    """What addresses of one protocol look like; ``schemes`` have a port each, and say whether TLS is used.
+    """The form of addresses of one protocol. ``schemes`` have a port each, and tell whether TLS is used.
 
-    With ``hashes`` they may have a ``#`` in what they name.
+    With ``hashes`` their names may contain a ``#``.
     """
 
     name: str
@@ -168,9 +168,9 @@ _LOAD_ATTEMPTS: Final = 5
 
 
 class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What Spark's workers are to read: ``most`` messages in a batch (0: no limit), dealt out to about ``tasks``.
+    """A request to Spark's workers: at most ``most`` messages in a batch (0: no limit), for about ``tasks`` tasks.
 
-    ``source`` is the name of the source, ``spool`` where its messages wait, if they do, reached by ``storage``.
+    ``source`` is the name of the source, ``spool`` the place of waiting messages, if any, reached by ``storage``.
     """
 
     inputs: tuple[str, ...]
@@ -191,19 +191,19 @@ class BrokerDataSource(DataSource):
 
     @property
     def request(self) -> ReadRequest:
-        """What the driver asked for."""
+        """The driver's request."""
         return msgspec.json.decode(self.options[_REQUEST], type=ReadRequest)
 
 
 class BrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What Spark has of a stream, on the driver and in each task."""
+    """The reader of a stream for Spark, on the driver and in each task."""
 
     def __init__(self, request: ReadRequest, schema: StructType) -> None:
         self._request = request
         self._schema = schema
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """As many messages in a batch as the job says."""
+        """Return the maximum number of messages in a batch."""
         return ReadMaxRows(self._request.most) if self._request.most else ReadAllAvailable()
 
 

@@ -80,9 +80,9 @@ class Captures:
     def salvage(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], storage: Storage
     ) -> DataFrame:
-        """What is whole of files, read without Spark's way to them, and of each damage in Parquet and Avro a row.
+        """Load the undamaged part of files without Spark's reader, with a row for each damage in Parquet and Avro.
 
-        Raises ``PipelineError``, of other formats for damage too.
+        Raises ``PipelineError``, for other formats also for damage.
         """
         columns = self._columns(options)
         kind, wanted = columns.format.lower(), columns.names.values()
@@ -103,7 +103,7 @@ class Captures:
         return union(parts)
 
     def salvages(self, options: Mapping[str, str]) -> bool:
-        """Of Parquet, whose row groups are read one by one."""
+        """Return True for Parquet, whose row groups are read one by one."""
         return self._columns(options).format.lower() == _PARQUET
 
     def is_beyond_spark(self, options: Mapping[str, str]) -> bool:
@@ -117,7 +117,7 @@ class Captures:
         return Message(content_type=JSON_FORMAT, body=batch.record(index)["value"])
 
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
-        """What dead letters keep of many records of Kafka."""
+        """Return the records of many Kafka messages for dead letters."""
         return message_records(batch, indices) if self.protocol else None
 
     def _columns(self, options: Mapping[str, str]) -> _Columns:
@@ -152,9 +152,9 @@ CLOUDEVENTS: Final = Captures(name="cloudevents-captures", protocol="", roles=_K
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """Which column has which part of a message; ``given`` are the parts that were asked for by name.
+    """The columns for the parts of a message. ``given`` are the parts that were configured by name.
 
-    With ``assumed`` records that do not say what they are count as structured CloudEvents.
+    With ``assumed`` records without a content type count as structured CloudEvents.
     """
 
     protocol: str
@@ -195,14 +195,14 @@ class _Columns:
         )
 
     def _place(self, path: str) -> tuple[str, str]:
-        """Which file a row is in, and its number there; of formats that do not say, the path and any number."""
+        """Return the file of a row and its number there; for formats without it the path and any number."""
         if self.format == _PARQUET:
             return "_metadata.file_path", "_metadata.row_index"
         return string_literal(path), "monotonically_increasing_id()"
 
 
 def _reason(text: str) -> str:
-    """What the JVM says in the end, or first where that is all."""
+    """Return the last message of the JVM, or the first if that is all."""
     lines = [line.strip() for line in text.strip().splitlines()]
     causes = [line.partition(": ")[2] for line in lines if line.startswith(("Caused by: ", ": "))]
     return (causes or lines or ["it did not say why"])[-1 if causes else 0]

@@ -66,7 +66,7 @@ def line_batches(split: Split) -> Iterator[MessageBatch]:
 
 @dataclass(slots=True)
 class _Lines:
-    """How far a split is read: ``rest`` is at hand of the line that begins at ``offset``, and has no newline."""
+    """The state of reading a split: ``rest`` is read of the line that begins at ``offset``, and has no newline."""
 
     file: Readable
     path: str
@@ -128,7 +128,7 @@ class _Lines:
         self.rest.write(piece)
 
     def _batch(self) -> MessageBatch:
-        """What is at hand."""
+        """Return the lines in memory."""
         size, rest, self.rest = self.rest.tell(), self.rest, BytesIO()
         found = _lines_batch(self.path, rest, self.offset)
         self.offset += size
@@ -262,7 +262,7 @@ def _until_damage(file: Readable, damage: list[DamagedFile]) -> Iterator[bytes]:
 
 
 def _first_piece(file: Readable) -> bytes:
-    """Some bytes from the first on that is no blank; ``b""`` if there is none."""
+    """Return some bytes from the first non-blank on; ``b""`` without one."""
     while piece := file.read(BLOCK):
         if found := piece.lstrip(BLANK):
             return found
@@ -271,7 +271,7 @@ def _first_piece(file: Readable) -> bytes:
 
 @dataclass(slots=True)
 class _Lost:
-    """What was read of an element that is too long: its beginning, and how many bytes."""
+    """The beginning and size of an element that is too long."""
 
     head: bytes = b""
     size: int = 0
@@ -285,14 +285,14 @@ class _Lost:
 
 @dataclass(slots=True)
 class _Scan:
-    """How far into an array its pieces have led: how deep, and whether into a string or behind its backslash."""
+    """The state of scanning an array: its depth, and whether inside a string or after its backslash."""
 
     depth: int = 0
     in_string: bool = False
     escaping: bool = False
 
     def boundaries(self, piece: bytes) -> tuple[Offsets, bool]:
-        """Where in the next piece elements end: at commas, and at the end of the array, if that is the last of them."""
+        """Return the ends of elements in the next piece (commas, or the array's end), and whether the array ends."""
         text = np.frombuffer(piece, np.uint8)
         quotes = self._quotes(text)
         places = np.flatnonzero(_IS_STRUCTURAL[text])
@@ -308,7 +308,7 @@ class _Scan:
         return np.append(commas, places[last : last + 1]), len(closing) > 0
 
     def _quotes(self, text: npt.NDArray[np.uint8]) -> Offsets:
-        """Where strings begin and end: at quotes that no odd number of backslashes precedes."""
+        """Return the positions of quotes that begin or end strings: no odd number of backslashes precedes them."""
         quotes = np.flatnonzero(text == _QUOTE)
         escapes = np.flatnonzero(text == _ESCAPE)
         if self.escaping:
@@ -366,7 +366,7 @@ def _rest_of_file(file: Readable, head: bytes, limit: int) -> tuple[bytes, int]:
 
 
 class CloudEventLines:
-    """One structured CloudEvent in each line; blank lines are none."""
+    """One structured CloudEvent in each line. Blank lines are skipped."""
 
     name = "cloudevents-jsonl"
     divisible = True
@@ -383,7 +383,7 @@ class CloudEventLines:
 
 
 class CloudEventBatch:
-    """One JSON array of structured CloudEvents in each file; a file that is no array counts as one message."""
+    """One JSON array of structured CloudEvents in each file. A file without an array counts as one message."""
 
     name = "cloudevents-batch"
     divisible = False
@@ -420,7 +420,7 @@ _HTTP: Final = "HTTP"
 
 
 class HttpLines:
-    """One request in each line; a header's value is text, or a list where it was sent several times."""
+    """One request in each line. A header's value is text, or a list if it was sent several times."""
 
     name = "http-jsonl"
     divisible = True
@@ -464,9 +464,9 @@ def _body(logged: _Request) -> bytes | None:
 
 
 def request_records(batch: MessageBatch) -> pa.RecordBatch:
-    """What events in binary mode need of requests in lines, as rows of ``RECORD_COLUMNS``.
+    """Return the data that events in binary mode need of logged requests, as rows of ``RECORD_COLUMNS``.
 
-    Keys are their methods. Lines that are no requests have no value, nor have those of requests to nowhere.
+    Keys are their methods. Lines that are not requests, and requests without a path, have no value.
     """
     methods: list[str | None] = []
     targets: list[str | None] = []

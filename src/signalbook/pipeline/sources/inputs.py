@@ -74,7 +74,7 @@ class _Selection:
         self._others: Counter[str] = Counter()
 
     def chosen(self) -> dict[str, int]:
-        """Those to read, with their sizes. Raises ``OSError``, and ``PipelineError`` where there are none."""
+        """Return the inputs to read with their sizes. Raises ``OSError``, and ``PipelineError`` without any."""
         if _exists(self._place):
             return {str(self._place): self._place.size()}
         if isinstance(self._place, LocalPlace) and self._place.exists() and not self._place.path.is_dir():
@@ -90,7 +90,7 @@ class _Selection:
         return found
 
     def notices(self) -> list[str]:
-        """What is to be said of files that are not read."""
+        """Return notes about files that are not read."""
         return [f"of the input {self._text} {self._left_out()}"] if self._others else []
 
     def _left_out(self) -> str:
@@ -143,7 +143,7 @@ def _listed_on_disk(path: Path) -> tuple[Place, Iterator[tuple[str, int]]]:
 
 
 def _exists(place: Place) -> bool:
-    """Whether it is a file or an object, and no folder."""
+    """Return True for a file or an object that exists."""
     return place.path.is_file() if isinstance(place, LocalPlace) else bool(place.name) and place.exists()
 
 
@@ -168,7 +168,7 @@ def _globbed(pattern: Path, base: Path) -> Iterator[tuple[str, int]]:
 
 
 def _matches(parts: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Whether a path is one of a glob, in which ``**`` stands for any number of folders, and at its end for all."""
+    """Return True if a path matches a glob, in which ``**`` stands for any number of folders, at its end for all."""
     if not (parts and patterns):
         return not (parts or patterns)
     if patterns[0] == "**":

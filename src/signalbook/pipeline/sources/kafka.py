@@ -80,7 +80,7 @@ class Kafka:
     cloudevents_json = True
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-        """From the earliest to the latest offsets, unless ``options`` say otherwise."""
+        """Load from the earliest to the latest offsets, unless ``options`` say otherwise."""
         return _records(session.read.format(_FORMAT), inputs, options)
 
     def load_stream(
@@ -91,12 +91,12 @@ class Kafka:
         most: int,
         home: Place,  # noqa: ARG002 - the broker keeps the messages
     ) -> DataFrame:
-        """From the earliest offsets on, unless ``options`` say otherwise or a checkpoint knows better."""
+        """Load from the earliest offsets on, unless ``options`` or a checkpoint say otherwise."""
         limit = {"maxOffsetsPerTrigger": str(most)} if most else {}
         return _records(session.readStream.format(_FORMAT), inputs, {"startingOffsets": "earliest", **options}, limit)
 
     def explained(self, failure: str, inputs: Sequence[str]) -> str:
-        """What Kafka's client says, which names neither topics nor brokers."""
+        """Explain a failure of Kafka's client, which names neither topics nor brokers."""
         found = next((words for sign, words in _FAILURES if sign in failure), "")
         if not found:
             return ""
@@ -109,7 +109,7 @@ class Kafka:
         return record_message(batch, index)
 
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
-        """What dead letters keep of many."""
+        """Return the records of many messages for dead letters."""
         return message_records(batch, indices)
 
 
@@ -117,7 +117,7 @@ SOURCE: Final = Kafka()
 
 
 def record_message(batch: MessageBatch, index: int) -> Message:
-    """One row as a Kafka record. Rows of a capture may not say which topic, partition and offset they had."""
+    """Return a row as a Kafka record. Rows of a capture may lack topic, partition and offset."""
     row = batch.record(index)
     return record(
         row["address"] or "",
@@ -132,7 +132,7 @@ def record_message(batch: MessageBatch, index: int) -> Message:
 
 
 def message_records(batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
-    """What dead letters keep of ``record_message`` of each row."""
+    """Return the records of ``record_message`` for dead letters."""
     rows = rows_of(batch, indices)
     listed, topics = rows.column("headers"), rows.column("address").fill_null("")
     names = arrays.HeaderNames.of(listed, folded=False)

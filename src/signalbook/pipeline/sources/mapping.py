@@ -46,13 +46,12 @@ _STRICT: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageColumns:
-    """Which column of a DataFrame has which part of messages; an empty name stands for none.
+    """The columns of a DataFrame for the parts of messages; an empty name stands for none.
 
     ``body`` has their bytes or text, ``headers`` a map of headers or an array of pairs. ``address`` is the topic,
     subject or path they were sent to. ``attributes`` are columns of a CloudEvent's context attributes by attribute, or
-    one column with a map of them: the body is the event's data then. ``protocol`` says by which each came, such as
-    ``KAFKA`` or ``HTTP``; without it they came by none, as in files. ``source`` and ``position`` are where to find a
-    message again.
+    one column with a map of them: the body is the event's data then. ``protocol`` is the protocol of each message, such
+    as ``KAFKA`` or ``HTTP``; without it there is none, as in files. ``source`` and ``position`` identify a message.
     """
 
     body: str

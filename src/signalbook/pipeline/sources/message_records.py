@@ -29,7 +29,7 @@ _WHOLE: Final = ".000000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRecords:
-    """What dead letters keep of messages beside their bodies, which are all of their bytes, as columns."""
+    """The dead letters' records of messages as columns. Bodies, all of their bytes, are stored separately."""
 
     texts: pa.StringArray
     protocol: str
@@ -49,7 +49,7 @@ class MessageRecords:
         references: pa.StringArray,
         sections: pa.StringArray,
     ) -> MessageRecords:
-        """Those of rows of ``RECORD_COLUMNS``. What is null, or an empty content type or encoding, is not there.
+        """Return the records of rows of ``RECORD_COLUMNS``. Null, and empty content types or encodings, are left out.
 
         ``references`` and ``sections`` are in JSON.
         """
@@ -75,10 +75,10 @@ class MessageRecords:
 
 @runtime_checkable
 class Recording(Protocol):
-    """What a ``Source`` has beside its other methods if it knows that of many messages at once."""
+    """The additional methods of a ``Source`` that makes records of many messages at once."""
 
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
-        """What ``message`` and ``messages.to_record`` say of each, if it is known of messages like these."""
+        """Return the records of ``messages.to_record`` for each message, or None if they must be made one by one."""
         ...
 
 
@@ -111,7 +111,7 @@ def reference(path: str, count: int) -> pa.StringArray:
 
 
 def numbered_references(path: str, positions: pa.Array) -> pa.StringArray:
-    """Where in a source messages are, by their numbers, in JSON."""
+    """Return the references of messages by their numbers in a source, in JSON."""
     return joined(json.dumps(f"{path}/")[:-1], positions.cast(pa.string()), '"')
 
 

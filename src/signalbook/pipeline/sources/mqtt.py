@@ -67,7 +67,7 @@ class Mqtt(SpoolingSource):
         return self._message(row["address"], row["key"], row["value"], row["received_at"], reference=batch.path)
 
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
-        """What dead letters keep of many."""
+        """Return the records of many messages for dead letters."""
         rows = rows_of(batch, indices)
         topics, keys = rows.column("address"), rows.column("key").to_pylist()
         sections = [_sections(topic, key) for topic, key in zip(topics.to_pylist(), keys, strict=True)]
@@ -86,7 +86,7 @@ class Mqtt(SpoolingSource):
         )
 
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
-        """Where the messages are. Raises ``PipelineError``."""
+        """Return the broker of the messages. Raises ``PipelineError``."""
         return _read_input(inputs, options)
 
     def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
@@ -122,7 +122,7 @@ class Mqtt(SpoolingSource):
 
 
 def _sections(topic: str, key: bytes) -> dict[str, Any]:
-    """What a broker said of a message, as ``spooled`` keeps it."""
+    """Return the broker's information about a message, as ``spooled`` keeps it."""
     sections = msgspec.msgpack.decode(key)
     if "user_properties" in sections:
         sections["user_properties"] = tuple(map(tuple, sections["user_properties"]))
@@ -130,7 +130,7 @@ def _sections(topic: str, key: bytes) -> dict[str, Any]:
 
 
 def _sections_text(sections: Mapping[str, Any]) -> str:
-    """As ``messages.sections_text`` has it, in a fifth of the time where there is nothing but ASCII."""
+    """Return ``messages.sections_text``, in a fifth of the time for plain ASCII."""
     if all(type(value) in _PLAIN or name == "user_properties" for name, value in sections.items()):
         text = msgspec.json.encode(sections).decode()
         if text.isascii() and _DELETE not in text:
@@ -153,13 +153,13 @@ class _Connection:
         self._spooled = spooled
 
     def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
-        """What comes, a few hundred messages at most."""
+        """Return the messages that arrive, at most a few hundred."""
         with self._broker.refusals():
             received = self._client.receive(seconds)
         return [ReceivedMessage(message=self._spooled(message), token=message) for message in received]
 
     def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Acknowledge."""
+        """Acknowledge messages."""
         with self._broker.refusals():
             self._client.acknowledge(message.token for message in messages)
 
@@ -202,7 +202,7 @@ def _session(spool: MessageSpool, name: str) -> SpoolSession:
 
 
 def _resume(client: MQTTClient, broker: brokers.BrokerInput, spool: MessageSpool, session: SpoolSession) -> None:
-    """Have the session receive what is wanted now. Raises ``PipelineError`` if the broker forgot it."""
+    """Subscribe the session to the current filters. Raises ``PipelineError`` if the broker lost it."""
     filters, received = broker.names, session.receives
     if received and (session.lost or not client.session_present):
         if not session.lost:

@@ -62,7 +62,7 @@ class ChosenStream:
     subject: str = ""
 
     def offset(self, number: int) -> list[Any]:
-        """What is kept once the message of that number was read."""
+        """Return the offset after the message of that number."""
         return [number, self.state.created]
 
 
@@ -84,7 +84,7 @@ class NATSStreams:
 
     @classmethod
     def of(cls, inputs: Sequence[str], options: Mapping[str, str]) -> NATSStreams:
-        """What addresses and options say. Raises ``PipelineError``."""
+        """Parse addresses and options. Raises ``PipelineError``."""
         broker = _INPUTS.read(inputs, options)
         if not broker.names:
             raise PipelineError(f"name the streams of {broker}, as {_INPUTS.form}, or a subject that a stream holds")
@@ -95,7 +95,7 @@ class NATSStreams:
 
     @property
     def latest(self) -> bool:
-        """Whether to begin behind what there is."""
+        """True if the stream begins after the existing messages."""
         return self.broker.options.get("startingOffsets") == "latest"
 
     def chosen(self) -> dict[str, ChosenStream]:
@@ -114,7 +114,7 @@ class NATSStreams:
         return found
 
     def split(self, start: StreamOffsets, end: StreamOffsets, tasks: int) -> list[StreamRange]:
-        """What lies between offsets, dealt out. Raises ``PipelineError`` for messages that are gone."""
+        """Divide the messages between offsets. Raises ``PipelineError`` for messages that are gone."""
         chosen, found = self.chosen(), list[StreamRange]()
         for name, (last, created) in end.items():
             before = start[name][0] if name in start else chosen[name].state.first - 1 if name in chosen else -1
@@ -208,7 +208,7 @@ class Nats:
     cloudevents_json = True
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-        """All that the streams hold now."""
+        """Load all current messages of the streams."""
         NATSStreams.of(inputs, options)
         return brokers.load_rows(session, session.read, _Source, inputs, options)
 
@@ -220,7 +220,7 @@ class Nats:
         most: int,
         home: Place,  # noqa: ARG002 - the broker keeps the messages
     ) -> DataFrame:
-        """From the first message on, unless ``options`` say otherwise or a checkpoint knows better."""
+        """Load from the first message on, unless ``options`` or a checkpoint say otherwise."""
         NATSStreams.of(inputs, options)
         return brokers.load_rows(session, session.readStream, _Source, inputs, options, most=most)
 
@@ -237,7 +237,7 @@ class Nats:
         )
 
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
-        """What dead letters keep of many."""
+        """Return the records of many messages for dead letters."""
         rows = rows_of(batch, indices)
         listed, subjects = rows.column("headers"), rows.column("address")
         names, folded = (arrays.HeaderNames.of(listed, folded=folded) for folded in (False, True))
@@ -260,19 +260,19 @@ SOURCE: Final = Nats()
 
 
 class _Source(brokers.BrokerDataSource):
-    """As Spark sees it."""
+    """The data source for Spark."""
 
     @classmethod
     def name(cls) -> str:
-        """What Spark calls it."""
+        """Return the name in Spark."""
         return "signalbook-nats"
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For a batch."""
+        """Return the reader of a batch."""
         return _Batch(self.request, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """For a stream."""
+        """Return the reader of a stream."""
         return _Stream(self.request, schema)
 
 
@@ -301,7 +301,7 @@ class _Rows:
 
 
 class _Batch(_Rows, DataSourceReader):
-    """All that there is now."""
+    """The reader of all current messages."""
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of all streams."""
@@ -310,7 +310,7 @@ class _Batch(_Rows, DataSourceReader):
 
 
 class _Stream(_Rows, brokers.BrokerStreamReader):
-    """What there is from time to time."""
+    """The reader of a stream of messages."""
 
     _end: dict[str, int] | None = None
     _asked = 0.0
@@ -325,7 +325,7 @@ class _Stream(_Rows, brokers.BrokerStreamReader):
         self._end = {name: chosen.state.last for name, chosen in self._streams.chosen().items()}
 
     def latestOffset(self, start: StreamOffsets, limit: ReadLimit) -> StreamOffsets:  # noqa: N802
-        """How far the next batch goes: of each stream its share at most, where there is a limit."""
+        """Return the end of the next batch: at most its share of each stream, if there is a limit."""
         time.sleep(max(0.0, self._asked + _PAUSE - time.monotonic()))
         chosen = self._streams.chosen()
         self._asked = time.monotonic()

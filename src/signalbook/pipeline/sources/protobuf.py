@@ -111,7 +111,7 @@ def _batch(path: str, data: bytes, bounds: list[tuple[int, int, int]], offset: i
 
 
 def _to_end(file: Readable, rest: bytes) -> tuple[bytes, int]:
-    """All that follows, and its size; of more than an event can be, the beginning, and that it is more."""
+    """Read to the end. Return the content, or its beginning if it is larger than an event, and the size."""
     content = bytearray(rest)
     while len(content) <= MAX_EVENT and (piece := file.read(BLOCK)):
         content += piece

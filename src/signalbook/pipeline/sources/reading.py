@@ -164,7 +164,7 @@ class ReadAhead:
         self._pool.shutdown()
 
     def _go_on(self, size: int) -> bool:
-        """Have the next piece, because of ``size`` bytes; whether there is one."""
+        """Read the next piece, because of ``size`` bytes. Return False at the end."""
         if size <= _LOOK and not self._piece:
             found = self._file.read(_LOOK)
         else:
@@ -227,5 +227,5 @@ class _Recoded:
         return b""
 
     def seek(self, place: int, /) -> int:
-        """Nothing but its beginning, where it is."""
+        """Allow seeking only to the beginning of an unread file."""
         return place

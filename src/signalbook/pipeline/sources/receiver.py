@@ -66,10 +66,10 @@ class ReceivingConnection(Protocol):
     """A connection on which messages come. For one thread."""
 
     def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
-        """What comes, none if nothing does for so long."""
+        """Return the messages that arrive within ``seconds``, perhaps none."""
 
     def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Have the broker forget these."""
+        """Confirm messages, so that the broker forgets them."""
 
     def keep_alive(self) -> None:
         """Show the broker now and then that this side still is, while nothing is taken from it."""
@@ -161,7 +161,7 @@ class SpoolReceiver:
         self._over.wait(_PAUSE)  # what comes and need not be confirmed may come as fast again
 
     def _received(self, connection: ReceivingConnection, held: Sequence[ReceivedMessage]) -> Sequence[ReceivedMessage]:
-        """What comes, unless too much is ``held``: then it waits where it is, at the broker or on its way."""
+        """Receive messages unless too much is ``held``: then they wait at the broker or on their way."""
         if sum(each.message.weight for each in held) >= _HELD_BYTES:
             self._over.wait(_LOOK)
             connection.keep_alive()
@@ -172,7 +172,7 @@ class SpoolReceiver:
         return [*received, *self._gathered(connection, _MOST - len(received))]
 
     def _gathered(self, connection: ReceivingConnection, most: int) -> list[ReceivedMessage]:
-        """What comes right after what came."""
+        """Receive further messages that arrive at once."""
         found, deadline = list[ReceivedMessage](), time.monotonic() + _GATHERED
         while len(found) < most and (left := deadline - time.monotonic()) > 0:
             more = connection.receive(min(left, _STILL))
@@ -206,14 +206,14 @@ class SpoolingSource(RecordSource, Protocol):
         )
 
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> BrokerInput:
-        """Where the messages are. Raises ``PipelineError`` for addresses and options that are none."""
+        """Return the broker of the messages. Raises ``PipelineError`` for invalid addresses and options."""
 
     def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
         """A connection on which messages come. Raises ``PipelineError`` where the broker refuses."""
 
 
 def spool_limit(options: Mapping[str, str]) -> int:
-    """How many bytes may wait in a spool. Raises ``PipelineError``."""
+    """Return the maximum number of bytes in a spool. Raises ``PipelineError``."""
     text = options.get(SPOOL_LIMIT, str(_LIMIT))
     if not (text.isdecimal() and int(text)):
         raise PipelineError(f"the option {SPOOL_LIMIT} is a whole number of bytes, not {text!r}")
@@ -232,20 +232,20 @@ class _SpoolRange(InputPartition):
 
 
 class _ReceivedDataSource(brokers.BrokerDataSource):
-    """As Spark sees it."""
+    """The data source for Spark."""
 
     @classmethod
     def name(cls) -> str:
-        """What Spark calls it."""
+        """Return the name in Spark."""
         return "signalbook-received"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """For a stream."""
+        """Return the reader of a stream."""
         return _Stream(self.request, schema)
 
 
 class _Stream(brokers.BrokerStreamReader):
-    """Nothing is opened before Spark asks for an offset: tasks have one of these too, for reading alone."""
+    """The reader of a stream. It opens nothing before Spark asks for an offset, because tasks have one, too."""
 
     _spool: MessageSpool | None = None
     _receiver: SpoolReceiver | None = None
@@ -258,11 +258,11 @@ class _Stream(brokers.BrokerStreamReader):
         return {"number": self._opened().begin}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What the broker has for us now is the last."""
+        """Prepare to stop after the messages that the broker has now."""
         self._last = True
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """How far the next batch goes."""
+        """Return the end of the next batch."""
         before = start["number"]
         if not self._known:
             self._check(before)  # first: what was received into another spool would be confirmed and found by nobody
@@ -320,7 +320,7 @@ class _Stream(brokers.BrokerStreamReader):
             )
 
     def commit(self, end: Offset) -> None:
-        """What was landed need not wait any longer."""
+        """Remove landed messages from the spool."""
         self._opened().trim(end["number"])
 
     def stop(self) -> None:

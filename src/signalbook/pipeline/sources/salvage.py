@@ -66,14 +66,14 @@ _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 @runtime_checkable
 class SalvagingSource(RecordSource, Protocol):
-    """Those that bring what is whole where Spark fails at a damaged file."""
+    """A source that can read the undamaged part of files at which Spark fails."""
 
     def salvages(self, options: Mapping[str, str]) -> bool:
-        """Whether what is whole of damaged files can be had, or they are an error in any case."""
+        """Return True if the undamaged part of files can be read; otherwise damage is an error."""
         ...
 
     def is_beyond_spark(self, options: Mapping[str, str]) -> bool:
-        """Whether Spark has no reader of its own for such files, so that ``salvage`` reads them wherever they are."""
+        """Return True if Spark has no reader for such files, so that ``salvage`` always reads them."""
         ...
 
     def salvage(
@@ -91,14 +91,14 @@ class DamagedInput(PipelineError):
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether Spark failed at a file that is damaged."""
+    """Return True if Spark failed at a damaged file."""
     text = f"{error} {error.__cause__ or ''}"
     return _DAMAGE.search(text) is not None and _OTHER.search(text) is None
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
-    """One to read, what messages say of where they are, and columns that its folders stand for."""
+    """A file to read, the name of its place in messages, and the columns of its folders."""
 
     place: Place
     shown: str
@@ -106,7 +106,7 @@ class CaptureFile:
 
     @property
     def split(self) -> Split:
-        """All of it."""
+        """The split of the whole file."""
         return Split(path=str(self.place), start=0, end=ENDLESS, storage=self.place.storage)
 
 
@@ -116,13 +116,13 @@ ReadFile = Callable[[CaptureFile, pa.Schema], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True)
 class _All:
-    """As Spark reads all files of a folder that are not hidden."""
+    """The selection of all files of a folder that are not hidden, like Spark's."""
 
     endings: tuple[str, ...] = ()
 
 
 def is_beyond(session: SparkSession, path: str, storage: Storage) -> bool:
-    """Whether an input is in a store that we read, and Spark has no connector for."""
+    """Return True if an input is in a store that Spark has no connector for."""
     try:
         place = place_of(path, storage)
     except PipelineError:  # which Spark may know
@@ -145,7 +145,7 @@ def salvaged(session: SparkSession, path: str, wanted: Collection[str], storage:
 def rows_of_files(
     session: SparkSession, files: Sequence[CaptureFile], there: StructType, wanted: Collection[str], read: ReadFile
 ) -> DataFrame:
-    """What ``read`` has of each file, a task for some: of the columns ``there`` those ``wanted``, and those above."""
+    """Return the rows that ``read`` makes of files in tasks, with the ``wanted`` among the columns ``there``."""
     names = {name.lower() for name in wanted}
     folders = {name.lower(): name for file in files for name in file.folders}
     fields = [each for each in there if each.name.lower() in names - folders.keys()]
@@ -157,7 +157,7 @@ def rows_of_files(
 
 
 def listed_files(session: SparkSession, path: str, storage: Storage) -> list[CaptureFile]:
-    """Of binary files Spark looks at what it lists, by its own rules, and no further."""
+    """List the files. For binary files Spark checks what it lists, by its own rules."""
     try:
         frame = session.read.format("binaryFile").load(path)
         folders = [name for name in frame.columns if name not in _COMMON]
@@ -182,7 +182,7 @@ def found_files(path: str, storage: Storage) -> list[CaptureFile]:
 
 
 def _folders(path: str) -> dict[str, str | None]:
-    """What the names of folders say, as programs of Hadoop write them."""
+    """Return the columns in the names of folders, as Hadoop's programs write them."""
     named = (_FOLDER.fullmatch(part) for part in path.split("/")[:-1])
     pairs = [tuple(map(urllib.parse.unquote, found.groups())) for found in named if found]
     return {name: None if value == _NULL else value for name, value in pairs}
@@ -200,7 +200,7 @@ def _columns_by_spark(session: SparkSession, place: Place) -> StructType:
 
 
 def _columns(place: Place) -> StructType:
-    """Those of a file that Spark has types for. Raises what Arrow raises, and ``PipelineError``."""
+    """Return a file's columns that Spark has types for. Raises Arrow's errors, and ``PipelineError``."""
     try:
         with place.open() as source:
             there = pq.read_schema(source)
@@ -210,7 +210,7 @@ def _columns(place: Place) -> StructType:
 
 
 def spark_types(columns: pa.Schema) -> StructType:
-    """Those columns that Spark has types for."""
+    """Return the columns that Spark has types for."""
     found = []
     for each in columns:
         with suppress(PySparkException):
@@ -249,7 +249,7 @@ def _read(
 
 
 def read_parquet(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """What is whole of a Parquet file, and its damage."""
+    """Yield the undamaged rows of a Parquet file, and its damage."""
     place = own.place
     try:
         opened = place.open()
@@ -301,13 +301,13 @@ def _portions(file: pq.ParquetFile, group: int, size: int, schema: pa.Schema) ->
 
 
 def own_names(there: Sequence[str], schema: pa.Schema) -> list[str]:
-    """What a file with the columns ``there`` calls those of ``schema``."""
+    """Return the file's own names for the columns of ``schema``."""
     known = {name.lower(): name for name in there}
     return [known[name.lower()] for name in schema.names if name.lower() in known]
 
 
 def bare_rows(count: int) -> pa.RecordBatch:
-    """So many rows of a file that has none of the columns that are wanted."""
+    """Return rows of a file that has none of the wanted columns."""
     return pa.RecordBatch.from_arrays([pa.nulls(count)], ["_"])
 
 
@@ -331,12 +331,12 @@ def beside(rows: pa.RecordBatch, schema: pa.Schema, own: CaptureFile, first: int
 
 
 def damage(schema: pa.Schema, own: CaptureFile, row: int, rule: str, why: str) -> pa.RecordBatch:
-    """One row that stands for what cannot be read."""
+    """Return one row that stands for an unreadable part."""
     return pa.RecordBatch.from_pylist([{FILE: own.shown, ROW: row, RULE: rule, WHY: why}], schema)
 
 
 def _reason(place: Place, error: Exception) -> str:
-    """What Arrow says of a file. Raises ``PipelineError`` where it could not be got at, which is no damage."""
+    """Return Arrow's error about a file. Raises ``PipelineError`` if the file could not be read at all."""
     if isinstance(error, OSError) and error.errno is not None:
         raise PipelineError(f"cannot read {place}: {error}") from error
     return str(error).partition("\n")[0]

@@ -128,7 +128,7 @@ class MessageSpool:
 
     @property
     def costly(self) -> bool:
-        """Whether each time that something is written is a request, so that messages are better written together."""
+        """True if each write is a request, so that messages are better written together."""
         return self._tail is None
 
     def append(self, messages: Sequence[SpooledMessage]) -> int:
@@ -152,7 +152,7 @@ class MessageSpool:
         return taken
 
     def segments(self, start: int, end: int) -> tuple[Segment, ...]:
-        """Those that have messages from number ``start`` to before ``end``."""
+        """Return the segments with messages from number ``start`` to before ``end``."""
         with self._turn:
             known = list(zip(pairwise((*self._sizes, self.end)), self._sizes.values(), strict=True))
         return tuple(Segment(first, size) for (first, stop), size in known if first < end and start < stop)
@@ -196,7 +196,7 @@ class MessageSpool:
         self._lock.release()
 
     def _fitting(self, messages: Sequence[SpooledMessage], start: int) -> tuple[bytes, int]:
-        """Those from ``start`` on that there is room for in a segment, as they are written, and how many those are."""
+        """Return the messages from ``start`` on that fit into a segment, encoded, and their number."""
         framed, size = list[bytes](), 0
         for place in range(start, len(messages)):
             content = _framed(messages[place])
@@ -210,7 +210,7 @@ class MessageSpool:
         return b"".join(framed), len(framed)
 
     def _write(self, content: bytes, count: int) -> None:
-        """Have messages at the end, lasting."""
+        """Append messages durably."""
         if self._tail is not None:
             if self._tail.size >= self._most:
                 self._start(self._tail.path.parent)
@@ -252,7 +252,7 @@ class MessageSpool:
         return self.end
 
     def _repaired(self, first: int) -> int:
-        """How many messages the last segment has."""
+        """Repair the last segment, and return the number of its messages."""
         place = self._place / _name(first)
         content = place.read()
         if place.folder is None:
@@ -267,7 +267,7 @@ class MessageSpool:
         return len(ends)
 
     def _count(self, first: int, content: bytes) -> int:
-        """How many messages an object has, which is there as a whole. Raises ``PipelineError``."""
+        """Return the number of messages in an object, which is always whole. Raises ``PipelineError``."""
         ends = list(_ends(content))
         if not ends or ends[-1] < len(content):
             raise PipelineError(f"{self._place / _name(first)} is damaged: restore it from a backup")
@@ -325,7 +325,7 @@ class _Tail:
         sync_folder(folder)
 
     def write(self, content: bytes) -> None:
-        """Have it at the end of the file, on the disk."""
+        """Append to the file and sync it to the disk."""
         view = memoryview(content)
         while view:
             view = view[os.write(self._file, view) :]
@@ -340,7 +340,7 @@ class _Tail:
 
 
 def is_full(place: Place) -> bool:
-    """Whether more messages wait at the broker than the spool takes. Raises ``OSError``."""
+    """Return True if the spool is full and messages wait at the broker. Raises ``OSError``."""
     return (place / _FULL).exists()
 
 
@@ -397,7 +397,7 @@ def _groups(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
 
 
 def _ends(content: bytes) -> Iterator[int]:
-    """Where the messages of a segment end, as far as they are sound."""
+    """Yield the ends of the intact messages in a segment."""
     position = 0
     while position + _HEAD.size <= len(content):
         length, checksum = _HEAD.unpack_from(content, position)

@@ -23,7 +23,7 @@ class Tables(Protocol):
 
     @property
     def concurrent(self) -> bool:
-        """Whether different tables may be looked at and committed by several threads at once."""
+        """True if several threads may read and commit different tables at once."""
         return False
 
     def versions(self, table: TableName) -> list[TableName]:
@@ -43,11 +43,11 @@ class Tables(Protocol):
         return
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
-        """Where below its home a table keeps the files of ``batch``: nothing, or a path that ends in ``/``."""
+        """Return the folder, below its home, for a table's files of ``batch``: empty, or ending in ``/``."""
         ...
 
     def paths(self, table: TableName) -> list[str]:
-        """What Spark reads to see all rows of a table: its files, or a folder of them."""
+        """Return what Spark reads for all rows of a table: its files, or a folder of them."""
         ...
 
     def live(self, table: TableName) -> set[str]:
@@ -58,11 +58,11 @@ class Tables(Protocol):
         return set(self.paths(table))
 
     def source(self, table: TableName, catalog: str) -> str:
-        """What Spark's SQL calls a table; ``catalog`` is its name for that of Iceberg tables, empty for the usual."""
+        """Return a table's name in Spark's SQL. ``catalog`` is the name of Iceberg's catalog, empty for the default."""
         ...
 
     def by_day(self, table: TableName) -> bool:
-        """Whether the files of a table are in folders by the day that their rows landed on."""
+        """Return True if the table's files are in folders by day of landing."""
         ...
 
     def day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - of Iceberg alone
@@ -70,7 +70,7 @@ class Tables(Protocol):
         return quoted(DAY) if self.by_day(table) else DAY_OF_INSTANT
 
     def together(self) -> AbstractContextManager[object]:
-        """Within it commits of different tables may wait for its end, to be made at once there."""
+        """Begin a context in which commits of different tables may wait for its end."""
         return nullcontext()
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
@@ -103,12 +103,12 @@ def versions_of(table: TableName, names: Iterable[str]) -> list[TableName]:
 
 
 def of_table(files: Sequence[DataFile], table: TableName) -> list[DataFile]:
-    """Those of ``files`` that belong to ``table``."""
+    """Return those of ``files`` that belong to ``table``."""
     return [file for file in files if file.table == table]
 
 
 def divides(batch: JournalEntry, table: TableName) -> bool:
-    """Whether ``batch`` makes ``table`` one that is divided by day: a replay writes dead letters of many days anew."""
+    """Return True if ``batch`` creates ``table`` divided by day: a replay rewrites dead letters of many days."""
     return batch.partition == "day" and batch.landed_at is not None and table != DEAD_LETTERS
 
 

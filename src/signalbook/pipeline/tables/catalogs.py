@@ -63,14 +63,14 @@ class CatalogChoice:
     owner: str = ""
 
     def __str__(self) -> str:
-        """Its name, and where it is as far as a job says."""
+        """Return the name, and the address if a job states it."""
         place = self.properties.get("uri")
         below = f", below {'.'.join(self.namespace)}" if self.namespace else ""
         return f"{self.name}{f' at {place}' if place else ''}{below}"
 
 
 def parse_catalog(section: Mapping[str, str | float | bool]) -> CatalogChoice | None:
-    """What the section ``catalog`` of a job file says. Raises ``PipelineError`` for a secret that is written there."""
+    """Parse the section ``catalog`` of a job file. Raises ``PipelineError`` for a secret in it."""
     if not section:
         return None
     texts = {name: as_text(value) for name, value in section.items()}
@@ -89,7 +89,7 @@ def named_catalog(text: str) -> dict[str, str]:
 
 
 def secrets_in(name: str, value: str) -> list[str]:
-    """What nobody else may see of a property of a catalog: all of it, or parts of a URL."""
+    """Return the secret parts of a catalog's property: all of it, or parts of a URL."""
     if _is_secret(name):
         return [value] if value else []
     arguments = [given for argument, given in _ARGUMENT.findall(value) if _is_secret(argument)]

@@ -34,12 +34,12 @@ class TableColumn:
 
     @property
     def name(self) -> str:
-        """What the column is called."""
+        """The name of the column."""
         return str(self.field.name)
 
     @property
     def description(self) -> str:
-        """What the definition says of it."""
+        """The definition's description of the column."""
         return _doc(self.field)
 
     @cached_property
@@ -54,7 +54,7 @@ class TableColumn:
 
     @property
     def spark_type(self) -> DataType:
-        """Its type as PySpark has it; none for times of day."""
+        """The type in PySpark; none for times of day."""
         found: DataType = from_arrow_type(self.field.type)
         return found
 

@@ -70,7 +70,7 @@ class DeltaTables(Tables):
 
     @property
     def concurrent(self) -> bool:
-        """Each has a log of its own."""
+        """True: each table has its own log."""
         return True
 
     def versions(self, table: TableName) -> list[TableName]:
@@ -107,7 +107,7 @@ class DeltaTables(Tables):
         return f"delta.{quoted(str(self._home(table)))}"
 
     def by_day(self, table: TableName) -> bool:
-        """Whether the log has that column."""
+        """Return True if the log has that partition column."""
         found = self._find(table)
         return found is not None and DAY in found.metadata().partition_columns
 
@@ -207,7 +207,7 @@ class DeltaTables(Tables):
 
 
 def delta_options(output: Place) -> dict[str, str] | None:
-    """What delta-rs gets of a store's settings: it is obstore's core, and knows most by the same names."""
+    """Return delta-rs's options for a store's settings: it is obstore's core, and knows most by the same names."""
     if output.folder is not None:
         return None
     if isinstance(output, HdfsPlace):

@@ -89,7 +89,7 @@ class IcebergTables(Tables):
         return self._connection.catalog
 
     def identifier(self, table: TableName) -> tuple[str, ...]:
-        """What the catalog calls a table."""
+        """Return the identifier of a table in the catalog."""
         return (*self._connection.namespace, table.group, table.message)
 
     def versions(self, table: TableName) -> list[TableName]:
@@ -135,22 +135,25 @@ class IcebergTables(Tables):
         return ".".join(map(quoted, (catalog or self.catalog.name, *self.identifier(table))))
 
     def by_day(self, table: TableName) -> bool:
-        """Whether the partitions of new files are days."""
+        """Return True if the partitions of new files are days."""
         found = self._find(table)
         return found is not None and any(field.name == DAY for field in found.spec().fields)
 
     def day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - divided or not
-        """By Iceberg's own function, which it knows for the transform of partitions, and prunes files by."""
+        """Return the day by Iceberg's own function, which its planner uses to skip files."""
         return f"{quoted(catalog or self.catalog.name)}.system.days({quoted(LANDED_AT)})"
 
     @property
     def concurrent(self) -> bool:
-        """Where the store is the catalog, and in a database that is written when all are done."""
+        """True if the store is the catalog, or a database that is written when all are done."""
         return self._by_folders or (isinstance(self.catalog, RememberingSqlCatalog) and self.catalog.gathers)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """In a database's catalog; if someone else changed a table meanwhile, all are looked at anew one by one."""
+        """Commit tables together in a database's catalog.
+
+        If another program changed one meanwhile, retry one by one.
+        """
         catalog = self.catalog
         if not isinstance(catalog, RememberingSqlCatalog) or not catalog.gather():
             yield
@@ -207,9 +210,9 @@ class IcebergTables(Tables):
             fresh.add(first, places[1:], summary)
 
     def _taken(self, batch: JournalEntry, table: TableName) -> bool:
-        """Whether the table has the files of a batch whose snapshot may be gone. Raises ``PipelineError`` if in doubt.
+        """Return True if the table has the files of a batch whose snapshot may be gone.
 
-        A file that is still staged was never committed, and one that is in the table was.
+        A file that is still staged was never committed, and one in the table was. Raises ``PipelineError`` if in doubt.
         """
         files = of_table(batch.files, table)
         if not files or any((self.output / file.staged).exists() for file in files):
@@ -347,7 +350,7 @@ def _days(schema: Schema) -> PartitionSpec:
 
 
 def _expired(table: Table, batch: JournalEntry) -> bool:
-    """Whether snapshots that are younger than a batch are gone: its own may be one of them."""
+    """Return True if snapshots younger than a batch are gone: its own may be one of them."""
     first = min(table.snapshots(), key=lambda snapshot: snapshot.timestamp_ms, default=None)
     if first is None or (first.parent_snapshot_id is None and (first.sequence_number or 0) <= 1):
         return False

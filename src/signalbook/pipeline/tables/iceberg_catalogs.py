@@ -180,7 +180,7 @@ class _Timed(HTTPAdapter):
 
 
 def _secrets(properties: Mapping[str, Any]) -> Iterable[str]:
-    """All that is secret, at any depth."""
+    """Yield all secrets, at any depth."""
     for name, value in properties.items():
         if isinstance(value, Mapping):
             yield from _secrets(value)
@@ -189,7 +189,7 @@ def _secrets(properties: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _variables(choice: CatalogChoice) -> Iterable[str]:
-    """What stands in environment variables, as if all of it were secret."""
+    """Yield the values of environment variables, as if all were secret."""
     for name, value in choice.properties.items():
         for found in VARIABLE.finditer(value):
             yield filled(name, found[0])

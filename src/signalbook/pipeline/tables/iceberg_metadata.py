@@ -59,7 +59,7 @@ class SharedSchema(Schema):
 
     @cached_property
     def names(self) -> str:
-        """Which names in files without ids stand for which columns, as a table has it among its properties."""
+        """The mapping of names to columns for files without ids, in the form of a table's property."""
         return self.name_mapping.model_dump_json()
 
     @cached_property
@@ -84,9 +84,9 @@ class ParquetFooter:
 
 
 def data_file(metadata: TableMetadata, footer: ParquetFooter, made_of: pa.Schema | None = None) -> DataFile:
-    """What a table says of a Parquet file, as pyiceberg does, which compares the columns of each file anew.
+    """Return the metadata of a Parquet file as pyiceberg does, which compares the columns of each file again.
 
-    Those that the table was ``made_of`` it takes beyond doubt. Raises ``ValueError`` if it does not take the file's.
+    Columns that the table was ``made_of`` are known to fit. Raises ``ValueError`` for a file that does not fit.
     """
     schema = metadata.schema()
     statistics = data_file_statistics_from_parquet_metadata(
@@ -133,7 +133,7 @@ def _shared(schema: Schema) -> SharedSchema:
 
 
 class _Known(Generic[_Value]):
-    """What was worked out, by what it depends on, those used last."""
+    """A cache of results by what they depend on, the most recently used ones."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -216,7 +216,7 @@ class RememberingCatalog(MetastoreCatalog):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Properties = EMPTY_DICT,
     ) -> CreateTableTransaction:
-        """As the base does, which gives the columns ids once more; those of ``schema_of`` have theirs."""
+        """Create a table like the base class, but the columns of ``schema_of`` keep their ids."""
         if not isinstance(schema, SharedSchema) or location is None or sort_order != UNSORTED_SORT_ORDER:
             return super().create_table_transaction(
                 identifier, schema, location, partition_spec, sort_order, properties

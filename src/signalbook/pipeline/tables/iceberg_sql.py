@@ -24,7 +24,7 @@ from signalbook.pipeline.tables.iceberg_metadata import RememberingCatalog, comm
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Where a table's metadata is from now on; ``before`` is where it was, unless the table is new."""
+    """The new place of a table's metadata; ``before`` is the old one, unless the table is new."""
 
     name: Identifier
     location: str
@@ -38,11 +38,11 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
 
     @property
     def gathers(self) -> bool:
-        """Whether commits can wait: the database has to tell how many rows an update changed."""
+        """True if commits can wait: the database must return the number of updated rows."""
         return bool(self.engine.dialect.supports_sane_rowcount)
 
     def gather(self) -> bool:
-        """Have commits wait for ``make`` from now on, if they can."""
+        """Let commits wait for ``make`` from now on, if possible. Return True if so."""
         if self.gathers:
             self._rows = []
         return self.gathers
@@ -87,7 +87,7 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        """As the base does, or later. Raises ``CommitFailedException`` as that does."""
+        """Commit like the base class, or later. Raises its ``CommitFailedException``."""
         if self._rows is None:
             return super().commit_table(table, requirements, updates)
         current = None if isinstance(table, StagedTable) else self._current(table)

@@ -25,7 +25,7 @@ _SETTING: Final = "signalbook.storage."
 
 
 def io_properties(storage: Storage) -> dict[str, str]:
-    """What has pyiceberg read and write by ``PlaceFileIO``, as ``storage`` says."""
+    """Return the properties with which pyiceberg reads and writes by ``PlaceFileIO`` and ``storage``."""
     implementation = f"{PlaceFileIO.__module__}.{PlaceFileIO.__name__}"
     return {"py-io-impl": implementation, **{f"{_SETTING}{name}": value for name, value in storage.options}}
 
@@ -39,7 +39,7 @@ class PlaceFileIO(FileIO):
         self._storage = Storage.of(own)
 
     def place(self, location: str) -> Place:
-        """Where a location is."""
+        """Return the place of a location."""
         return place_of(location, self._storage)
 
     def new_input(self, location: str) -> InputFile:
@@ -176,7 +176,7 @@ class StoreCatalog(RememberingCatalog):
         return set((self._tables / ".".join(self.identifier_to_tuple(namespace))).folders())
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
-        """Those that have metadata."""
+        """Return the tables with metadata."""
         levels = self.identifier_to_tuple(namespace)
         folder = self._tables / ".".join(levels)
         names = folder.folders()
@@ -188,11 +188,11 @@ class StoreCatalog(RememberingCatalog):
         return [] if namespace else [(name,) for name in self._tables.folders()]
 
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:  # noqa: ARG002
-        """None: a folder has none."""
+        """Return no properties: a folder has none."""
         return {}
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
-        """Nothing: it is there with its first table."""
+        """Do nothing: the namespace exists with its first table."""
 
     def drop_table(self, identifier: str | Identifier) -> None:
         """Remove its metadata."""
@@ -211,11 +211,11 @@ class StoreCatalog(RememberingCatalog):
     register_view = load_view = drop_view = _unsupported
 
     def list_views(self, namespace: str | Identifier) -> list[Identifier]:  # noqa: ARG002
-        """None."""
+        """Return no views."""
         return []
 
     def view_exists(self, identifier: str | Identifier) -> bool:  # noqa: ARG002
-        """No."""
+        """Return False: there are no views."""
         return False
 
 

@@ -48,7 +48,7 @@ class TableTransaction(Transaction):
                 append.append_data_file(file)
 
     def replace(self, removed: Sequence[IcebergFile], places: Sequence[Place], summary: dict[str, str]) -> None:
-        """One snapshot that has the files at ``places`` for ``removed``."""
+        """Replace the files ``removed`` by those at ``places`` in one snapshot."""
         with self.update_snapshot(snapshot_properties=summary).overwrite() as overwrite:
             for file in removed:
                 overwrite.delete_data_file(file)
@@ -96,6 +96,6 @@ class Watched(Table):
 
 
 def has(table: Table, batch: str) -> bool:
-    """Whether a batch is in a table."""
+    """Return True if a batch is in a table."""
     summaries = (snapshot.summary for snapshot in table.snapshots())
     return any(summary is not None and summary.get(BATCH_KEY) == batch for summary in summaries)

@@ -30,7 +30,7 @@ _NUMBERED: Final = re.compile(r"@([1-9]\d{0,8})$", re.ASCII)
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """Where the messages of one definition go: ``group`` is folder and namespace, ``message`` the table in it."""
+    """The table of one definition's messages: ``group`` is folder and namespace, ``message`` the table in it."""
 
     group: str
     message: str
@@ -42,7 +42,7 @@ class TableName:
 
     @property
     def version(self) -> int:
-        """Which of the tables of its definition it is, from 1."""
+        """The number of the table among those of its definition, from 1."""
         found = _NUMBERED.search(self.message)
         return int(found[1]) if found else 1
 
@@ -85,7 +85,7 @@ def home(table: TableName, table_format: str) -> str:
 
 
 def plain_name(folder: str) -> str:
-    """What ``home`` named the folder of a Delta table for."""
+    """Return the name for which ``home`` made the folder of a Delta table."""
     return folder.replace("$", "%")
 
 

@@ -51,12 +51,12 @@ class ParquetTables(Tables):
         return versions_of(table, self._folders[str(group)])
 
     def columns(self, table: TableName) -> pa.Schema:
-        """What ``_common_metadata`` says, or all files together where there is none."""
+        """Return the columns in ``_common_metadata``, or of all files together without it."""
         written = self._written(table)
         return self._columns_of_files(table) if written is None else written[0]
 
     def _written(self, table: TableName) -> tuple[pa.Schema, str] | None:
-        """What ``_common_metadata`` says, and its tag."""
+        """Read ``_common_metadata`` and its tag."""
         try:
             content, tag = (self._home(table) / COLUMNS).tagged()
         except FileNotFoundError:
@@ -79,11 +79,11 @@ class ParquetTables(Tables):
             merge(there, columns, refuse)
 
     def expect(self, table: TableName, columns: pa.Schema) -> None:
-        """Of hundreds of columns, to read them is most of a commit."""
+        """Expect these columns: reading hundreds of columns is most of a commit."""
         self._coming[table] = columns
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
-        """By day or not, as the folder is already: Spark does not see files beside folders of days."""
+        """Return the folder, by day or not like the existing one: Spark ignores files next to folders of days."""
         # Each look lists all files right below it, which in a store are requests.
         if table == DEAD_LETTERS:
             return ""
@@ -108,7 +108,7 @@ class ParquetTables(Tables):
         return f"parquet.{quoted(str(self._home(table)))}"
 
     def by_day(self, table: TableName) -> bool:
-        """Whether there are such folders."""
+        """Return True if there are folders of days."""
         return any(name.startswith(f"{DAY}=") for name in self._home(table).folders())
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
@@ -167,7 +167,7 @@ def _metadata(schema: pa.Schema) -> bytes:
 
 
 def _schema(place: Place) -> pa.Schema | None:
-    """That of a file; None where there is none."""
+    """Return the schema of a file, or None."""
     try:
         return pq.read_schema(place.arrow_source())
     except FileNotFoundError:

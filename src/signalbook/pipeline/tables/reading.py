@@ -56,10 +56,10 @@ def _delta(output: Where) -> Tables:
 
 
 def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
-    """Of ``files``, which the journal has for ``table``, those that its readers see.
+    """Return those of the journal's ``files`` of ``table`` that its readers see.
 
-    Someone else may have dropped the table or rewritten files, and those of an Iceberg or Delta table stay where they
-    are then. Raises ``PipelineError``.
+    Another program may have dropped the table or rewritten files, while those of an Iceberg or Delta table stay where
+    they are. Raises ``PipelineError``.
     """
     table_format = journal.table_format()
     if table_format is None:
@@ -180,7 +180,7 @@ class LandedTables:
 
     @classmethod
     def of(cls, output: Where) -> LandedTables:
-        """Those in ``output``. Raises ``PipelineError`` if no batch was ever landed there."""
+        """Return the tables in ``output``. Raises ``PipelineError`` if no batch has landed there."""
         journal = Journal.existing(output)
         table_format = journal.table_format()
         if table_format is None:
@@ -243,7 +243,7 @@ class LandedTables:
         return read_files(places, columns, iter([numbers]))
 
     def frame(self, session: SparkSession, table: TableName, names: Sequence[str] | None = None) -> DataFrame:
-        """All rows of the definition that ``table`` is the first table of, with all columns or those of ``names``.
+        """Return all rows of the definition whose first table is ``table``, with all columns or those in ``names``.
 
         Raises ``PipelineError``.
         """
@@ -379,11 +379,11 @@ def view_name(table: TableName) -> str:
 
 
 def read(session: SparkSession, output: Where, definition: str, *, columns: Sequence[str] | None = None) -> DataFrame:
-    """All messages of a definition (an xid) that have landed in ``output``, over all of its tables.
+    """Return all landed messages of a definition (an xid) in ``output``, over all of its tables.
 
-    Columns that those disagree on are text; one that a table lacks is null there. ``landed_on`` is the day in UTC, by
-    which tables are divided: what filters on it leave out is not read. ``columns`` are names of those to have, and in
-    a store that Spark has no connector for others are not read. Raises ``PipelineError``.
+    Columns on which tables disagree are text; one that a table lacks is null there. ``landed_on`` is the day in UTC by
+    which tables are divided: filters on it skip the files of other days. ``columns`` selects columns; in a store that
+    Spark has no connector for, others are not read. Raises ``PipelineError``.
     """
     landed = LandedTables.of(output)
     return landed.frame(session, landed.chosen([definition])[definition], columns)
