@@ -58,7 +58,7 @@ class AttributeChecks:
         self._sound: dict[str, set[Any]] = {}
 
     def doubtful(self, batch: EventBatch, verdicts: Verdicts) -> npt.NDArray[np.bool_]:
-        """For each event whether an attribute of it is not surely sound; what is wrong with those is said."""
+        """Return which events have an attribute that may be invalid. ``verdicts`` get the known violations."""
         doubtful, faults = np.zeros(len(batch), np.bool_), dict[str, tuple[Offsets, list[Any]]]()
         for name, codes, values in _looked_at(batch):
             bad = self._bad(name, values)
@@ -97,7 +97,7 @@ def _looked_at(batch: EventBatch) -> Iterator[tuple[str, Offsets, list[Any]]]:
 
 
 def lacking(batch: EventBatch) -> Offsets:
-    """For each event which of the attributes that all have it does not have, as bits in the order of ``REQUIRED``."""
+    """Return the required attributes that each event lacks, as bits in the order of ``REQUIRED``."""
     found = np.zeros(len(batch), np.int64)
     for place, name in enumerate(REQUIRED):
         array = batch.attributes.get(name, batch.versions)
@@ -142,7 +142,7 @@ def _judge(
 
 
 def _plain_text(texts: pa.StringArray) -> bool:
-    """Whether all texts are printable ASCII, and none is empty."""
+    """Return True if all texts are printable ASCII, and none is empty."""
     offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, texts.offset * 4)
     if pc.min(pc.binary_length(texts)).as_py() == 0:
         return False
@@ -151,9 +151,9 @@ def _plain_text(texts: pa.StringArray) -> bool:
 
 
 def _plain_times(batch: EventBatch) -> bool:
-    """Whether all times are like ``2026-01-02T03:04:05Z``, with 3, 6 or 9 digits more at most.
+    """Return True if all times are like ``2026-01-02T03:04:05Z``, with 3, 6 or 9 more digits at most.
 
-    Arrow reads a few spellings that are none in RFC 3339; with these lengths, T and Z in their places, none is left.
+    Arrow reads a few spellings that RFC 3339 does not have. These lengths, with T and Z in their places, exclude them.
     """
     texts, times = batch.attributes["time"], batch.times
     if times is None or pc.min(times.cast(pa.int64())).as_py() <= _ANCIENT:
@@ -213,9 +213,9 @@ def _texts(batch: EventBatch, name: str, events: Offsets) -> pa.StringArray | No
 
 
 def _captured(template: Template, texts: pa.StringArray) -> pa.StringArray:
-    """What the one placeholder of a template stands for in texts, as ``Template.match`` has it.
+    """Return the values of a template's one placeholder in texts, like ``Template.match``.
 
-    Null where it does not fit, and where it is percent-encoded.
+    Null for texts that do not match, and for percent-encoded values.
     """
     first, last = template.literals
     fits = pc.and_(pc.starts_with(texts, first), pc.ends_with(texts, last))
@@ -228,7 +228,7 @@ def _captured(template: Template, texts: pa.StringArray) -> pa.StringArray:
 
 
 class _Breaches:
-    """What is wrong with envelopes, each once; most break a rule as others do."""
+    """The violations of envelopes, each once, because most events break a rule as others do."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Finding, ...]] = []
@@ -273,7 +273,7 @@ class EnvelopeChecks:
         self._numbers: dict[tuple[str, ...], dict[Any, int]] = {}
 
     def numbers(self, batch: EventBatch, events: Offsets) -> Offsets:
-        """For each of these events the number of its context, one below zero if it does not fit the definition."""
+        """Return the number of each event's context, or one below zero if the event does not fit the definition."""
         # those without a match are kept too
         if self._kept > _MOST_KEPT or sum(map(len, self._numbers.values())) > _MOST_CONTEXTS:
             self._forget()
@@ -297,7 +297,7 @@ class EnvelopeChecks:
         return found
 
     def verdict(self, number: int, definition: CompiledDefinition) -> RejectionVerdict:
-        """That on events of a definition, one of those that these checks are of, with a number below zero."""
+        """Return the verdict on events of a checked definition with a number below zero."""
         findings = self._breaches.found[-1 - number]
         return RejectionVerdict(
             reason=breach_reason(findings), violations=findings[:MAX_FINDINGS], candidates=(definition.xid,)
@@ -324,7 +324,7 @@ class EnvelopeChecks:
         return text_maps(found)
 
     def _distinct(self, batch: EventBatch, events: Offsets) -> tuple[tuple[str, ...], list[Any], Offsets, Offsets]:
-        """What tells envelopes apart: attribute names, their distinct values, an event with each, each event's one."""
+        """Return attribute names, their distinct values, an event with each, and the number of each event's values."""
         # Codes of several attributes become one number each, made dense after every step: their product would overflow.
         combined, count = np.zeros(len(events), np.int64), min(len(events), 1)
         parts: dict[str, tuple[Offsets, list[Any]]] = {}
@@ -342,7 +342,7 @@ class EnvelopeChecks:
         return tuple(parts), keys, events[samples], combined
 
     def _part(self, batch: EventBatch, name: str, events: Offsets) -> tuple[Offsets, list[Any]] | None:
-        """What the checks see of an attribute of events, as codes and values; ``None`` if it makes no difference."""
+        """Return codes and values of an attribute for the checks, or ``None`` if it makes no difference."""
         if name == "type" or (name not in self._declared and name not in _UNDECLARED):
             return None
         texts = _texts(batch, name, events) if name in self._templates else None
@@ -374,7 +374,7 @@ class EnvelopeChecks:
         return np.where(fits, len(keys), codes), [*keys, _FITS]
 
     def _fits(self, name: str, texts: pa.StringArray) -> npt.NDArray[np.bool_]:
-        """Which texts fit the template of that name for sure."""
+        """Return which texts certainly match the template of that name."""
         found: npt.NDArray[np.bool_] = _captured(self._templates[name], texts).is_valid().to_numpy(zero_copy_only=False)
         return found
 

@@ -37,9 +37,9 @@ _MOST_DIGITS: Final = 38
 
 
 def avro_decoder(schema: AvroSchema, shape: Shape) -> Decode:
-    """From payloads to the arrays of ``columns.payload(shape)``. Raises ``NoPlan``.
+    """Return the decoder of payloads to the arrays of ``columns.payload(shape)``. Raises ``NoPlan``.
 
-    Null is no payload of its own, so that schemas that allow it have none; nor have decimals of more than 38 digits.
+    Null is not a payload, so schemas that allow it have no decoder; nor have decimals of more than 38 digits.
     """
     types = schema.names.types
     node = _resolved(schema.type, types)
@@ -58,7 +58,7 @@ def _resolved(node: Type, types: Mapping[str, JSONObject]) -> Any:
 
 
 def _plan(node: Type, types: Mapping[str, JSONObject], kind: pa.DataType, above: frozenset[str]) -> Plan:
-    """How values go to a column of ``kind``; ``above`` are the records around it."""
+    """Return the plan from values to a column of ``kind``. ``above`` are the surrounding records."""
     if isinstance(node, list):
         return _optional(node, types, kind, above)
     node = _resolved(node, types)
@@ -122,7 +122,7 @@ def _logical(name: str, logical: str, node: JSONObject) -> Plan | None:
 
 
 def _text_plan(node: Type, types: Mapping[str, JSONObject]) -> Plan:
-    """Any value as text; types that contain themselves are plans of their own, by number."""
+    """Return the plan for any value as text. Recursive types are plans of their own, by number."""
     named: dict[str, int] = {}
     whole = _text(node, types, frozenset(), named)
     plans: list[Plan] = []
@@ -133,7 +133,7 @@ def _text_plan(node: Type, types: Mapping[str, JSONObject]) -> Plan:
 
 
 def _text(node: Type, types: Mapping[str, JSONObject], above: frozenset[str], named: dict[str, int]) -> Plan:
-    """As native/src/avrotext.rs reads it; ``above`` are the records around it."""
+    """Return the plan as native/src/avrotext.rs reads it. ``above`` are the surrounding records."""
     if isinstance(node, list):
         return "union", [_text(branch, types, above, named) for branch in node]
     node = _resolved(node, types)

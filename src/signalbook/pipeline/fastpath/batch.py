@@ -42,14 +42,14 @@ class ExtensionColumn:
 
     @classmethod
     def of(cls, values: Sequence[Attribute | None]) -> ExtensionColumn:
-        """That of values."""
+        """Return a column of values."""
         texts = [None if value is None else attribute_text(value) for value in values]
         kinds = np.fromiter((_KINDS.get(value.__class__, 0) for value in values), np.uint8, len(values))
         return cls(pa.array(texts, pa.string()), kinds if kinds.any() else None)
 
     @classmethod
     def joined(cls, parts: Iterable[tuple[ExtensionColumn | None, int]]) -> ExtensionColumn:
-        """One after the other; those that are ``None`` are of so many events without a value."""
+        """Join columns. ``None`` stands for so many events without a value."""
         found = [(cls(pa.nulls(count, pa.string())) if part is None else part, count) for part, count in parts]
         texts = pa.concat_arrays([part.texts for part, _ in found])
         if all(part.kinds is None for part, _ in found):
@@ -58,12 +58,12 @@ class ExtensionColumn:
         return cls(texts, np.concatenate(kinds))
 
     def value(self, number: int) -> Attribute | None:
-        """That of one event."""
+        """Return the value of an event."""
         text = self.texts[number].as_py()
         return None if text is None else _VALUES[0 if self.kinds is None else int(self.kinds[number])](text)
 
     def codes(self) -> tuple[Offsets, list[Any]]:
-        """For each event the number of its value, and the values by number; ``1`` and ``True`` are two."""
+        """Return the number of each event's value, and the values by number; ``1`` and ``True`` are two."""
         codes, texts = text_codes(self.texts)
         if self.kinds is None:
             return codes, texts
@@ -92,7 +92,7 @@ class EventColumns:
 
     @classmethod
     def empty(cls, messages: MessageBatch, attributes: int) -> EventColumns:
-        """No events, which would have so many attributes."""
+        """Return the columns of no events with these attributes."""
         nothing, none = pa.nulls(0, pa.string()), np.arange(0)
         return cls(messages, [nothing] * attributes, {}, PayloadSpans.within(b"", none, none), none, lambda _: ())
 
@@ -100,7 +100,7 @@ class EventColumns:
         return len(self.indices)
 
     def take(self, places: Offsets) -> EventColumns:
-        """Some of them, in ascending order."""
+        """Return the events at ``places``, which must be in ascending order."""
         numbers = pa.array(places)
         extensions = {
             name: ExtensionColumn(column.texts.take(numbers), None if column.kinds is None else column.kinds[places])
@@ -123,14 +123,14 @@ class EventColumns:
         return records if len(records) == len(self) else records.take(pa.array(self.indices))
 
     def header_names(self, *, folded: bool) -> HeaderNames:
-        """How the headers of these records are named, in lower case if ``folded``."""
+        """Return the names of the headers, in lower case if ``folded``."""
         if len(self.messages) == len(self):
             return self.messages.header_names(folded=folded)
         return HeaderNames.of(self.records().column("headers"), folded=folded)
 
 
 def text_codes(texts: pa.StringArray) -> tuple[Offsets, list[Any]]:
-    """For each text its number, and texts by number; null is one of them."""
+    """Return the number of each text, and the texts by number. Null counts as a text."""
     encoded = texts.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
@@ -152,7 +152,7 @@ def dense(numbers: Offsets, bound: int) -> tuple[Offsets, int]:
 
 
 def firsts(numbers: Offsets, count: int) -> Offsets:
-    """Where each of the numbers below ``count`` occurs first; all of them have to."""
+    """Return the first place of each number below ``count``. All of them must occur."""
     found = np.empty(count, np.int64)
     found[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last to be written stays
     return found
@@ -197,7 +197,7 @@ class EventBatch:
         return self._data.take(numbers)
 
     def portions(self, numbers: Offsets) -> Iterator[Offsets]:
-        """These events, as many at a time as to decode the payloads of: as many bytes as fit a processor's cache."""
+        """Yield the events in portions whose payloads fit a processor's cache."""
         step = self._portion
         return (numbers[start : start + step] for start in range(0, len(numbers), step))
 
@@ -228,7 +228,7 @@ class EventBatch:
 
     @cached_property
     def forms(self) -> Kinds | None:
-        """How events have their data, unless all have it in JSON."""
+        """The kinds of the events' data, or None if all have JSON."""
         found = [each.forms for each in self._parts]
         if all(each is None for each in found):
             return None
@@ -238,7 +238,7 @@ class EventBatch:
 
     @cached_property
     def versions(self) -> pa.StringArray | None:
-        """What events have for ``specversion``, unless it is the one that there is."""
+        """The ``specversion`` of the events, or None if all have the usual one."""
         if all(part.versions is None for part in self._parts):
             return None
         known = pa.scalar(SPECVERSION)
@@ -253,9 +253,9 @@ class EventBatch:
         return part.order(int(part.indices[number - self._bounds[place]]))
 
     def property(self, name: str) -> tuple[Offsets, list[Any]]:
-        """For each event the number of its value of a property of the protocol that it came by, and values by number.
+        """Return the number of each event's value of a protocol's property, and the values by number.
 
-        The property has to be ``properties.is_known``.
+        The property must be ``properties.is_known``.
         """
         if name not in self._properties:
             protocol = self._parts[0].messages.protocol
@@ -270,7 +270,7 @@ class EventBatch:
         return texts.take(pa.array(codes[numbers]))
 
     def codes(self, name: str) -> tuple[Offsets, list[Any]]:
-        """For each event the number of its value of an attribute, and the values by number."""
+        """Return the number of each event's value of an attribute, and the values by number."""
         # Soundness, routes and contexts all ask for codes of the same attributes.
         if name not in self._codes:
             if name == SENT_AS:
@@ -298,7 +298,7 @@ class EventBatch:
             yield tuple(values[codes[events[0]]] for codes, values in parts), events
 
     def attributes_of(self, number: int, names: Collection[str]) -> dict[str, Any]:
-        """Those of these attributes that one event has, for checks that look at events one by one."""
+        """Return the attributes among ``names`` of one event, for checks of single events."""
         core = {name: array[number].as_py() for name, array in self.attributes.items() if name in names}
         extensions = {name: column.value(number) for name, column in self.extensions.items() if name in names}
         return {name: value for name, value in (core | extensions).items() if value is not None}
@@ -329,7 +329,7 @@ class EventBatch:
 
     @cached_property
     def _delivery(self) -> list[pa.Array]:
-        """What the transport says of each event."""
+        """The transport's data on each event."""
         arrays = [
             transport_arrays(part.records(), part.header_names(folded=part.messages.protocol in LOWERED))
             for part in self._parts

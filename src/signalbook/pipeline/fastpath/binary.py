@@ -36,13 +36,13 @@ _structured_mode: Final = lru_cache(maxsize=256)(structured_mode)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How headers of a protocol hold attributes.
+    """The way in which headers of a protocol hold attributes.
 
-    ``prefix`` goes before their names. ``folded``: names have no case, and values may be quoted and percent-encoded.
-    ``typed``: the content type of the data may stand among them. ``bare``: there are other headers with such names.
-    ``strict``: what lacks one that all events have, and has no content type of events, is none. ``bodied``: all
-    messages have a body, be it an empty one. ``other`` may be before all names instead of the prefix. ``native``:
-    values have types that headers do not show, but keys of records.
+    ``prefix`` precedes their names. ``folded``: names have no case, and values may be quoted and percent-encoded.
+    ``typed``: the content type of the data may stand among them. ``bare``: other headers may have such names.
+    ``strict``: a message that lacks a required attribute, and has no content type of events, is not an event.
+    ``bodied``: all messages have a body, perhaps an empty one. ``other`` may precede all names instead of the prefix.
+    ``native``: values have types that headers do not show, but keys of records do.
     """
 
     prefix: str
@@ -82,11 +82,11 @@ class BinaryMode:
 
     @staticmethod
     def is_known(protocol: str) -> bool:
-        """Whether headers of a protocol are read here."""
+        """Return True if headers of a protocol are read here."""
         return protocol in _MANNERS
 
     def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
-        """By columns of headers."""
+        """Read events from columns of headers."""
         # Values of records, one after the other, are the content; a request is more than its payload.
         spans = (
             None if messages.records is None else PayloadSpans.within(messages.content, messages.starts, messages.ends)
@@ -128,7 +128,7 @@ class BinaryMode:
         return replace(taken, data=taken.data.alone()), np.flatnonzero(headers.refused).tolist()
 
     def is_decided(self, definition: CompiledDefinition) -> bool:
-        """Where what it demands of mode and format is true of all events in this mode."""
+        """Return True if the definition's demands on mode and format hold for all events in this mode."""
         return all(check(_NO_MESSAGE, Mode.BINARY) is None for check in definition.message_checks)
 
     def _order(self, headers: pa.ListScalar, prefix: str) -> Iterable[str]:
@@ -211,7 +211,7 @@ def _attribute_types(records: pa.RecordBatch, headers: Headers, prefix: str) -> 
 
 
 def _prefix(manner: Manner, headers: Headers) -> str:
-    """What is before the names of attributes in all of some messages; those that have the other one are refused."""
+    """Return the prefix of attribute names in all of some messages. Messages with the other one are refused."""
     names = [name for name in headers.names if manner.other and name.startswith(manner.other)]
     if names and not any(name.startswith(manner.prefix) for name in headers.names):
         return manner.other
@@ -220,7 +220,7 @@ def _prefix(manner: Manner, headers: Headers) -> str:
 
 
 def _doubtful_text(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    """Which packets promise UTF-8, where not all of them keep that."""
+    """Return which packets claim UTF-8, if not all claims are true."""
     found: npt.NDArray[np.bool_] = (
         pc.match_substring(records.column("key"), _INDICATED).fill_null(False).to_numpy(zero_copy_only=False)
     )

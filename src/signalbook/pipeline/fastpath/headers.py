@@ -50,13 +50,13 @@ class Headers:
 
     @classmethod
     def of(cls, messages: MessageBatch, *, folded: bool) -> Headers:
-        """Those of the records of messages, their names in lower case if ``folded``."""
+        """Return the headers of the records of messages, their names in lower case if ``folded``."""
         assert messages.records is not None
         return cls(messages.records, messages.header_names(folded=folded))
 
     @property
     def names(self) -> Sequence[str]:
-        """All of them, each once."""
+        """All names, each once."""
         return list(self._named.numbers)
 
     def forbid(self, names: Sequence[str]) -> None:
@@ -64,7 +64,10 @@ class Headers:
         self.refused[self._owners[self._named.places(names)]] = True
 
     def texts(self, name: str) -> pa.Array:
-        """What stands in a header, null where there is none; several of a name and what is no text are refused."""
+        """Return the values of a header, null without one.
+
+        Repeated headers and values that are not text are refused.
+        """
         return self._as_text(self.values(name))
 
     def values(self, name: str) -> pa.Array:

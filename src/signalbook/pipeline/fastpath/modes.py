@@ -43,7 +43,7 @@ _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class ContentMode(Protocol):
-    """One content mode. ``all_events``: messages that lack an attribute that all events have are events as well."""
+    """A content mode. ``all_events``: messages without a required attribute are events as well."""
 
     all_events: ClassVar[bool]
 
@@ -52,7 +52,7 @@ class ContentMode(Protocol):
         ...
 
     def is_decided(self, definition: CompiledDefinition, /) -> bool:
-        """Whether a definition asks nothing of an event but its attributes and payload."""
+        """Return True if a definition only has demands on attributes and payload."""
         ...
 
 
@@ -65,11 +65,11 @@ class StructuredMode:
         self._expect(())
 
     def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
-        """By the native module, which looks at members of the envelope and leaves data as it is."""
+        """Read events by the native module, which reads members of the envelope and leaves data as they are."""
         return self._encoded(messages) if messages.encoded else self._taken(messages)
 
     def _encoded(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
-        """Those with a content encoding are read without it, and stay the messages that they are."""
+        """Decode the messages with a content encoding for reading. The stored messages do not change."""
         headers = Headers.of(messages, folded=messages.protocol in CASELESS)
         stated = headers.texts(ENCODING)
         values = [messages.raw(index) for index in range(len(messages))]
@@ -134,7 +134,7 @@ class StructuredMode:
         ), refused
 
     def _learn(self, messages: MessageBatch, refused: Sequence[int]) -> bool:
-        """Whether some of those that are not taken are events with extension attributes that are new."""
+        """Return True if some refused messages are events with new extension attributes."""
         before = self._extensions
         for raw in (messages.raw(index) for index in refused[:_SAMPLES]):
             try:
@@ -149,7 +149,7 @@ class StructuredMode:
         return self._extensions != before
 
     def is_decided(self, definition: CompiledDefinition) -> bool:
-        """Without demands on mode or format."""
+        """Return True if a definition has no demands on mode or format."""
         return definition.simple
 
     def _expect(self, extensions: tuple[str, ...]) -> None:
@@ -170,7 +170,7 @@ def odd_versions(found: pa.StringArray) -> pa.StringArray | None:
 
 
 def in_json(definition: CompiledDefinition) -> Decode | None:
-    """What decodes data in JSON that is part of an envelope, if anything does."""
+    """Return the decoder of JSON data inside an envelope, if there is one."""
     use = definition.schema_use
     if use.schema is None or not use.of_values:
         return None
@@ -178,7 +178,7 @@ def in_json(definition: CompiledDefinition) -> Decode | None:
 
 
 def without_schema(definition: CompiledDefinition, sent: str | int | None) -> Decode | None:
-    """What makes payloads columns that no schema says anything of, data as in ``batch.SENT_AS``, if they may land."""
+    """Return the function that makes columns of payloads without a schema (see ``batch.SENT_AS``), if they may land."""
     if definition.schema_use.reason is not None or definition.policy.required_schema:
         return None
 
@@ -192,7 +192,7 @@ def without_schema(definition: CompiledDefinition, sent: str | int | None) -> De
 
 
 def are_json(payloads: PayloadSpans) -> npt.NDArray[np.bool_]:
-    """Which of these are JSON beyond doubt."""
+    """Return which payloads certainly are JSON."""
     _, refused = native.module().JsonDecoder(("raw", False, False), rescue.ALL).read(payloads.places)
     sound = np.ones(len(payloads), np.bool_)
     sound[refused] = False
@@ -200,7 +200,7 @@ def are_json(payloads: PayloadSpans) -> npt.NDArray[np.bool_]:
 
 
 def sent_as(definition: CompiledDefinition, content_type: str) -> Decode | None:
-    """What decodes payloads of the definition's own schema as the bytes that were sent, if anything does."""
+    """Return the decoder of the bytes of payloads with the definition's own schema, if there is one."""
     schema = definition.schema_use.schema
     if schema is None:
         return None

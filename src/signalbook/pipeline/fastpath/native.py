@@ -43,7 +43,7 @@ class PayloadSpans:
 
     @classmethod
     def of(cls, values: pa.BinaryArray | pa.StringArray) -> PayloadSpans:
-        """Those of an array; what is null is as empty."""
+        """Return the spans of an array. Null counts as empty."""
         if not len(values):  # which need not have buffers
             return cls.of_list([])
         offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
@@ -53,18 +53,18 @@ class PayloadSpans:
 
     @classmethod
     def of_list(cls, values: Sequence[bytes]) -> PayloadSpans:
-        """These."""
+        """Return the spans of a list of payloads."""
         ends = np.fromiter(map(len, values), np.int64, len(values))
         return cls(values, np.ones_like(ends), np.zeros_like(ends), ends)
 
     @classmethod
     def within(cls, block: bytes, starts: Offsets, ends: Offsets) -> PayloadSpans:
-        """Those of one block."""
+        """Return the spans in one block."""
         return cls([block], np.array([len(starts)]), starts, ends)
 
     @classmethod
     def joined(cls, parts: Sequence[PayloadSpans]) -> PayloadSpans:
-        """Those of one after the other."""
+        """Join spans."""
         return cls(
             [block for part in parts for block in part.blocks],
             np.concatenate([part.counts for part in parts]),
@@ -82,16 +82,16 @@ class PayloadSpans:
 
     @property
     def lengths(self) -> Offsets:
-        """How many bytes each has."""
+        """The length of each payload in bytes."""
         return self.ends - self.starts
 
     def take(self, numbers: Offsets) -> PayloadSpans:
-        """Some of them, by their numbers in ascending order."""
+        """Return the spans with these numbers, in ascending order."""
         limits = np.searchsorted(numbers, np.cumsum(self.counts))
         return PayloadSpans(self.blocks, np.diff(limits, prepend=0), self.starts[numbers], self.ends[numbers])
 
     def behind(self, lengths: int | Offsets) -> PayloadSpans:
-        """What is behind so many bytes of each."""
+        """Return the rest of each payload after ``lengths`` bytes."""
         return PayloadSpans(self.blocks, self.counts, self.starts + lengths, self.ends)
 
     def alone(self) -> PayloadSpans:
@@ -105,7 +105,7 @@ class PayloadSpans:
         return sum(map(len, self.blocks))
 
     def heads(self, width: int) -> npt.NDArray[np.uint8]:
-        """So many first bytes of each, zeros behind the end of what is shorter."""
+        """Return the first ``width`` bytes of each payload, padded with zeros."""
         return np.frombuffer(module().heads(self.places, width), np.uint8).reshape(-1, width)
 
     def array(self) -> pa.BinaryArray:
@@ -120,7 +120,7 @@ class PayloadSpans:
 
     @property
     def places(self) -> tuple[Sequence[bytes], Offsets, Offsets, Offsets]:
-        """As the native module takes them."""
+        """The blocks and offsets for the native module."""
         return self.blocks, self.counts, self.starts, self.ends
 
 
@@ -159,7 +159,7 @@ def json_name(name: str) -> str:
 
 
 class Owners:
-    """Which payload each row of a column is of, and which payloads have a value that was refused."""
+    """The owner of each row of a column: its payload. Also the payloads with a refused value."""
 
     def __init__(self, numbers: npt.NDArray[np.int64], bad: npt.NDArray[np.bool_]) -> None:
         self.numbers = numbers
@@ -167,11 +167,11 @@ class Owners:
 
     @classmethod
     def of(cls, rows: int) -> Owners:
-        """Of a column with a row for each payload."""
+        """Return the owners of a column with a row for each payload."""
         return cls(np.arange(rows), np.zeros(rows, np.bool_))
 
     def of_items(self, ends: npt.NDArray[np.int32]) -> Owners:
-        """Of the items of lists, or the values of maps."""
+        """Return the owners of the items of lists, or of the values of maps."""
         return Owners(np.repeat(self.numbers, ends[1:] - ends[:-1]), self.bad)
 
 
@@ -181,16 +181,16 @@ Make = Callable[[pa.Array, Owners], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """As what a column is read, and what is made of that, if anything."""
+    """The type as which a column is read, and its conversion, if any."""
 
     kind: pa.DataType
     make: Make | None = None
 
 
 def decoder(read: Read, whole: Reading, *, members: bool, rest: bool = False) -> Decode:
-    """What reads payloads into ``columns.payload``: of records the array of each member, else the one array.
+    """Return the decoder of payloads into ``columns.payload``: the array of each member of a record, else one array.
 
-    ``rest``: behind those is that of ``columns.RESCUE``. The function raises one of ``arrays.MISFITS`` for a value
+    With ``rest`` the last array is that of ``columns.RESCUE``. The decoder raises one of ``arrays.MISFITS`` for a value
     that does not fit its column.
     """
     schema = pa.schema([pa.field("", whole.kind), *([_TEXT] if rest else [])])

@@ -53,9 +53,9 @@ _decoders: Final[WeakKeyDictionary[_Planned, dict[tuple[bool, bool], Decode | No
 
 
 def decoder(schema: Schema, content_type: str = "", *, typed: bool = True) -> Decode | None:
-    """What decodes payloads in an encoding, if the native module does; an empty one is that of the schema's format.
+    """Return the decoder of payloads in an encoding, if the native module has one. Empty means the format's own.
 
-    The columns are those of the schema's shape if ``typed``, else those of that ``as_sent``.
+    The columns are those of the schema's shape if ``typed``, else those of ``as_sent``.
     """
     in_json = is_json(content_type)
     if isinstance(schema, JsonSchema):
@@ -87,12 +87,12 @@ def _plan(schema: _Planned, shape: Shape, in_json: bool) -> Decode:
 
 
 def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
-    """What decodes payloads behind the number of the definition's own schema; those of other schemas are refused."""
+    """Return the decoder of payloads after the number of the definition's own schema. Other schemas are refused."""
     schema = definition.schema_use.schema
     assert schema is not None
 
     def prefix(raw: bytes) -> int:
-        """How long that of a payload of ours is; of others there is nothing."""
+        """Return the length of the prefix of a payload with our schema, else 0."""
         try:
             written, found = read_schema_id(raw, schema.format)
         except ValueError:
@@ -129,10 +129,10 @@ Ranges = list[tuple[int, int]]
 
 
 def program(pattern: str) -> tuple[bool, bool, list[tuple[bool, Ranges, int, int | None]]]:
-    """What the native module wants of a translated pattern: whether it is bound to start and end, and its parts.
+    """Return a translated pattern for the native module: whether it is bound to start and end, and its parts.
 
-    A part has whether its ranges of characters are those it is not of, the ranges, and how often it comes at least and
-    at most. Raises ``NoPlan``.
+    A part has a flag for excluded ranges, the ranges of characters, and its least and greatest number of repetitions.
+    Raises ``NoPlan``.
     """
     anchored, ended = pattern.startswith("^"), pattern.endswith(_END)
     text = pattern[anchored : len(pattern) - len(_END) if ended else None]
@@ -194,14 +194,14 @@ _Column = tuple[Program, Reading]
 
 
 def json_decoder(schema: JsonSchema, shape: Shape) -> Decode:
-    """From payloads to the arrays of ``columns.payload(shape)`` and ``columns.RESCUE``. Raises ``NoPlan``."""
+    """Return the decoder to the arrays of ``columns.payload(shape)`` and ``columns.RESCUE``. Raises ``NoPlan``."""
     members, program, whole = _whole(schema, shape)
     read = native.module().JsonDecoder(program, rescue.plan(shape)).read
     return native.decoder(read, whole, members=members, rest=True)
 
 
 def json_program(schema: JsonSchema) -> Program:
-    """What the native module holds payloads to, by the name ``GUARDED`` where that is not all. Raises ``NoPlan``."""
+    """Return the checks of payloads for the native module; ``GUARDED`` marks incomplete ones. Raises ``NoPlan``."""
     return _whole(schema, schema.shape())[1]
 
 
@@ -237,7 +237,7 @@ def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, 
 
 
 def _choices(document: JsonSchemaDocument, node: NormalForm) -> list[Program]:
-    """Of a node of several types, or of objects of several kinds, what takes each. Raises ``NoPlan``."""
+    """Return the programs for a node of several types, or of several kinds of objects. Raises ``NoPlan``."""
     # Of more members than a table has columns the shape is text, too.
     wide = node.kinds == 1 and node.objects is not None and bool(node.objects.properties)
     if wide or not node.exact:

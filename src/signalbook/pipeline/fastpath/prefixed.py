@@ -52,7 +52,7 @@ _Said = tuple[bool, bytes]
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where records go that say the same, if there is a way for them, and what says why they are refused."""
+    """The route of records with the same schema, if there is one, and the reasons for refused ones."""
 
     route: Route | None
     reasons: PayloadReasons
@@ -83,12 +83,12 @@ class PrefixedPath:
 
     @cached_property
     def is_needed(self) -> bool:
-        """Whether there are such definitions."""
+        """True if there are such definitions."""
         return any(_is_prefixed(each) for each in self._definitions)
 
     @cached_property
     def _definitions(self) -> list[CompiledDefinition]:
-        """All that a record may fit that is no event; none where no policy speaks of prefixes."""
+        """All definitions for records that are not events; none if no policy mentions prefixes."""
         policy = self._contract.policy
         settings = [pair for override in policy.overrides for pair in override.settings]
         if policy.wire_prefix == "none" and not any(name == "wire_prefix" for name, _ in settings):
@@ -173,7 +173,7 @@ class PrefixedPath:
     def _by_prefix(
         self, batch: EventBatch, topic: str, events: Offsets, heads: npt.NDArray[np.uint64]
     ) -> Iterator[tuple[str, _Said, Offsets]]:
-        """Those of a topic by their prefixes, which is empty for what has none; guids are left out."""
+        """Yield the records of a topic by prefix; the prefix is empty for records without one. Guids are left out."""
         payloads = batch.payloads(events)
         # Mostly all have the prefix of the first.
         first = self._beginning(topic, heads[0].tobytes()[: payloads.lengths[0]])
@@ -219,7 +219,7 @@ class PrefixedPath:
             return b""
 
     def _has_indices(self, topic: str, number: int) -> bool:
-        """Whether indices of a message type follow this number."""
+        """Return True if indices of a message type follow this number."""
         uses = [each.schema_of_number(number).schema for each in self._candidates(topic)]
         return any(is_indexed(schema) for schema in uses)
 
@@ -273,7 +273,7 @@ class PrefixedPath:
         return _Plan(route, PayloadReasons(definition, alike, judge, prefix))
 
     def _judge(self, topic: str, candidates: Sequence[CompiledDefinition], header: bytes | None) -> Judge:
-        """What rejects values of records of a topic that say their schema in a header, or in a prefix."""
+        """Return the judge of refused records of a topic that state their schema in a header or prefix."""
         headers = () if header is None else ((SCHEMA_HEADER, header),)
         sections: dict[str, Any] = {"topic": topic, "headers": headers}
 
@@ -298,14 +298,14 @@ def _no_attributes(_: int) -> Sequence[str]:
 
 
 def _is_prefixed(definition: CompiledDefinition) -> bool:
-    """Whether a topic and a schema are all that a definition asks for, and records say the schema."""
+    """Return True if a definition only demands a topic and a schema, which records state."""
     constant = all(isinstance(key.value, str) for key in definition.protocol_keys)
     plain = not definition.is_event and definition.removal is None and definition.options <= {"topic"}
     return plain and constant and definition.policy.wire_prefix == "confluent" and not definition.broken
 
 
 def _takes(definition: CompiledDefinition, topic: str) -> bool:
-    """Whether a definition may take records of a topic, as far as its constants say."""
+    """Return True if a definition may fit records of a topic, by its constants."""
     keys = [key for key in definition.protocol_keys if key.name == "topic" and isinstance(key.value, str)]
     return all(key.value == topic for key in keys)
 
@@ -335,5 +335,5 @@ def _distinct(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Offsets]:
 
 
 def _behind(length: int, decode: Decode) -> Decode:
-    """What decodes payloads behind a prefix of so many bytes."""
+    """Return the decoder of payloads after a prefix of ``length`` bytes."""
     return lambda payloads: decode(payloads.behind(length))

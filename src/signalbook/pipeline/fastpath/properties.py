@@ -36,7 +36,7 @@ _QUERY: Final = "query."
 
 @dataclass(frozen=True, slots=True)
 class _Headers:
-    """How properties that are headers begin, whether their names have no case, and how values are read."""
+    """The prefix of properties that are headers, whether their names have no case, and how values are read."""
 
     prefix: str
     folded: bool
@@ -56,7 +56,7 @@ Part = tuple[MessageBatch, pa.RecordBatch]
 
 
 def is_known(protocol: str, name: str) -> bool:
-    """Whether there is a column of a property of a protocol."""
+    """Return True if a property of a protocol has a column."""
     return _reader(protocol, name) is not None
 
 
@@ -68,7 +68,7 @@ def column(protocol: str, name: str, parts: Sequence[Part]) -> _Column:
 
 
 def _reader(protocol: str, name: str) -> Callable[[MessageBatch, pa.RecordBatch], _Column] | None:
-    """What reads a property of the messages of a batch, if it has a column."""
+    """Return the reader of a property of the messages of a batch, if it has a column."""
     headers = _HEADERS.get(protocol)
     if headers is not None and name.startswith(headers.prefix):
         header, manner = name.removeprefix(headers.prefix), headers
@@ -144,14 +144,14 @@ def _sections_of_headers(records: pa.RecordBatch, number: int) -> dict[str, Any]
 
 
 def hashable(value: Any) -> Hashable:
-    """What tells a value from others: 1 and ``True`` are two, and so are 0.0 and -0.0."""
+    """Return a key that distinguishes values: 1 and ``True`` are two, and so are 0.0 and -0.0."""
     if isinstance(value, (str, tuple)):
         return value
     return value.__class__, repr(value) if isinstance(value, float) or not isinstance(value, Hashable) else value
 
 
 def _joined(parts: Iterable[_Column]) -> _Column:
-    """One after the other, each value once."""
+    """Join columns, each value once."""
     numbers: dict[Hashable, int] = {}
     found, joined = list[Any](), list[Offsets]()
     for codes, values in parts:

@@ -38,10 +38,10 @@ _MOST_CHOICES: Final = 64
 
 
 def protobuf_decoder(schema: ProtobufSchema, shape: Shape, *, in_json: bool = False) -> Decode:
-    """From payloads, in binary or in Protobuf's JSON, to the arrays of ``columns.payload(shape)``.
+    """Return the decoder of payloads, binary or in Protobuf's JSON, to the arrays of ``columns.payload(shape)``.
 
-    A payload with an ``Any``, or a message inside of one of its own type, is refused. Raises ``NoPlan`` for types with
-    groups.
+    A payload with an ``Any``, or with a message inside one of its own type, is refused. Raises ``NoPlan`` for types
+    with groups.
     """
     if not isinstance(shape, Struct) or not shape.fields or schema.descriptor.full_name.startswith(_GOOGLE):
         raise NoPlan

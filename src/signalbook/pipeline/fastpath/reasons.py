@@ -54,7 +54,7 @@ Violations = tuple[Finding, ...]
 
 
 class Reasons:
-    """What payloads of one schema violate; answers are kept by key."""
+    """The violations of payloads by one schema, cached by key."""
 
     def __init__(self, schema: JsonSchema) -> None:
         # What is kept by schema would keep it for ever otherwise.
@@ -70,15 +70,15 @@ class Reasons:
         return found
 
     def keys(self, refused: PayloadSpans) -> pa.BinaryArray:
-        """For each payload what it breaks, null where that says not all: those that share it violate the same."""
+        """Return the key of each payload's violations, null if unknown: payloads with a key violate the same."""
         if self._faults is None:
             return pa.nulls(len(refused), pa.binary())
         return native.columns_of(self._faults(refused.places), _KEYS)[0]
 
     def of(self, refused: PayloadSpans, *, one_by_one: bool = True) -> tuple[Offsets, list[Violations]]:
-        """For each payload the number of its violations among those in the list, ``UNSAID`` where there are none.
+        """Return the number of each payload's violations in the list, ``UNSAID`` without any.
 
-        Without ``one_by_one`` there are none of payloads without a key.
+        Without ``one_by_one`` payloads without a key have none.
         """
         encoded = self.keys(refused).dictionary_encode()
         codes = encoded.indices.fill_null(UNSAID).to_numpy().astype(np.int64)
@@ -98,7 +98,7 @@ class Reasons:
         return numbers, found
 
     def broken(self, refused: PayloadSpans) -> npt.NDArray[np.bool_]:
-        """Which payloads are sure to break a rule, whatever that is; asked once for those that break the same."""
+        """Return which payloads certainly break a rule. Each key is checked once."""
         found = np.zeros(len(refused), np.bool_)
         for place, key in enumerate(self.keys(refused).to_pylist()):
             if key is None:
@@ -147,17 +147,17 @@ def event_judge(definition: CompiledDefinition, content_type: str) -> Judge:
 
 @dataclass(frozen=True, slots=True)
 class SameReason:
-    """Why all payloads of a definition are rejected, whatever they are."""
+    """The same rejection for all payloads of a definition."""
 
     verdict: RejectionVerdict
 
     def of(self, refused: PayloadSpans) -> tuple[Offsets, list[RejectionVerdict]]:
-        """As ``PayloadReasons`` has it."""
+        """Return the numbers and verdicts as ``PayloadReasons`` does."""
         return np.zeros(len(refused), np.int64), [self.verdict]
 
 
 def lack_of_data(definition: CompiledDefinition) -> SameReason | None:
-    """Why events without data that fit a definition are rejected, if they are."""
+    """Return the rejection of events without data that fit a definition, if they are rejected."""
     rejected = rejected_payload(_NO_MESSAGE, CloudEvent(attributes={}), definition)
     return None if rejected is None else SameReason(RejectionVerdict.of(rejected))
 
@@ -173,10 +173,10 @@ def broken_event(message: bytes) -> Rejected | None:
 
 
 class PayloadReasons:
-    """Why payloads of a definition are rejected that nothing else is wrong with.
+    """The rejections of payloads of a definition with valid envelopes.
 
-    They are ``alike`` by what they break behind so many bytes of a ``prefix``. Without a ``judge`` nothing is said of
-    those that are no JSON.
+    They are ``alike`` by what they break after ``prefix`` bytes. Without a ``judge`` payloads that are not JSON have
+    none.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class PayloadReasons:
         self._prefix = prefix
 
     def of(self, refused: PayloadSpans) -> tuple[Offsets, list[RejectionVerdict]]:
-        """For each payload the number of the verdict on it among those in the list, ``UNSAID`` where there is none."""
+        """Return the number of each payload's verdict in the list, ``UNSAID`` without one."""
         numbers: Offsets = np.full(len(refused), UNSAID, np.int64)
         found: list[RejectionVerdict] = []
         if self._alike is not None:
@@ -234,7 +234,7 @@ _reasons: Final[WeakKeyDictionary[JsonSchema, Reasons]] = WeakKeyDictionary()
 
 
 def reasons(definition: CompiledDefinition) -> Reasons | None:
-    """What says why payloads of the definition's own schema are rejected, if that is all they are rejected for."""
+    """Return the reasons for payloads of the definition's own schema, if they are rejected for nothing else."""
     schema = definition.schema_use.schema
     return None if definition.policy.wire_prefix != "none" else reasons_of(schema, definition.policy)
 
@@ -250,14 +250,14 @@ def reasons_of(schema: Schema | None, policy: Policy) -> Reasons | None:
 
 
 def known_reasons(schema: JsonSchema) -> Reasons:
-    """What there is to say of payloads of a schema, whatever becomes of them."""
+    """Return the violations of payloads by a schema."""
     if schema not in _reasons:
         _reasons[schema] = Reasons(schema)
     return _reasons[schema]
 
 
 def _faults(schema: JsonSchema) -> Any:
-    """What gives payloads keys, if the rules of the schema are about one value each."""
+    """Return the function that gives payloads keys, if each rule of the schema is about one value."""
     if not _ENTANGLED.isdisjoint(_names(schema.document)):
         return None
     try:
@@ -269,7 +269,7 @@ def _faults(schema: JsonSchema) -> Any:
 
 
 def _names(document: JsonSchemaDocument) -> Iterator[str]:
-    """All names in a schema document and those it refers to, be they keywords or not."""
+    """Yield all names in a schema document and its references, keywords or not."""
     waiting: list[JSON] = list(document.documents.values())
     while waiting:
         node = waiting.pop()

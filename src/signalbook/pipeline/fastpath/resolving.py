@@ -44,7 +44,7 @@ _TEXTS: Final = frozenset({"string", "bytes"})
 
 
 def decoder(definition: CompiledDefinition, use: SchemaUse) -> Decode | None:
-    """What decodes payloads that ``use`` wrote into the columns of the definition's table, if anything does."""
+    """Return the decoder of payloads written with ``use`` into the columns of the definition's table, or None."""
     own, schema = definition.schema_use.schema, use.schema
     if own is None or schema is None:
         return None
@@ -102,7 +102,7 @@ class _Resolution:
         self._reader = reader
 
     def record(self, written: Type, read: Type, kind: pa.StructType, wanted: pa.StructType, shape: Struct) -> _Members:
-        """From the columns of the writer's record to those of the reader's."""
+        """Return the plan from the columns of the writer's record to those of the reader's."""
         own, other = _node(read, self._reader), _node(written, self._writer)
         if not (own["type"] == other["type"] == "record" and _alike(own, other)):
             raise NoPlan
@@ -167,7 +167,7 @@ def _node(node: Type, schema: AvroSchema) -> JSONObject:
 
 
 def _alike(own: JSONObject, other: JSONObject) -> bool:
-    """Whether two named types are the same by their names."""
+    """Return True if two named types have the same name."""
     return str(own["name"]).rpartition(".")[2] == str(other["name"]).rpartition(".")[2]
 
 
@@ -230,9 +230,9 @@ def _map(value: Convert, kind: pa.MapType) -> Convert:
 
 
 def _by_name(writer: Struct, reader: Struct, kind: pa.StructType, wanted: pa.StructType, *, rescues: bool) -> _Members:
-    """From columns of a version without schema resolution to those of the same names. Raises ``NoPlan``.
+    """Return the plan from columns of a version without schema resolution to those of the same names.
 
-    Members that the reader does not have are ``rescues`` of the slow path, if the table has those.
+    Members that the reader does not have are ``rescues`` of the slow path, if the table has them. Raises ``NoPlan``.
     """
     places = {field.name: number for number, field in enumerate(writer.fields)}
     names = {field.name for field in reader.fields}
@@ -267,7 +267,7 @@ def _by_name(writer: Struct, reader: Struct, kind: pa.StructType, wanted: pa.Str
 
 
 def _same(one: Shape, other: Shape) -> bool:
-    """Whether columns of two shapes are the same, and say the same."""
+    """Return True if the columns of two shapes are the same, with the same meaning."""
     match one, other:
         case Scalar(), Scalar():
             return _scalar(one) == _scalar(other)

@@ -47,7 +47,7 @@ class LeftOver:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """So many messages that no definition fits, and that nobody wants by policy."""
+    """A number of messages that no definition fits and that the policy drops."""
 
     messages: int
 
@@ -57,7 +57,7 @@ Result = LandedRows | LeftOver | Rejections | Ignored
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where messages of one kind go."""
+    """The route of messages of one kind."""
 
     definition: CompiledDefinition
     target: RowBuilder
@@ -66,7 +66,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class EventRoute(Route):
-    """Where events go, what they have to pass, and what says why their payloads are refused."""
+    """The route of events, with its checks, and the reasons for refused payloads."""
 
     checks: EnvelopeChecks
     reasons: PayloadReasons | SameReason | None
@@ -83,7 +83,7 @@ def undecoded(payloads: PayloadSpans) -> Decoded:
 
 
 def has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Offsets) -> npt.NDArray[np.bool_]:
-    """Whether events are written with the definition's own schema, as far as they say (domain.md K-39)."""
+    """Return which events are written with the definition's own schema, as far as they state it (domain.md K-39)."""
     array = batch.attributes["dataschema"]
     if array.null_count == len(array):
         return np.ones(len(events), np.bool_)
@@ -182,15 +182,15 @@ class HeldEvents:
         return cls(routes, events, numbers, fits, counts, own, taken)
 
     def reasons(self, place: int) -> Reasons:
-        """What says which rules payloads break of the schema of one of the definitions."""
+        """Return the reasons by which payloads break the schema of one of the definitions."""
         schema = self.routes[place].definition.schema_use.schema
         assert isinstance(schema, JsonSchema)
         return known_reasons(schema)
 
     def alike(self, batch: EventBatch) -> Offsets:
-        """For each event a number that it shares with those of which the same is to be said, ``UNSAID`` if unknown.
+        """Return a number for each event that it shares with events of the same verdict, ``UNSAID`` if unknown.
 
-        That are those which break the same in all definitions, be it of attributes or of payloads.
+        Those break the same in all definitions, in attributes or payloads.
         """
         known = np.ones(len(self.events), np.bool_)
         known[(self.counts & ~self.own).any(axis=0)] = False
@@ -236,7 +236,7 @@ def landed_by_one(batch: EventBatch, held: HeldEvents, left: npt.NDArray[np.bool
 
 
 def _are_taken(batch: EventBatch, route: Route, events: Offsets) -> npt.NDArray[np.bool_]:
-    """Which payloads of events a route decodes."""
+    """Return which payloads of events a route decodes."""
     taken, first = np.ones(len(events), np.bool_), 0
     for part in batch.portions(events):
         try:

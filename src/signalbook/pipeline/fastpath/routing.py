@@ -124,7 +124,7 @@ class FastPath:
             yield from self.process(EventBatch(parts))
 
     def process(self, batch: EventBatch) -> Iterator[Result]:
-        """What lands of a batch, what is rejected, and then what is left over of it."""
+        """Yield what lands of a batch, what is rejected, and then the rest for the slow path."""
         verdicts = Verdicts(len(batch))
         left = self._attribute_checks.doubtful(batch, verdicts)
         alike = self._without_definition(batch, left)
@@ -180,7 +180,7 @@ class FastPath:
         verdicts.say(held.events[places], said[codes], found)
 
     def _is_enough(self) -> bool:
-        """Whether what waits is a batch: the more kinds of events there are, and the larger these, the more is."""
+        """Return True if the waiting events are enough for a batch: more for many kinds of events, and large ones."""
         if self._waiting_bytes < LEAST_BATCH:
             return False
         events = sum(map(len, self._waiting))
@@ -190,7 +190,7 @@ class FastPath:
         return self._waiting_bytes >= min(len(self._routes) * of_type, LARGEST_BATCH)
 
     def _without_definition(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> list[tuple[Outcome, Offsets]]:
-        """What becomes of sound events of types that no definition has, and of what is no event, if that is known."""
+        """Return the outcomes of valid events of undefined types, and of messages that are not events, if known."""
         found: list[tuple[Outcome, Offsets]] = []
         if self._unknown is not None:
             codes, types = batch.codes("type")
@@ -201,7 +201,7 @@ class FastPath:
         return found
 
     def _readable(self, batch: EventBatch, events: Offsets) -> Offsets:
-        """Those of some events whose data is JSON beyond doubt, where it has to be."""
+        """Return the events whose data certainly is JSON, where it must be."""
         asked = np.ones(len(events), np.bool_) if batch.forms is None else batch.forms[events] == IN_JSON
         sound = ~asked
         if asked.any():
@@ -280,7 +280,7 @@ class FastPath:
 
 
 def _refused_events(messages: MessageBatch, indices: list[int]) -> Iterator[Result]:
-    """What becomes of messages that no mode takes: of those surely in structured mode it is said why they are none."""
+    """Yield the outcomes of messages that no mode reads. Structured ones get the reason why they are not events."""
     numbers, verdicts = np.full(len(indices), UNSAID, np.int64), list[RejectionVerdict]()
     # A packet of MQTT may promise UTF-8, and what it has that is none has that for a reason.
     if messages.lines and not messages.binary and messages.protocol != V5:
@@ -316,7 +316,7 @@ def _by_protocol(outlines: Sequence[Outline], protocol: str) -> tuple[str, ...]:
 
 
 def _is_decided(definition: CompiledDefinition, protocol: str, mode: ContentMode) -> bool:
-    """Whether envelope, payload and properties with columns decide on an event, in a file or by this protocol."""
+    """Return True if envelope, payload and properties with columns decide on an event of this protocol or a file."""
     if not mode.is_decided(definition) or definition.removal is not None:
         return False
     if definition.protocol and definition.protocol == protocol:

@@ -19,7 +19,7 @@ UNSAID: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectionVerdict:
-    """Why messages are dead letters, as ``messages.Rejected`` has it."""
+    """The reason why messages are dead letters, like ``messages.Rejected``."""
 
     reason: Reason
     violations: tuple[Finding, ...]
@@ -27,7 +27,7 @@ class RejectionVerdict:
 
     @classmethod
     def of(cls, rejected: Rejected) -> RejectionVerdict:
-        """That of one message, without it."""
+        """Return the verdict in the rejection of one message."""
         return cls(reason=rejected.reason, violations=rejected.violations, candidates=rejected.candidates)
 
 
@@ -42,14 +42,14 @@ class Rejections:
 
 
 class Verdicts:
-    """What is said of the events of a batch, of which there are so many."""
+    """The verdicts on the events of a batch."""
 
     def __init__(self, events: int) -> None:
         self._numbers: Offsets = np.full(events, UNSAID, np.int64)
         self._verdicts: list[RejectionVerdict] = []
 
     def say(self, events: Offsets, numbers: Offsets, verdicts: Sequence[RejectionVerdict]) -> None:
-        """Of each event the verdict with its number, or nothing where that is ``UNSAID``."""
+        """Give each event the verdict with its number, except for ``UNSAID``."""
         self._numbers[events] = np.where(numbers == UNSAID, UNSAID, numbers + len(self._verdicts))
         self._verdicts += verdicts
 

@@ -40,7 +40,7 @@ class Output(ABC):
 
     @abstractmethod
     def finish(self) -> int:
-        """Have it at its place, once the sink has all of it. Its size in bytes. Raises ``OSError``."""
+        """Publish the output at its place, and return its size in bytes. Raises ``OSError``."""
 
     @abstractmethod
     def abandon(self) -> None:
@@ -48,9 +48,9 @@ class Output(ABC):
 
 
 class Place(ABC):
-    """One place. All methods raise ``OSError``: ``FileNotFoundError`` where nothing is, or with the reason in words.
+    """A place. All methods raise ``OSError``: ``FileNotFoundError`` if there is nothing, or with the reason in words.
 
-    Writing is atomic: readers see what was there before or all of what is there now.
+    Writing is atomic: readers see the old or the new content, never a part.
     """
 
     @property
@@ -66,12 +66,12 @@ class Place(ABC):
     @property
     @abstractmethod
     def folder(self) -> Path | None:
-        """Its path, if it is one of this machine's file systems."""
+        """The path, if it is on one of this machine's file systems."""
 
     @property
     @abstractmethod
     def storage(self) -> Storage:
-        """How its store is reached."""
+        """The settings of its store."""
 
     @abstractmethod
     def __truediv__(self, path: str) -> Place:
@@ -79,23 +79,23 @@ class Place(ABC):
 
     @abstractmethod
     def __str__(self) -> str:
-        """Its path or URL, as other programs take it."""
+        """Return the path or URL for other programs."""
 
     @abstractmethod
     def read(self) -> bytes:
-        """All that is there."""
+        """Read everything."""
 
     @abstractmethod
     def open(self) -> BinaryIO:
-        """For reading, unbuffered and seekable."""
+        """Open for reading, unbuffered and seekable."""
 
     @abstractmethod
     def arrow_source(self) -> Any:
-        """What Arrow reads Parquet from."""
+        """Return the source from which Arrow reads Parquet."""
 
     @abstractmethod
     def output(self) -> Output:
-        """For writing something large, which is there once it is finished."""
+        """Open for writing a large content, which appears once it is finished."""
 
     @abstractmethod
     def size(self) -> int:
@@ -103,32 +103,32 @@ class Place(ABC):
 
     @abstractmethod
     def exists(self) -> bool:
-        """Whether something is there."""
+        """Return True if the place exists."""
 
     @abstractmethod
     def write(self, content: bytes) -> None:
-        """Have ``content`` there, in place of what was; on a disk it may be lost with the machine."""
+        """Write ``content`` over the old one. On a disk a crash of the machine may lose it."""
 
     @abstractmethod
     def replace(self, content: bytes) -> None:
-        """Have ``content`` there, in place of what was, lasting through a crash of the machine."""
+        """Write ``content`` over the old one durably."""
 
     @abstractmethod
     def create(self, content: bytes) -> bool:
-        """Have ``content`` there if nothing was, lasting; whether it is ours that is there now.
+        """Create the place durably, and return False if it existed.
 
-        Of several that try at once one succeeds; on a disk only while they keep each other out by a lock.
+        Of several simultaneous callers one succeeds; on a disk only under a lock.
         """
 
     @abstractmethod
     def tagged(self) -> tuple[bytes, str]:
-        """What is there, and a tag that is another whenever that changes."""
+        """Return the content, and a tag that changes with it."""
 
     @abstractmethod
     def swap(self, content: bytes, tag: str) -> bool:
-        """Have ``content`` there if what was has the tag, lasting; whether it is ours that is there now.
+        """Replace the content durably if it has the tag, and return True if so.
 
-        Of several that try at once one succeeds; on a disk only while they keep each other out by a lock.
+        Of several simultaneous callers one succeeds; on a disk only under a lock.
         """
 
     @abstractmethod
@@ -145,11 +145,11 @@ class Place(ABC):
 
     @abstractmethod
     def move(self, to: Place) -> None:
-        """Have what is here there instead, in place of what was; the same kind of place."""
+        """Move the content to another place of the same kind, over the old one."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Have what was moved to this folder last through a crash of the machine."""
+        """Make moves to this folder durable."""
 
     @abstractmethod
     def delete(self) -> None:
@@ -170,15 +170,15 @@ class Ranges(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """To a position from the start, from here, or from the end."""
+        """Seek to a position from the start, from here, or from the end."""
         self._at = max((0, self._at, self._size)[whence] + offset, 0)
         return self._at
 
@@ -187,18 +187,18 @@ class Ranges(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """As many bytes as there are and fit."""
+        """Read as many bytes as there are and fit."""
         view = memoryview(buffer).cast("B")
         found = self._range(len(view))
         view[: len(found)] = found
         return len(found)
 
     def readall(self) -> bytes:
-        """What is left."""
+        """Read the rest."""
         return self._range(self._size - self._at)
 
     def read(self, size: int | None = -1) -> bytes:
-        """As many bytes as there are, up to ``size``."""
+        """Read up to ``size`` bytes."""
         return self.readall() if size is None or size < 0 else self._range(size)
 
     def _range(self, count: int) -> bytes:
@@ -247,9 +247,9 @@ class Upload(Output):
 def in_parallel(
     output: Place, look: Callable[[_Item], _Found], items: Iterable[_Item], *, local: int = 1
 ) -> Iterator[_Found]:
-    """What ``look`` finds for each of ``items``, in their order; in a store some at once, since each is a request.
+    """Yield the results of ``look`` for each of ``items``, in order; in a store several at once.
 
-    In a folder ``local`` are. They are asked for as what is found is taken, so that no more than those are held.
+    In a folder ``local`` run at once. Requests follow the consumer, so only a few results are held.
     """
     together = TOGETHER if output.folder is None else local
     if together == 1:

@@ -66,7 +66,7 @@ class HdfsPlace(Place):
 
     @classmethod
     def of(cls, url: str, storage: Storage) -> HdfsPlace:
-        """That of a URL.
+        """Return the place of a URL.
 
         Raises ``PipelineError`` for one without a host, with a user, or with parts that no path can have.
         """
@@ -96,12 +96,12 @@ class HdfsPlace(Place):
 
     @property
     def folder(self) -> Path | None:
-        """None: it is no path of this machine."""
+        """None: it is not a path of this machine."""
         return None
 
     @property
     def storage(self) -> Storage:
-        """As it was given."""
+        """The given settings."""
         return self.settings
 
     def __truediv__(self, path: str) -> HdfsPlace:
@@ -119,7 +119,7 @@ class HdfsPlace(Place):
         return f"/{self.path}"
 
     def _ask(self, request: Callable[[Client], _Found]) -> _Found:
-        """What the NameNode answers; asked again if the connection was lost in between. Raises ``OSError``."""
+        """Ask the NameNode, again if the connection was lost meanwhile. Raises ``OSError``."""
         client = connect(self.root, self.settings)
         with self._errors():
             return _repeated(lambda: answered(lambda: request(client)))
@@ -146,12 +146,12 @@ class HdfsPlace(Place):
             return _repeated(lambda: answered(lambda: reader.read_range(start, end - start))) if end > start else b""
 
     def read(self) -> bytes:
-        """All blocks."""
+        """Read all blocks."""
         reader = self._reader()
         return self._range(reader, 0, len(reader))
 
     def open(self) -> BinaryIO:
-        """By a request for each read, of the DataNodes that have it."""
+        """Open for requests to the DataNodes, one for each read."""
         reader = self._reader()
         return cast("BinaryIO", Ranges(lambda start, end: self._range(reader, start, end), len(reader), str(self)))
 
@@ -164,11 +164,11 @@ class HdfsPlace(Place):
         return Upload(self.upload, _PORTION)
 
     def size(self) -> int:
-        """Of the file."""
+        """Return the size of the file."""
         return int(self._status().length)
 
     def exists(self) -> bool:
-        """Whether there is such a file; a folder is none, as in stores."""
+        """Return True if the file exists. A folder is not a file, as in stores."""
         try:
             self._status()
         except FileNotFoundError:
@@ -180,13 +180,13 @@ class HdfsPlace(Place):
         self.replace(content)
 
     def replace(self, content: bytes) -> None:
-        """By a file beside it that is renamed."""
+        """Write a file next to it and rename that."""
         fresh = self._fresh(content)
         with suppress(FileNotFoundError):  # it was renamed, and the answer lost
             fresh.move(self)
 
     def upload(self, content: bytes | BinaryIO) -> None:
-        """As its content comes: who looks before it is closed finds a part."""
+        """Write content as it comes: readers see a part until the file is closed."""
         source = BytesIO(content) if isinstance(content, bytes) else content
         with self._errors():
             _repeated(lambda: self._send(source))
@@ -210,7 +210,7 @@ class HdfsPlace(Place):
         return fresh
 
     def _claimed(self, fresh: HdfsPlace) -> bool:
-        """Whether what is ``fresh`` has this name now; else it is gone."""
+        """Return True if the ``fresh`` file got this name; else remove it."""
         try:
             self._ask(lambda client: client.rename(fresh._at, self._at, overwrite=False))
         except FileExistsError:
@@ -221,7 +221,7 @@ class HdfsPlace(Place):
         return True
 
     def create(self, content: bytes) -> bool:
-        """By a file beside it that is renamed if there is none."""
+        """Create by writing a file next to it, renamed only if there is none."""
         if self.exists():  # most that find one write nothing then
             return self._has(content)
         return self._claimed(self._fresh(content)) or self._has(content)
@@ -233,7 +233,7 @@ class HdfsPlace(Place):
             return False
 
     def tagged(self) -> tuple[bytes, str]:
-        """With a digest of the content."""
+        """Read with a digest of the content as tag."""
         content = self.read()
         return content, digest(content)
 
@@ -244,7 +244,7 @@ class HdfsPlace(Place):
             return False
 
     def swap(self, content: bytes, tag: str) -> bool:
-        """By a folder named for what is replaced, with the next content in it, which only one can put there."""
+        """Replace by a folder named after the old content that contains the new: only one can create it."""
         if not self._is_tagged(tag):
             return self._has(content)
         following = self.parent / f".{digest(f'{self.name} {tag}'.encode())[:32]}.next"
@@ -275,7 +275,7 @@ class HdfsPlace(Place):
             self._ask(lambda client: client.delete(following._at, recursive=False))
 
     def files(self, *, deep: bool = False) -> Iterator[Stored]:
-        """By requests for a thousand each."""
+        """Yield the files, a thousand for each request."""
         skipped = len(self._at.rstrip("/")) + 1
         for each in self._listed(deep=deep):
             path = each.path[skipped:]
@@ -284,7 +284,7 @@ class HdfsPlace(Place):
                 yield Stored(path, int(each.length), int(each.modification_time) * 1_000_000)
 
     def folders(self) -> list[str]:
-        """In order."""
+        """Return the folders in order."""
         found = (each.path.rpartition("/")[2] for each in self._listed(deep=False) if each.isdir)
         return sorted(name for name in found if not _OWN.search(name))
 
@@ -302,24 +302,24 @@ class HdfsPlace(Place):
             return []
 
     def make(self) -> None:
-        """With those above it."""
+        """Make the folder and its parents."""
         self._ask(lambda client: client.mkdirs(self._at, create_parent=True))
 
     def move(self, to: Place) -> None:
-        """By renaming it."""
+        """Rename the file."""
         assert isinstance(to, HdfsPlace)
         assert to.root == self.root
         self._ask(lambda client: client.rename(self._at, to._at, overwrite=True))
 
     def settle(self) -> None:
-        """Nothing: what the NameNode has answered lasts."""
+        """Do nothing: the NameNode's answers are durable."""
 
     def delete(self) -> None:
         """The file."""
         self._ask(lambda client: client.delete(self._at, recursive=False))
 
     def clear(self) -> None:
-        """With the folder."""
+        """Remove the folder with its content."""
         with suppress(OSError):  # what is left is removed the next time
             self._ask(lambda client: client.delete(self._at, recursive=True))
 
@@ -342,7 +342,7 @@ class HdfsPlace(Place):
 
 
 def _repeated(attempt: Callable[[], _Found]) -> _Found:
-    """What comes of an attempt, made again if the connection was lost meanwhile."""
+    """Repeat an attempt if the connection was lost meanwhile."""
     for _ in range(_TRIES - 1):
         try:
             return attempt()
@@ -353,7 +353,7 @@ def _repeated(attempt: Callable[[], _Found]) -> _Found:
 
 
 def _in_few_words(text: str) -> str:
-    """What an error of hdfs-native comes to: one line, without where in Java it was raised."""
+    """Return an error of hdfs-native in one line, without its place in Java."""
     found = _REMOTE.search(text)
     if found is None:
         return f"HDFS: {text.partition(chr(10))[0]}"
@@ -380,7 +380,7 @@ def connect(root: str, storage: Storage) -> Client:
 
 
 def answered(request: Callable[[], _Found]) -> _Found:
-    """What comes of a request, in a thread that is given up after ``_PATIENCE``. Raises ``TimeoutError``."""
+    """Run a request in a thread that is given up after ``_PATIENCE``. Raises ``TimeoutError``."""
     # hdfs-native waits for an answer as long as the connection lasts. Its asynchronous client could be asked to stop,
     # but panics where it would wait for another NameNode.
     found: Future[_Found] = Future()

@@ -60,12 +60,12 @@ _IMDS: Final = "http://169.254.169.254"
 
 
 def first(variables: Iterable[str]) -> str:
-    """Of the environment, what one of them says; empty without."""
+    """Return the value of the first of these environment variables, or ""."""
     return next(filter(None, map(os.environ.get, variables)), "")
 
 
 def is_true(text: str) -> bool:
-    """Whether a setting or a variable says so."""
+    """Return True if a setting or variable means true."""
     return text.lower() in ("1", "on", "true", "yes")
 
 
@@ -100,7 +100,7 @@ def _why(error: Exception) -> str:
 def _google_asks(
     url: str, method: str = "GET", body: bytes | None = None, headers: Mapping[str, str] | None = None, **_: Any
 ) -> Any:
-    """What google-auth makes requests by: nobody else is shown what it sends, and certificates are the system's."""
+    """Send a request for google-auth, without redirects and with the system's certificates."""
     from google.auth.exceptions import TransportError
 
     request = urllib.request.Request(url, body, dict(headers or {}), method=method)  # noqa: S310
@@ -115,7 +115,7 @@ def _google_asks(
 
 
 def _google_credentials(found: Mapping[str, Any]) -> Any:
-    """What google-auth has for a file that says all of this."""
+    """Return google-auth's credentials for the content of a file."""
     from google.auth import aws, external_account_authorized_user, identity_pool, impersonated_credentials, pluggable
 
     if found["type"] == "external_account_authorized_user":  # who has scopes already
@@ -142,9 +142,9 @@ def _google_file(path: str) -> dict[str, Any]:
 
 
 def of_google(settings: Mapping[str, str]) -> dict[str, str]:
-    """What obstore and delta-rs ask Google's stores by.
+    """Return the credentials of Google's stores for obstore and delta-rs.
 
-    Raises ``PipelineError`` if nothing says who asks, or something that cannot be used.
+    Raises ``PipelineError`` for missing or unusable credentials.
     """
     found, asks = _asking_google(settings)
     if asks is None:
@@ -153,7 +153,7 @@ def of_google(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def google_tokens(settings: Mapping[str, str]) -> GoogleTokens | None:
-    """What obstore is to ask for tokens, where it does not know their way. Raises ``PipelineError``."""
+    """Return the source of tokens that obstore cannot get itself, or None. Raises ``PipelineError``."""
     asks = _asking_google(settings)[1]
     return asks if isinstance(asks, GoogleTokens) else None
 
@@ -224,7 +224,7 @@ def _await_google() -> None:
 
 
 def connection_string() -> dict[str, str]:
-    """What one in the environment says of an account of Azure, by the names of a job. Raises ``PipelineError``."""
+    """Return an Azure connection string of the environment by the names of a job. Raises ``PipelineError``."""
     text = os.environ.get(CONNECTION, "")
     if not text:
         return {}
@@ -244,16 +244,16 @@ def connection_string() -> dict[str, str]:
 
 
 def lacks_key(settings: Mapping[str, str]) -> bool:
-    """Whether neither a job has credentials for Azure, nor the environment an account's key."""
+    """Return True if a job has no credentials for Azure and the environment no account key."""
     return settings.keys().isdisjoint(("account_key", "anonymous", "client_secret", "sas_token")) and not first(
         (*KEY, AZ_KEY)
     )
 
 
 def of_azure(settings: Mapping[str, str], root: str) -> dict[str, str]:
-    """What obstore and delta-rs ask Azure's stores by, for one at ``root``; ``credential_type`` names the way.
+    """Return the credentials of Azure's store at ``root`` for obstore and delta-rs; ``credential_type`` names the way.
 
-    Raises ``PipelineError`` if nothing says who asks, or which account, or something that cannot be used.
+    Raises ``PipelineError`` for missing or unusable credentials, or without an account.
     """
     found = dict(settings)
     if is_true(os.environ.get("AZURE_STORAGE_USE_EMULATOR", "")) or "AZURE_FABRIC_TOKEN_SERVICE_URL" in os.environ:
@@ -301,7 +301,7 @@ def _way(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _entra(entra: Mapping[str, str], proof: str) -> dict[str, str]:
-    """Who asks Entra ID for a token, and where."""
+    """Return the options for tokens of Entra ID."""
     lacking = [name for name in ("tenant_id", "client_id") if not entra[name]]
     if lacking:
         shown = " and ".join(f"{name} ({_ENTRA[name][0]})" for name in lacking)
@@ -317,7 +317,7 @@ def _entra(entra: Mapping[str, str], proof: str) -> dict[str, str]:
 
 
 def _managed(client: Mapping[str, str]) -> dict[str, str]:
-    """What gives this machine or app a token; else the program ``az``."""
+    """Return the options for this machine's or app's tokens, or for those of the program ``az``."""
     cli = {"credential_type": "azure_cli", "use_azure_cli": "true"}
     if is_true(os.environ.get("AZURE_USE_AZURE_CLI", "")):
         return cli

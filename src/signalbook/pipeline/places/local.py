@@ -38,7 +38,7 @@ class LocalPlace(Place):
 
     @property
     def storage(self) -> Storage:
-        """Nothing to say."""
+        """No settings."""
         return Storage()
 
     def __truediv__(self, path: str) -> LocalPlace:
@@ -70,21 +70,21 @@ class LocalPlace(Place):
         return _LocalOutput(self.path)
 
     def size(self) -> int:
-        """Its size."""
+        """Return the size."""
         return self.path.stat().st_size
 
     def exists(self) -> bool:
-        """Whether it is there, as a file or folder."""
+        """Return True if the file or folder exists."""
         return self.path.exists()
 
     def write(self, content: bytes) -> None:
-        """By a file beside it that is renamed."""
+        """Write a file next to it and rename that."""
         fresh = self.path.with_suffix(f".{os.getpid()}.new")
         fresh.write_bytes(content)
         fresh.replace(self.path)
 
     def replace(self, content: bytes) -> None:
-        """By a file beside it that is on disk before it is renamed."""
+        """Write a file next to it, sync it to the disk, and rename it."""
         fresh = self.path.with_suffix(".new")
         with fresh.open("wb") as file:
             file.write(content)
@@ -97,19 +97,19 @@ class LocalPlace(Place):
         sync_folder(self.path.parent)
 
     def create(self, content: bytes) -> bool:
-        """As ``replace`` does: file systems of mounted buckets have no hard links, which would be atomic here."""
+        """Create like ``replace``: mounted buckets have no hard links, which would be atomic."""
         if self.path.exists():
             return self.path.read_bytes() == content
         self.replace(content)
         return True
 
     def tagged(self) -> tuple[bytes, str]:
-        """With a digest of the content."""
+        """Read with a digest of the content as tag."""
         content = self.path.read_bytes()
         return content, digest(content)
 
     def swap(self, content: bytes, tag: str) -> bool:
-        """By its content."""
+        """Replace if the content has the digest."""
         if not self.path.exists():
             return False
         there, own = self.tagged()
@@ -118,7 +118,7 @@ class LocalPlace(Place):
         return own == tag or there == content
 
     def files(self, *, deep: bool = False) -> Iterator[Stored]:
-        """In no order."""
+        """Yield the files in no order."""
         pending = [""]
         while pending:
             below = pending.pop()
@@ -134,7 +134,7 @@ class LocalPlace(Place):
                 continue
 
     def folders(self) -> list[str]:
-        """In order."""
+        """Return the folders in order."""
         try:
             with os.scandir(self.path) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir())
@@ -142,16 +142,16 @@ class LocalPlace(Place):
             return []
 
     def make(self) -> None:
-        """With those above it."""
+        """Make the folder and its parents."""
         self.path.mkdir(parents=True, exist_ok=True)
 
     def move(self, to: Place) -> None:
-        """By renaming it."""
+        """Rename the file."""
         assert isinstance(to, LocalPlace)
         self.path.replace(to.path)
 
     def settle(self) -> None:
-        """By having the folder on disk."""
+        """Sync the folder to the disk."""
         sync_folder(self.path)
 
     def delete(self) -> None:
@@ -159,7 +159,7 @@ class LocalPlace(Place):
         self.path.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """With the folder."""
+        """Remove the folder with its content."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 

@@ -39,9 +39,10 @@ _MOST: Final = 1 << 20
 
 
 def metadata_service() -> dict[str, str]:
-    """Where the environment says that the metadata service of this machine is, by obstore's name for it.
+    """Return the address of this machine's metadata service from the environment, by obstore's name for it.
 
-    Raises ``PipelineError`` if nobody else is left, and the environment forbids to ask it or it does not answer.
+    Raises ``PipelineError`` if there is no other source of credentials, and the service is forbidden or does not
+    answer.
     """
     environ = os.environ
     wanted = (
@@ -60,7 +61,7 @@ def metadata_service() -> dict[str, str]:
 
 
 def answers(url: str, flavour: Mapping[str, str], *, once: bool = False) -> bool:
-    """Whether somebody is at ``url``, who answers with the same header if one is asked by; known within seconds."""
+    """Return True within seconds if a service answers at ``url``, with the same header if one is sent."""
     request = urllib.request.Request(url, headers=dict(flavour))  # noqa: S310
     for pause in _NEAR_PAUSES[: 1 if once else None]:
         time.sleep(pause)
@@ -108,7 +109,7 @@ class ContainerKeys:
 
 
 def unmoved(*, proxies: bool = False) -> urllib.request.OpenerDirector:
-    """What asks for credentials, and nobody else than it is to ask; without ``proxies`` who is nearer than those."""
+    """Build a URL opener that never follows redirects. Without ``proxies`` it ignores the configured proxies."""
     return urllib.request.build_opener(*([] if proxies else [urllib.request.ProxyHandler({})]), _Unmoved())
 
 
@@ -116,7 +117,7 @@ class _Unmoved(urllib.request.HTTPRedirectHandler):
     """Nobody else is shown the token."""
 
     def redirect_request(self, *_: Any) -> None:
-        """None is made."""
+        """Reject the redirect."""
 
 
 def _keys(answer: bytes) -> dict[str, Any]:
@@ -130,9 +131,9 @@ def _keys(answer: bytes) -> dict[str, Any]:
 
 
 def keys_of_container() -> ContainerKeys | None:
-    """What asks for the keys of this container, if it has a URL for them.
+    """Return the source of this container's keys, if it has a URL for them.
 
-    Raises ``PipelineError`` for a URL that SDKs refuse, since the token would be shown to others.
+    Raises ``PipelineError`` for a URL that SDKs reject, because it would reveal the token.
     """
     url = os.environ.get(_FULL, "")
     if not url or _RELATIVE in os.environ:

@@ -98,7 +98,7 @@ class Storage:
 
     @classmethod
     def of(cls, section: Mapping[str, str]) -> Storage:
-        """That of a section whose variables are replaced. Raises ``PipelineError`` for a name that is none."""
+        """Parse a section whose variables are replaced. Raises ``PipelineError`` for an unknown name."""
         known = _COMMON.union(*_SETTINGS.values())
         for name in section:
             if name not in known:
@@ -115,14 +115,14 @@ class Storage:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may say; the longest first, which another may be a part of."""
+        """All secrets, the longest first, because others may be parts of it."""
         own = (value for name, value in self.options if name not in _OPEN)
         parts = (part.partition("=")[2] for part in os.environ.get(CONNECTION, "").split(";") if _SECRET.match(part))
         every = filter(None, (*own, *parts, *(os.environ.get(name, "") for name in _VARIABLES)))
         return tuple(sorted(every, key=len, reverse=True))
 
     def settings(self, kind: str) -> dict[str, str]:
-        """What is set for stores of a kind, ``s3``, ``gs`` or ``az``, by the names above. Raises ``PipelineError``."""
+        """Return the settings for stores of a kind, ``s3``, ``gs`` or ``az``. Raises ``PipelineError``."""
         there = {name: value for name, value in self.options if name in _SETTINGS[kind] | _COMMON}
         if kind == "s3":
             profile = there.pop("profile", "")
@@ -159,13 +159,16 @@ class Storage:
         return config, client
 
     def credential_provider(self, kind: str) -> Callable[[], dict[str, Any]] | None:
-        """What obstore is to ask for keys or tokens that it cannot ask for itself. Raises ``PipelineError``."""
+        """Return the source of keys or tokens that obstore cannot get itself. Raises ``PipelineError``."""
         if kind == "gs":
             return google_tokens(self.settings(kind))
         return keys_of_container() if kind == "s3" and not _have_keys(self.settings(kind)) else None
 
     def s3_endpoint(self, bucket: str) -> str:
-        """Where a bucket of S3 is, as obstore finds it; empty for those of one zone. Raises ``PipelineError``."""
+        """Return the endpoint of an S3 bucket as obstore finds it, or "" for those of one zone.
+
+        Raises ``PipelineError``.
+        """
         if is_true(os.environ.get("AWS_S3_EXPRESS", "")):
             return ""
         found = self.settings("s3")
@@ -177,7 +180,7 @@ class Storage:
         return f"https://{bucket}.{host}" if is_true(by_name) else f"https://{host}"
 
     def hadoop(self, root: str) -> dict[str, str]:
-        """What Hadoop's clients are given of the name service at ``root``, if ``namenodes`` says where those are."""
+        """Return Hadoop's settings for the name service at ``root``, if ``namenodes`` lists its addresses."""
         service, namenodes = root.partition("://")[2], self.get("namenodes")
         if not namenodes or ":" in service:
             return {}
@@ -198,7 +201,7 @@ class Storage:
 
 
 def _have_keys(settings: Mapping[str, str]) -> bool:
-    """Whether those of S3 say who asks, or the environment does; but for roles of machines and containers."""
+    """Return True if the section or environment has S3 credentials other than roles of machines and containers."""
     anonymous = settings.get("anonymous", "") or os.environ.get("AWS_SKIP_SIGNATURE", "")
     if settings.get("access_key_id") or is_true(anonymous):
         return True
@@ -209,10 +212,10 @@ def _have_keys(settings: Mapping[str, str]) -> bool:
 
 
 def aws_profile(name: str, *, keys: bool = True) -> dict[str, str]:
-    """What the files of AWS's tools say of a profile: region and endpoint, and if they are wanted its keys.
+    """Return a profile of AWS's files: region and endpoint, and its keys if ``keys``.
 
-    Empty stands for the one that the environment names, or ``default``. Raises ``PipelineError`` for a named one that
-    is not there, or whose keys are made on demand, if those are wanted.
+    An empty name stands for the environment's, or ``default``. Raises ``PipelineError`` for a missing named profile,
+    and for one whose keys are made on demand, if keys are wanted.
     """
     wanted = name or os.environ.get("AWS_PROFILE", "")
     profile = wanted or "default"

@@ -85,7 +85,7 @@ class StorePlace(Place):
 
     @classmethod
     def of(cls, url: str, storage: Storage) -> StorePlace:
-        """That of a URL.
+        """Return the place of a URL.
 
         Raises ``PipelineError`` for one without a bucket, with credentials, or with parts that no key can have.
         """
@@ -113,17 +113,17 @@ class StorePlace(Place):
 
     @property
     def parent(self) -> StorePlace:
-        """What the key is below."""
+        """The place above the key."""
         return StorePlace(self.root, self.key.rpartition("/")[0], self.settings)
 
     @property
     def folder(self) -> Path | None:
-        """None: it is no path."""
+        """None: it is not a path."""
         return None
 
     @property
     def storage(self) -> Storage:
-        """As it was given."""
+        """The given settings."""
         return self.settings
 
     def __truediv__(self, path: str) -> StorePlace:
@@ -140,11 +140,11 @@ class StorePlace(Place):
         return connect(self.root, self.settings)
 
     def read(self) -> bytes:
-        """By one request."""
+        """Read in one request."""
         return self._ask(lambda store: store.get(self.key).bytes().to_bytes())
 
     def open(self) -> BinaryIO:
-        """By a request for each read."""
+        """Open for one request for each read."""
         return cast("BinaryIO", Ranges(self._range, self.size(), str(self)))
 
     def _range(self, start: int, end: int) -> bytes:
@@ -159,12 +159,12 @@ class StorePlace(Place):
         return Upload(self.upload, _PART)
 
     def size(self) -> int:
-        """Of the object."""
+        """Return the size of the object."""
         with self._errors():
             return int(self._store.head(self.key)["size"])
 
     def exists(self) -> bool:
-        """Whether there is such an object; what keys begin with is none."""
+        """Return True if the object exists. A prefix of keys is not an object."""
         try:
             self.size()
         except FileNotFoundError:
@@ -176,7 +176,7 @@ class StorePlace(Place):
         self.replace(content)
 
     def replace(self, content: bytes) -> None:
-        """Unconditionally."""
+        """Write unconditionally."""
         self.upload(content)
 
     def upload(self, content: bytes | BinaryIO) -> None:
@@ -190,11 +190,11 @@ class StorePlace(Place):
         self._ask(put)
 
     def create(self, content: bytes) -> bool:
-        """With ``If-None-Match: *``."""
+        """Create with ``If-None-Match: *``."""
         return self._put(content, "create")
 
     def tagged(self) -> tuple[bytes, str]:
-        """With its ``ETag`` and version: some stores go by this, some by that."""
+        """Read with ``ETag`` and version as tag, since stores differ in which of them they use."""
 
         def get(store: ObjectStore) -> tuple[bytes, str]:
             found = store.get(self.key)
@@ -203,7 +203,7 @@ class StorePlace(Place):
         return self._ask(get)
 
     def swap(self, content: bytes, tag: str) -> bool:
-        """With ``If-Match``, or the condition that the store has for it."""
+        """Replace with ``If-Match``, or the store's own condition."""
         seen = dict(zip(("e_tag", "version"), tag.split("\n"), strict=False))
         return self._put(content, {name: value for name, value in seen.items() if value})
 
@@ -223,7 +223,7 @@ class StorePlace(Place):
             return False
 
     def files(self, *, deep: bool = False) -> Iterator[Stored]:
-        """By requests for a thousand each."""
+        """Yield the files, a thousand for each request."""
         skipped = len(self.key) + 1 if self.key else 0
         prefix = self.key or None
 
@@ -235,7 +235,7 @@ class StorePlace(Place):
             yield Stored(each["path"][skipped:], int(each["size"]), modified)
 
     def _below(self, prefix: str | None) -> Iterator[ObjectMeta]:
-        """All objects; where an answer ends early, on behind the last one, as long as they come in order."""
+        """Yield all objects. If an answer ends early, continue after the last one, as long as they are in order."""
         from obstore.exceptions import BaseError
 
         last, ordered, tries = "", True, 0
@@ -256,12 +256,12 @@ class StorePlace(Place):
             tries += 1
 
     def folders(self) -> list[str]:
-        """In order."""
+        """Return the folders in order."""
         found = self._ask(lambda store: store.list_with_delimiter(self.key or None)["common_prefixes"])
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
 
     def make(self) -> None:
-        """Nothing: a key needs no folder."""
+        """Do nothing: a key needs no folder."""
 
     def move(self, to: Place) -> None:
         """Copied by the store, then deleted here."""
@@ -272,14 +272,14 @@ class StorePlace(Place):
         self.delete()
 
     def settle(self) -> None:
-        """Nothing: objects last."""
+        """Do nothing: objects are durable."""
 
     def delete(self) -> None:
         """The object."""
         self._delete([self.key])
 
     def clear(self) -> None:
-        """All objects below it; what cannot be deleted stays."""
+        """Delete all objects below it, except those that cannot be deleted."""
         try:
             self._delete([f"{self.key}/{each.path}" for each in self.files(deep=True)])
         except OSError:  # as with folders: what is left is removed the next time
@@ -296,7 +296,7 @@ class StorePlace(Place):
                     self._delete([key])
 
     def _ask(self, request: Callable[[ObjectStore], _Answer]) -> _Answer:
-        """What a request is answered that may be made any number of times."""
+        """Send a request that may be repeated."""
         with self._errors():
             return repeated(lambda: request(self._store))
 
@@ -321,10 +321,10 @@ class StorePlace(Place):
 
 
 def repeated(ask: Callable[[], _Answer], *, conditional: bool = False) -> _Answer:
-    """What a request comes to, of obstore or delta-rs, that may be made any number of times.
+    """Repeat a request of obstore or delta-rs as often as useful.
 
-    Where an answer ends before it is whole they ask again for long contents of objects, and for nothing else; where no
-    connection is made in time for all but what is ``conditional``.
+    The libraries repeat incomplete answers only for long contents of objects, and failed connections only for
+    unconditional requests.
     """
     for pause in _PAUSES:
         try:
@@ -338,7 +338,7 @@ def repeated(ask: Callable[[], _Answer], *, conditional: bool = False) -> _Answe
 
 
 def in_few_words(text: str) -> str:
-    """What an error of obstore, or of delta-rs, comes to: one line, without what was sent."""
+    """Return an error of obstore or delta-rs in one line, without the sent data."""
     text = _CAUSE.sub(": ", text)
     status, code = _STATUS.search(text), _CODE.search(text) or _OAUTH_CODE.search(text)
     first = text.partition("\n")[0]
