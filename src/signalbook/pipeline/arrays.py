@@ -45,7 +45,7 @@ MISFITS: Final = (pa.ArrowException, AttributeError, OverflowError, TypeError, V
 
 
 class ValueForm(Enum):
-    """How values arrive."""
+    """The form in which values arrive."""
 
     TYPED = "objects of a guard"
     JSON = "JSON, with all digits of its numbers"
@@ -163,7 +163,10 @@ def utf8_text(payload: bytes | None) -> str | None:
 
 
 def builder(shape: Shape, type: pa.DataType, form: ValueForm) -> Build:
-    """From values to an array. ``None`` is a null; what is absent is ``UNSET`` for ``Anything``, else ``None`` too."""
+    """Return the function from values to an array.
+
+    ``None`` is null; an absent ``Anything`` is ``UNSET``, else ``None``.
+    """
     match shape:
         case Scalar():
             return _scalar(shape, type, form)
@@ -210,13 +213,13 @@ def _struct(shape: Struct, type: pa.DataType, form: ValueForm) -> Build:
 
 
 def _mask(values: Values) -> pa.Array | None:
-    """Where ``None`` is among ``values``, if it is."""
+    """Return the mask of ``None`` among ``values``, if there is any."""
     missing = [value is None for value in values]
     return pa.array(missing, pa.bool_()) if True in missing else None
 
 
 class _Members:
-    """From objects to the arrays of their members."""
+    """The function from objects to the arrays of their members."""
 
     def __init__(self, shape: Struct, types: Sequence[pa.DataType], form: ValueForm) -> None:
         self._fields = shape.fields
@@ -313,7 +316,7 @@ def _of_types(known: tuple[type, ...], build: Build) -> Build:
 
 
 def _held(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
-    """What a column holds of values, null where that is nothing: the rest is kept elsewhere (``rescue.py``)."""
+    """Return the function for values whose column holds a part; ``rescue.py`` keeps the rest."""
 
     def build(values: Values, _: bool) -> pa.Array:
         found = [(None, True) if value is None else exact.held(shape, value) for value in values]
@@ -462,9 +465,9 @@ def escaped(value: bytes) -> str:
 
 
 def message_headers(message: Message) -> Sequence[Header]:
-    """What a message has besides its payload, in the form of headers.
+    """Return the parts of a message other than its payload as headers.
 
-    Of MQTT and AMQP those are what the payload is said to be, and the properties that applications choose.
+    For MQTT and AMQP these are the payload's type and the properties that applications choose.
     """
     sections = message.sections
     if message.protocol == V5:
@@ -482,7 +485,7 @@ def encoded_headers(headers: Iterable[Header]) -> tuple[tuple[str, bytes | None]
 
 
 def _named(stated: Mapping[str, Any], chosen: Iterable[tuple[Any, Any]]) -> list[Header]:
-    """Both kinds together. Where a chosen name is one of the stated ones, that is there too: one is not the other."""
+    """Return stated and chosen headers. A stated name is also listed without value if a chosen one equals it."""
     others: list[Header] = [(str(name), _header_value(value)) for name, value in chosen]
     names = {name for name, _ in others}
     stated = {name: value for name, value in stated.items() if value is not None or name in names}
@@ -541,7 +544,7 @@ class HeaderNames:
 
     @classmethod
     def of(cls, headers: pa.ListArray, *, folded: bool) -> HeaderNames:
-        """Those of lists of structs with a ``name``, in lower case if ``folded``; what is null is empty."""
+        """Return the names in lists of structs with a ``name``, in lower case if ``folded``. Null counts as empty."""
         flat = headers.flatten()
         if not len(flat):
             return cls({}, np.zeros(0, np.int32), False)
@@ -568,7 +571,7 @@ class HeaderNames:
 
 
 def _period(offsets: npt.NDArray[np.int32], texts: pa.StringArray) -> int:
-    """How many texts each of some lists has, if all have the same ones in the same order; else none."""
+    """Return the number of texts in each list if all lists have the same texts in the same order, else 0."""
     count = len(offsets) - 1
     width = len(texts) // count if count > 0 else 0
     if not width or width * count != len(texts) or (np.diff(offsets) != width).any():
@@ -587,9 +590,9 @@ def _period(offsets: npt.NDArray[np.int32], texts: pa.StringArray) -> int:
 
 
 def taken(array: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
-    """What an array has at some places, each once.
+    """Return the elements at distinct ``places``.
 
-    Of maps with the same names everywhere these stay as they are: Arrow would gather them one by one.
+    Maps with the same names everywhere are handled here: Arrow would gather their entries one by one.
     """
     width = 0
     if pa.types.is_map(array.type) and not array.null_count:

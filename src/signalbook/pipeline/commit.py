@@ -59,7 +59,7 @@ def assign_tables(tables: Tables, output: Where, batch: JournalEntry) -> Journal
 
 
 def _each(tables: Tables, output: Place, work: Callable[[_Item], _Found], items: Sequence[_Item]) -> Generator[_Found]:
-    """What ``work`` makes of each of ``items``, of several tables at once: they wait for a store or a disk."""
+    """Yield the results of ``work`` for ``items``, several tables at once: they wait for a store or a disk."""
     if len(items) > 1 and tables.concurrent:
         yield from in_parallel(output, work, items, local=_LOCAL_THREADS)
     else:

@@ -27,7 +27,7 @@ def disk_failure(error: OSError, place: object) -> PipelineError:
 
 
 def full_disk(place: object) -> str:
-    """What to say when there is no room left."""
+    """Return the error text for a full disk."""
     return (
         f"no space left on device while writing to {place}; nothing of this batch was committed: "
         "make room and run again with the same batch id"
@@ -35,9 +35,9 @@ def full_disk(place: object) -> str:
 
 
 def own_words(text: str) -> str:
-    """What a worker of ours raised, out of what Spark says of a failed job; empty if it was something else.
+    """Return our worker's own error in Spark's text about a failed job; empty for other errors.
 
-    The trace of a worker ends up in the text of Java's exception: the line that we raised is somewhere in the middle.
+    The worker's traceback is in the middle of Java's exception text.
     """
     found = _OWN_WORDS.search(text)
     return found[1] if found else ""

@@ -43,7 +43,7 @@ DURATION: Final = (21, 9)
 
 
 def held(shape: Scalar, value: JSON) -> Held:
-    """What the column of ``shape``, whose values come as another kind, holds of one."""
+    """Return the part of a value that the column of ``shape`` holds, if values come as another kind."""
     return _HELD[shape.kind](shape, value)
 
 

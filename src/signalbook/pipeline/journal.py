@@ -55,7 +55,7 @@ ColumnKinds = Literal["typed", "as_sent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One Parquet file of a table. ``staged`` is its path below the output folder until its batch is committed."""
+    """A Parquet file of a table. ``staged`` is its path below the output folder until its batch is committed."""
 
     table: TableName
     staged: str
@@ -66,15 +66,15 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One entry of the journal. ``origin`` distinguishes the input from another under the same batch id.
+    """An entry of the journal. ``origin`` distinguishes the input from another under the same batch id.
 
-    ``landed_at`` is what its rows say in ``_landed_at``, ``finished`` when all of it was committed; older entries do
-    not say. ``removed`` are files of earlier batches that ``files`` replace from now on; ``replayed`` counts the
-    dead letters that are the input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is
-    the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. ``left_out`` are
-    definitions that could not be used, with the reasons. A ``compaction`` has no input: its files hold the rows of
-    those it removes, in a backfill with other values (``changes``). ``columns`` are those of times, dates and decimals,
-    as the policy of that name has it; older entries know no others than ``as_sent``.
+    ``landed_at`` is the rows' ``_landed_at``, ``finished`` the time of the commit; older entries lack them. ``removed``
+    are files of earlier batches that ``files`` replace from now on; ``replayed`` counts the dead letters that are the
+    input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is the name of its stream, and
+    ``offsets`` its end in that, in Spark's words. ``left_out`` are definitions that could not be used, with the
+    reasons. A ``compaction`` has no input: its files hold the rows of those it removes, in a backfill with other values
+    (``changes``). ``columns`` are those of times, dates and decimals, as in the policy of that name; older entries have
+    only ``as_sent``.
     """
 
     id: str
@@ -105,7 +105,7 @@ class JournalEntry:
         self.tally.check(landed_rows=landed, dead_letter_rows=dead - gone + self.replayed)
 
     def report(self, note: str = "") -> Report:
-        """What became of it."""
+        """Return the report of the batch."""
         return Report(
             batch=self.id,
             fingerprint=self.fingerprint,
@@ -120,10 +120,10 @@ class JournalEntry:
 
 @dataclass(slots=True)
 class _Beginning:
-    """What a journal may take away again: an output that was not there when it was looked at first.
+    """The part that a journal may remove again: an output that did not exist at first.
 
-    ``existing`` is the folder nearest to it that was there; ``files`` are those that it may come to have beside its
-    lock, ``attempts`` those that have staged files. With ``waiting`` the lock was not had yet.
+    ``existing`` is the nearest folder that existed; ``files`` are the files that may appear next to its lock,
+    ``attempts`` those with staged files. ``waiting`` means that the lock was not taken yet.
     """
 
     fresh: bool = False
@@ -201,7 +201,7 @@ class Journal:
             lock.release()
 
     def _taken(self) -> bool:
-        """Whether the lock could be had; until it was, another run that fails may take away what was made."""
+        """Return True if the lock was taken. Until then another failing run may remove the output."""
         if not self._beginning.waiting:
             return self._lock.take()
         try:
@@ -216,7 +216,7 @@ class Journal:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the output was not there before, and no batch was entered yet."""
+        """True if the output did not exist before, and has no batch yet."""
         return self._beginning.fresh
 
     def discard(self) -> None:
@@ -272,7 +272,7 @@ class Journal:
         return journal
 
     def is_begun(self) -> bool:
-        """Whether runs have written to this output, or tried to. Raises ``PipelineError``."""
+        """Return True if runs have written to this output, or tried to. Raises ``PipelineError``."""
         with store_errors(self.output):
             # A store has no empty folders: what was begun there has a lease.
             known = BATCHES if self.output.folder is not None else _LOCK
@@ -327,7 +327,7 @@ class Journal:
         return None if first is None else _read(self.output / BATCHES / first).table_format
 
     def columns(self) -> ColumnKinds | None:
-        """What columns the last batch that landed had of times, dates and decimals; None while there are no tables."""
+        """Return the kind of columns of the last landed batch for times, dates and decimals; None without tables."""
         entries = (_read(self.output / BATCHES / found.path) for found in reversed(_in_order(self._listed(BATCHES))))
         landed = (entry for entry in entries if any(file.table != DEAD_LETTERS for file in entry.files))
         return next((entry.columns for entry in landed), None)
@@ -407,7 +407,7 @@ class Journal:
             self._sweep(staging)
 
     def _sweep(self, staging: Place) -> None:
-        """In a store: what is there of attempts, unless their driver lives after all and has prepared it."""
+        """Remove the remains of attempts in a store, unless their driver lives after all and has prepared one."""
         attempts: dict[str, list[Stored]] = {}
         for found in staging.files(deep=True):
             attempt, _, path = found.path.partition("/")
@@ -432,7 +432,7 @@ class Journal:
                     (folder / found.path).delete()
 
     def _claimed(self, attempt: str, state: bytes) -> bool:
-        """Whether an attempt is now in this state, and in no other; a folder's lock sees to that by itself."""
+        """Return True if an attempt got this state, and no other. In a folder the lock ensures that."""
         place = self.output / attempt / _CLAIM
         return place.folder is not None or place.create(state)
 
@@ -481,7 +481,7 @@ def _names(folder: Place) -> set[str]:
 
 
 def _is_mark(files: Sequence[Stored], forgotten: int) -> bool:
-    """Whether all that is left of an attempt is a claim that has to stay."""
+    """Return True if the only rest of an attempt is a claim that must stay."""
     return len(files) == 1 and files[0].path == _CLAIM and files[0].modified >= forgotten
 
 

@@ -39,11 +39,11 @@ class Lock(ABC):
 
     @abstractmethod
     def take(self) -> bool:
-        """Whether it could be had, at once."""
+        """Take the lock at once, and return True if that worked."""
 
     @abstractmethod
     def waits(self) -> bool:
-        """Whether it may come free by itself soon: who has it shows no sign of life."""
+        """Return True if the lock may become free soon: its holder shows no sign of life."""
 
     @abstractmethod
     def release(self) -> None:
@@ -55,16 +55,16 @@ class Lock(ABC):
 
     @abstractmethod
     def held(self) -> bool:
-        """Whether nobody else can have had it until now."""
+        """Return True if nobody else can have taken the lock meanwhile."""
 
     @property
     def note(self) -> str:
-        """What who had it before us left for us."""
+        """The note of the previous holder."""
         return ""
 
     @property
     def holder(self) -> str:
-        """Who has it, as far as that is known."""
+        """The holder, as far as known."""
         return ""
 
 
@@ -74,7 +74,7 @@ def lock_of(place: Place) -> Lock:
 
 
 def locked(lock: BinaryIO | int) -> bool:
-    """Whether an open file could be locked, which nobody else can then until it is closed or this process ends."""
+    """Lock an open file, and return True if that worked. It ends with the file or this process."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -106,7 +106,7 @@ class FolderLock(Lock):
             return False
 
     def waits(self) -> bool:
-        """No: who has it lives."""
+        """Return False: the holder lives."""
         return False
 
     def release(self) -> None:
@@ -116,16 +116,16 @@ class FolderLock(Lock):
             self._file = None
 
     def check(self, note: str | None = None) -> None:
-        """Nothing: a lock is not lost."""
+        """Do nothing: a file lock is never lost."""
 
     def held(self) -> bool:
-        """If it was taken."""
+        """Return True if the lock was taken."""
         return self._file is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Held:
-    """What is written into a lease. An empty ``token`` is of nobody; ``count`` makes each writing another."""
+    """The content of a lease. An empty ``token`` means no holder; ``count`` makes each write different."""
 
     token: str = ""
     owner: str = ""
@@ -179,7 +179,7 @@ class Lease(Lock):
         return True
 
     def waits(self) -> bool:
-        """Whether who has it did not renew it since it was looked at first, and may be dead."""
+        """Return True if the holder did not renew the lease since the first look, and may be dead."""
         return self._moves == 0 and not (self._seen is not None and self._seen.token in _LIVE)
 
     def release(self) -> None:
@@ -209,7 +209,7 @@ class Lease(Lock):
                 )
 
     def held(self) -> bool:
-        """Whether the lease is ours, by when it was renewed last: it is renewed first where that is half a term ago."""
+        """Return True if the lease is ours. It is renewed first if the last renewal is half a term ago."""
         if self._mine is not None and self._clock() - self._renewed > TERM / 2:
             with self._turn:
                 self._renew(None)
@@ -217,7 +217,7 @@ class Lease(Lock):
 
     @property
     def note(self) -> str:
-        """As it was when it was taken."""
+        """The note that was there when the lease was taken."""
         return self._found
 
     @property

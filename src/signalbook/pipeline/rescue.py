@@ -30,7 +30,7 @@ _TEXTS: Final = frozenset({"timestamp", "date"})
 
 
 def plan(shape: Shape) -> Plan:
-    """What columns of ``shape`` hold of a value; ``ALL`` where that is everything."""
+    """Return what columns of ``shape`` hold of a value; ``ALL`` for everything."""
     match shape:
         case Struct():
             return "members", [(field.name, plan(field.shape)) for field in shape.fields]
@@ -48,7 +48,7 @@ def plan(shape: Shape) -> Plan:
 
 
 def rest(shape: Shape, value: JSON) -> JSON:
-    """What columns of ``shape`` do not hold of ``value``; ``UNSET`` where that is nothing."""
+    """Return what columns of ``shape`` do not hold of ``value``; ``UNSET`` for nothing."""
     match shape:
         case Struct() if isinstance(value, dict):
             known = {field.name: field.shape for field in shape.fields}
@@ -137,7 +137,7 @@ class RescuedPaths:
         return native.module().RescuedPaths(plan(self._shape))
 
     def count(self, texts: pa.StringArray) -> Counter[str]:
-        """In how many rows there is something at each path, a JSON Pointer with ``*`` for items and keys of maps."""
+        """Count the rows with something at each path, a JSON Pointer with ``*`` for items and keys of maps."""
         if texts.null_count == len(texts):
             return Counter()
         return Counter(self._paths.count(native.PayloadSpans.of(texts.drop_null()).places, MOST_PATHS))

@@ -39,10 +39,10 @@ from signalbook.values import JSONObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backfill:
-    """What became of one table.
+    """The backfill of one table.
 
-    ``filled`` rows gained values in columns, in so many ``files``; ``unfit`` ones have members that are declared by
-    now, and do not conform; ``refused`` are columns that the table cannot take, since it has others of these names.
+    ``filled`` rows gained values in columns, in so many ``files``. ``unfit`` rows have members that are now declared,
+    and do not conform. ``refused`` are columns that the table has with another type.
     """
 
     table: TableName
@@ -200,7 +200,7 @@ class _Work:
         return (schema, self._filling(frozenset(refused))) if gaining else (None, None)
 
     def _written(self, source: pq.ParquetFile, schema: pa.Schema, filling: Filling, place: Place) -> tuple[int, int]:
-        """How many rows gained something, and the bytes of the file."""
+        """Rewrite a file. Return the number of rows that gained values, and the bytes of the new file."""
         output = place.output()
         count = 0
         with open_file(output, schema) as writer:

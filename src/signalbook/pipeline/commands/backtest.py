@@ -53,9 +53,9 @@ _GONE: Final = Finding(path="", rule="no_match", message="there is no such defin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacktestPlan:
-    """What every task needs: two snapshots as JSON, the files of each definition (dead letters: empty xid).
+    """The plan for every task: two snapshots as JSON, the files of each definition (dead letters: empty xid).
 
-    Dead letters count if they have to do with one of ``definitions``, none meaning any.
+    Dead letters count if they concern one of ``definitions``, or any if that is empty.
     """
 
     today: bytes
@@ -68,7 +68,7 @@ class BacktestPlan:
 
 
 def compare(plan: BacktestPlan, numbers: Iterable[int]) -> Iterator[bytes]:
-    """What tasks do: their numbers in, one ``Backtest`` as JSON out for each."""
+    """Run the tasks with these numbers. Yield one ``Backtest`` as JSON for each."""
     today, tomorrow = (Snapshot.from_json(text).compile(plan.policy) for text in (plan.today, plan.candidate))
 
     def work(number: int) -> bytes:
@@ -133,7 +133,7 @@ class _Comparing:
             self._count(_refused(now), _refused(then), partial(dead_letter.example, self._plan.by, now, then))
 
     def _asked(self, dead_letter: _DeadLetterRow, outcomes: Sequence[Outcome]) -> bool:
-        """Whether a dead letter is, was or would be meant for one of the definitions that are asked about."""
+        """Return True if a dead letter is, was or would be meant for one of the requested definitions."""
         meant = chain(dead_letter.candidates, *map(_meant, outcomes))
         return not self._plan.definitions or any(xid in self._plan.definitions for xid in meant)
 
@@ -146,7 +146,7 @@ class _Comparing:
             (self.found.broken if then else self.found.mended).see(example())
 
     def _sampled(self, first: int, count: int) -> npt.NDArray[np.bool_]:
-        """Which rows are looked at; the same ones each time."""
+        """Return which rows are in the sample: the same ones each time."""
         numbers = np.arange(first, first + count, dtype=np.uint64)
         # Knuth's multiplicative hash of the row's number: spread evenly, and without a state that tasks would have to
         # share.
@@ -157,7 +157,7 @@ class _Comparing:
 
 
 def _is_opaque(schema: pa.Schema) -> bool:
-    """Whether payloads are in columns as they were sent; members of a payload may have the same name."""
+    """Return True if payloads are stored as they were sent; a payload's member may have the same name."""
     name, kind = columns.OPAQUE.names[1], columns.OPAQUE.types[1]
     return name in schema.names and schema.field(name).type == kind
 
@@ -177,7 +177,7 @@ def _faults(
     attributes: Mapping[str, Any],
     payload: JSON | msgspec.Raw,
 ) -> list[Finding]:
-    """What a definition has against a landed row, with its payload as it was sent (``Raw``) or rebuilt."""
+    """Return the violations of a definition by a landed row, with its payload as sent (``Raw``) or rebuilt."""
     if definition is None:
         return [_GONE]
     is_event = definition.is_event and row.get("ce_type") is not None
@@ -188,7 +188,7 @@ def _faults(
 def _payload_faults(
     definition: CompiledDefinition, attributes: Mapping[str, Any], payload: JSON | msgspec.Raw
 ) -> Sequence[Finding]:
-    """What keeps a payload from landing; violations that are only tagged do not."""
+    """Return the violations that prevent a payload from landing; merely tagged ones do not."""
     schema, tagged = definition.schema_use.schema, definition.policy.on_schema_violation == "tag"
     if schema is None:
         return definition.schema_use.findings
@@ -242,7 +242,7 @@ class _DeadLetterRow:
         return self["candidates"] or ()
 
     def example(self, by: str, now: Sequence[Outcome], then: Sequence[Outcome]) -> ChangedVerdict:
-        """Where it conforms by then, with what kept it here."""
+        """Return the verdict with the place where the message lands then, and its former violations."""
         outcomes = (*now, *then)
         event = self._event(outcomes)
         refusing = then if _refused(then) else now
@@ -258,7 +258,7 @@ class _DeadLetterRow:
         )
 
     def _producer(self, by: str, event: Mapping[str, Any]) -> str:
-        """What it would have in the column ``by`` of a table, as far as it knows, or else where it was sent."""
+        """Return an event's value in the column ``by`` of a table if known, else the address it was sent to."""
         attribute = by.removeprefix("ce_")
         known = event.get(attribute) if attribute != by else self[by[1:]] if by in _SHARED else None
         return str(known or self["address"] or "")

@@ -17,7 +17,7 @@ _LONGEST: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedVerdict:
-    """One message whose verdict changes, and what is said of it by those that refuse it."""
+    """A message whose verdict changes, with the violations of the rejecting side."""
 
     definition: str
     producer: str
@@ -27,7 +27,7 @@ class ChangedVerdict:
     violations: tuple[tuple[str, str, str], ...]
 
     def to_json(self) -> JSONObject:
-        """As ``pipeline backtest --json`` has it."""
+        """Return the JSON of ``pipeline backtest --json``."""
         violations = [{"path": path, "rule": rule, "message": text} for path, rule, text in self.violations]
         place = {"source": self.source, "position": self.position}
         return {
@@ -81,7 +81,7 @@ class VerdictChanges:
         return self.definitions, self.producers, self.rules
 
     def to_json(self) -> JSONObject:
-        """As ``pipeline backtest --json`` has it."""
+        """Return the JSON of ``pipeline backtest --json``."""
         return {
             "messages": self.messages,
             "by_message": dict(self.definitions.most_common()),
@@ -107,7 +107,7 @@ class Backtest:
 
     @property
     def messages(self) -> int:
-        """All that were looked at."""
+        """The number of checked messages."""
         return self.accepted + self.refused + self.doubtful + self.broken.messages + self.mended.messages
 
     def add(self, other: Backtest) -> None:

@@ -33,7 +33,7 @@ from signalbook.values import JSONObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """What became of one table: files and their bytes before and after."""
+    """The compaction of one table: files and their bytes before and after."""
 
     table: TableName
     files_before: int
@@ -175,7 +175,7 @@ class _Work:
         return replace(first, staged=staged, name=f"{folder}{slash}{place.name}", rows=rows, bytes=size)
 
     def _write(self, places: Sequence[Place], place: Place) -> tuple[int, int]:
-        """All files in one, a row group at a time; its rows and bytes."""
+        """Write all files into one, a row group at a time. Return its rows and bytes."""
         output = place.output()
         try:
             schemas = [pq.read_schema(each.arrow_source()) for each in places]

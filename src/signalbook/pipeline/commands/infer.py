@@ -42,10 +42,10 @@ OTHERS: Final = "others"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferencePlan:
-    """What every task needs to know.
+    """The plan for every task.
 
-    ``limit`` is the most messages a task looks at, 0 for all; ``kinds`` are the keys of the kinds that are
-    defined on trial.
+    ``limit`` is the most messages a task reads, 0 for all. ``kinds`` are the keys of the kinds with definitions on
+    trial.
     """
 
     source: str
@@ -56,7 +56,7 @@ class InferencePlan:
 
 
 class Halves(msgspec.Struct):
-    """What was seen in each half, and how many messages could not be read."""
+    """The observations of each half, and the number of unreadable messages."""
 
     first: Observations = msgspec.field(default_factory=Observations)
     second: Observations = msgspec.field(default_factory=Observations)
@@ -70,10 +70,10 @@ class Halves(msgspec.Struct):
 
 
 class Trial(msgspec.Struct):
-    """What became of held-back messages: how many were tried and how many accepted, reasons of the others.
+    """The trial of held-back messages: the numbers tried and accepted, and the reasons of the others.
 
-    ``unseen`` are those of kinds without a definition, since none was in the first half, by name: they are not
-    tried. Beyond ``MOST_NAMES`` of either they are counted under ``OTHERS``.
+    ``unseen`` are, by name, those of kinds that the first half did not contain: they are not tried. Names beyond
+    ``MOST_NAMES`` are counted under ``OTHERS``.
     """
 
     tried: int = 0
@@ -109,7 +109,7 @@ def _count(counts: dict[str, int], name: str, number: int = 1) -> None:
 
 
 def _reason(refused: Rejected) -> str:
-    """Why a message was refused: the reason, and for a schema the rule, the place and the definition."""
+    """Return why a message was rejected: the reason, and for a schema the rule, the place and the definition."""
     if not refused.violations:
         return str(refused.reason)
     path, rule = violation_kind(refused.violations[0].path, refused.violations[0].rule)
@@ -120,7 +120,7 @@ Work = Callable[[InferencePlan, int], msgspec.Struct]
 
 
 def run_task(folder: str, work: Work, storage: Storage, numbers: Iterable[int]) -> Iterator[bytes]:
-    """What tasks do: their numbers in, what ``work`` found out, in MessagePack, for each."""
+    """Run ``work`` for the tasks with these numbers. Yield its results in MessagePack."""
     plan = _reachable(msgspec.msgpack.decode((Path(folder) / PLAN).read_bytes(), type=InferencePlan), storage)
     return (msgspec.msgpack.encode(work(plan, number)) for number in numbers)
 
@@ -131,7 +131,7 @@ def _reachable(plan: InferencePlan, storage: Storage) -> InferencePlan:
 
 
 def look(plan: InferencePlan, number: int) -> Halves:
-    """Both halves of a task's messages."""
+    """Observe both halves of a task's messages."""
     found = Halves()
     for message, second in messages(plan, number):
         if message is None:

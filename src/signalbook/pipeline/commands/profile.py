@@ -32,10 +32,10 @@ from signalbook.values import JSONObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnProfile:
-    """One column, or member of one (``order.total``): its values over all rows.
+    """A column, or a member of one (``order.total``), with statistics over all rows.
 
-    ``payload`` is whether the definition's schema declares it; else the pipeline adds it. ``distinct`` is within 5 %
-    and not above the number of values, None for lists and maps; ``least`` and ``most`` are texts, of lists and maps
+    ``payload`` is True if the definition's schema declares it, False if the pipeline adds it. ``distinct`` is within 5
+    % and not above the number of values, None for lists and maps. ``least`` and ``most`` are texts, for lists and maps
     their sizes, None without a value.
     """
 
@@ -62,7 +62,7 @@ class Profile:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """What the schema declares and no message ever had."""
+        """The declared members that no message ever had."""
         empty = [column.name for column in self.columns if column.payload and column.nulls == self.rows]
         if self.declared is None:
             return tuple(empty)
@@ -71,7 +71,7 @@ class Profile:
 
     @property
     def undeclared(self) -> tuple[str, ...]:
-        """What messages had, by the schema of their day, and the definition does not declare any more."""
+        """The members of messages that the definition no longer declares."""
         if self.declared is None:
             return ()
         seen = (column.name for column in self.columns if column.payload and column.nulls < self.rows)

@@ -59,7 +59,7 @@ _KEPT: Final = ("batch", "sidelined_at")
 
 
 def rewrite(folder: Where, numbers: Iterable[int]) -> Iterator[bytes]:
-    """What tasks over dead letters do: their numbers in, one manifest as JSON out for each."""
+    """Run the tasks over dead letters with these numbers. Yield one manifest as JSON for each."""
     task = Task.of(folder)
     wanted = msgspec.json.decode((task.staging / WANTED).read(), type=DeadLetterFilter)
     return (encoded_manifest(partial(_replay_task, task, wanted, number)) for number in numbers)
@@ -161,7 +161,7 @@ def _dated(new: pa.RecordBatch, old: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """What a replay did, or with ``dry_run`` would do.
+    """The result of a replay, or with ``dry_run`` the expected one.
 
     ``replayed`` dead letters were processed again; of those that stay, ``changed`` have another reason now.
     """

@@ -106,7 +106,7 @@ def _left(journal: Journal, batch_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What it takes to land a batch, once it is known that it has to be."""
+    """The preparation of a batch that has not landed yet."""
 
     session: SparkSession
     intake: Intake
@@ -168,7 +168,7 @@ def _session(job: Job) -> AbstractContextManager[SparkSession]:
 
 
 def _input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
-    """What distinguishes this input from another, and a way to it once Spark runs."""
+    """Return an identifier of this input, and the function that opens it once Spark runs."""
     source = base.find_source(job.input_format)
     if isinstance(source, RecordSource):
         origin = fingerprint([job.input_format, sorted(job.inputs)])

@@ -20,9 +20,9 @@ STREAMS: Final = "streams"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
-    """All batches of one stream together; ``last`` is the id of the newest, ``finished`` when that was committed.
+    """All batches of one stream together. ``last`` is the id of the newest, ``finished`` when that was committed.
 
-    ``full`` says that its spool takes no more of what its broker has until some of it is landed.
+    ``full`` means that its spool is full until some messages have landed.
     """
 
     name: str
@@ -33,7 +33,7 @@ class StreamState:
     full: bool = False
 
     def to_json(self) -> JSONObject:
-        """As ``pipeline status --json`` prints it."""
+        """Return the JSON of ``pipeline status --json``."""
         tally = self.tally
         return {
             "stream": self.name,
@@ -50,7 +50,7 @@ class StreamState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What was committed to an output folder: the report of each batch, by its id, and the streams, by name."""
+    """The commits of an output folder: the report of each batch, by its id, and the streams, by name."""
 
     reports: list[Report]
     streams: list[StreamState]
@@ -77,14 +77,14 @@ def _beginning(journal: Journal, name: str) -> StreamState:
 
 
 def place(journal: Journal, name: str) -> Place:
-    """Where a stream keeps in the output what nobody could make anew."""
+    """Return the place in the output for a stream's irreplaceable state."""
     return journal.output / STREAMS / escape(name)
 
 
 def home(journal: Journal, name: str) -> Path:
-    """Where a stream keeps what Spark wants a file system for: at its place, or on this machine if that is in a store.
+    """Return the folder for a stream's files that Spark needs in a file system.
 
-    What is lost with this machine is made anew from the journal.
+    It is in the output, or on this machine if the output is in a store. If it is lost, it is rebuilt from the journal.
     """
     folder = place(journal, name).folder
     if folder is None:
@@ -101,5 +101,5 @@ def _state() -> Path:
 
 
 def is_full(journal: Journal, name: str) -> bool:
-    """Whether a stream's spool takes no more for now. Raises ``OSError``."""
+    """Return True if a stream's spool is full. Raises ``OSError``."""
     return spool.is_full(place(journal, name) / spool.RECEIVED)

@@ -76,7 +76,7 @@ def input_fingerprint(checkpoint: Path, number: int) -> str:
 
 
 def end_offsets(checkpoint: Path, number: int) -> str:
-    """Where a micro-batch ends in its sources. Raises ``PipelineError`` if the checkpoint does not say."""
+    """Return the end of a micro-batch in its sources. Raises ``PipelineError`` if the checkpoint lacks it."""
     path = checkpoint / _OFFSETS / str(number)
     try:
         return "\n".join(path.read_text().splitlines()[_HEAD:])
@@ -88,10 +88,10 @@ def end_offsets(checkpoint: Path, number: int) -> str:
 
 
 def resume(checkpoint: Path, journal: Journal, job: StreamJob) -> str:
-    """Have a checkpoint that is gone, or older than the journal, go on behind what was landed.
+    """Continue a checkpoint that is gone, or older than the journal, after what has landed.
 
-    The id of the batch it goes on behind, empty for a checkpoint that knows. Raises ``PipelineError`` for one that
-    knows of other batches than the journal.
+    Returns the id of the last landed batch, empty for a valid checkpoint. Raises ``PipelineError`` for a checkpoint
+    with batches that the journal does not have.
     """
     last = _landed(journal, job.name)
     planned, committed = _newest(checkpoint / _OFFSETS), _newest(checkpoint / _COMMITS)
@@ -121,7 +121,7 @@ def _landed(journal: Journal, name: str) -> int:
 
 
 def _ends(journal: Journal, job: StreamJob, number: int) -> str:
-    """Where a micro-batch of the journal ends; empty if it does not say."""
+    """Return the end of a micro-batch of the journal, or an empty text."""
     batch = journal.find(job.batch_id(number))
     return batch.offsets if batch is not None and batch.stream == job.name else ""
 
@@ -208,7 +208,7 @@ def stream(
 
 
 def _definitions(job: Job, home: Path, notify: Callable[[str], None]) -> closing[Definitions]:
-    """Those of a stream, kept in its folder."""
+    """Return the definitions of a stream, kept in its folder."""
     kept = home / kept_name(job.registry, job.groups, job.subjects)
     return closing(Definitions(job.registry, job.groups, job.policy, kept=kept, notify=notify, subjects=job.subjects))
 
@@ -377,7 +377,7 @@ def _alone(journal: Journal, home: Path, name: str) -> Iterator[None]:
 
 
 def _has_begun(journal: Journal, home: Path, name: str) -> bool:
-    """Whether a stream knows where it began, or has messages or a session of a broker's."""
+    """Return True if a stream has a known beginning, or messages or a session of a broker."""
     places = [place_of(home / _CHECKPOINT / part) for part in (_OFFSETS, _SOURCES, _COMMITS)]
     places.append(status.place(journal, name) / spool.RECEIVED)
     with suppress(OSError):  # of a store: nobody knows

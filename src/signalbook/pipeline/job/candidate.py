@@ -45,7 +45,7 @@ def affected(today: Snapshot, tomorrow: Snapshot) -> tuple[str, ...]:
 
 
 def _fingerprints(snapshot: Snapshot) -> dict[str, tuple[str, JSONObject]]:
-    """What each definition comes to: its schema, and all else."""
+    """Return the fingerprint of each definition: its schema, and all else."""
     found = {}
     for xid, definition in snapshot.compile(_POLICY).definitions.items():
         schema = definition.schema_use.schema
@@ -78,7 +78,7 @@ def _content(path: Path) -> bytes:
 
 
 def _merged(today: Snapshot, documents: Documents, fresh: Documents, groups: Sequence[str]) -> Snapshot:
-    """Both, with those definitions of ``fresh`` selected that ``groups`` reach."""
+    """Merge both snapshots, selecting those definitions of ``fresh`` that ``groups`` reach."""
     candidate = Snapshot.of_documents(fresh)
     reached = {group for _, document in (*documents, *fresh) for group in reachable_groups(document, groups)}
     chosen = [xid for xid in candidate.selected if not groups or group_of(xid) in reached]

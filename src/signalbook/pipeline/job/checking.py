@@ -24,7 +24,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entities:
-    """Where definitions look things up, as ``Snapshot`` has it."""
+    """The entities that definitions look up, in the form of ``Snapshot``."""
 
     messages: Mapping[str, JSONObject | None]
     schemas: Mapping[str, JSONObject]
@@ -78,7 +78,7 @@ class Lookups:
         return followed
 
     def of_document(self, xid: str) -> set[str]:
-        """What the schema document ``xid`` refers to was looked up by."""
+        """Return the lookups behind the references of the schema document ``xid``."""
         return self._by_document.get(xid, set())
 
 
@@ -131,7 +131,7 @@ class CheckedDefinitions(NamedTuple):
 
     @property
     def verdicts(self) -> dict[str, DefinitionVerdict]:
-        """Those alone, by xid."""
+        """The verdicts by xid."""
         return {xid: each.verdict for xid, each in self.known.items()}
 
 

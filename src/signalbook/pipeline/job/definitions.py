@@ -102,7 +102,7 @@ class Definitions:
         return snapshot
 
     def _first_clue(self) -> object:
-        """None where it takes too long and nothing is kept to go on with: reading has more time than this."""
+        """Return the first marker, None if that takes too long and there is no snapshot: reading has more time."""
         try:
             return self._clue()
         except Unreachable:
@@ -163,7 +163,7 @@ def _feed(client: Client) -> _ChangeMarker:
 
 
 def _stamps(path: Path) -> _ChangeMarker:
-    """Which files there are, with their sizes and times."""
+    """Return the files with their sizes and times."""
 
     def look() -> object:
         files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []

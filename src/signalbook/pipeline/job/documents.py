@@ -49,11 +49,11 @@ def message_of(resource: Any) -> JSONObject | None:
 
 
 class SchemaEntries(NamedTuple):
-    """What a schema Resource has to say, by what follows its own xid.
+    """The entries of a schema Resource, by the rest of the xid.
 
-    That is each Version's attributes that decide on payloads; alone, which Version is the default one; and which one
-    wire prefixes mean by a number. ``names`` has the names by which other schemas
-    can refer to it, but for its xid; None if they cannot.
+    These are the attributes of each Version that decide on payloads, and separately the default Version, and the
+    Version for each number of wire prefixes. ``names`` are the names other than its xid by which schemas can refer to
+    it, or None.
     """
 
     entries: tuple[tuple[str, JSONObject], ...]
@@ -61,7 +61,7 @@ class SchemaEntries(NamedTuple):
 
 
 def schema_of(resource: Any) -> SchemaEntries | None:
-    """None for what is no object: it is no schema."""
+    """Return the entries, or None for a value that is not an object."""
     if not _is_resource(resource):
         return None
     versionid, default = _default(resource)
@@ -189,7 +189,7 @@ def _entity(document: JSONObject, xid: str) -> JSONObject | None:
 
 
 def _is_resource(resource: object) -> bool:
-    """Whether it is an object, and so are its ``meta`` and its Versions, if it has any."""
+    """Return True for an object whose ``meta`` and Versions, if any, are objects."""
     if not isinstance(resource, dict) or not isinstance(resource.get("meta") or {}, dict):
         return False
     versions = resource.get("versions") or {}
@@ -254,7 +254,7 @@ def named(source: SourceDocument) -> tuple[str, JSONObject]:
 
 
 def is_foreign(registry: str) -> bool:
-    """Whether it is the URL of a registry that speaks Confluent's API and no other."""
+    """Return True for the URL of a registry that supports only Confluent's API."""
     return registry.startswith(URL_PREFIX)
 
 

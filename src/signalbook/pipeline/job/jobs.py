@@ -41,7 +41,7 @@ def check_choice(name: str, value: object, choices: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputOptions:
-    """Where tables are: ``output`` is a path or a URL, ``storage`` says how stores are reached."""
+    """The place of the tables: ``output`` is a path or a URL, ``storage`` the settings of stores."""
 
     output: Where
     storage: Storage = field(default_factory=Storage)
@@ -124,7 +124,7 @@ class StreamJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterFilter:
-    """Which dead letters to look at: those of any of these reasons, candidates and batches; none means all."""
+    """A filter for dead letters by reasons, candidates and batches; none means all."""
 
     reasons: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
@@ -183,7 +183,7 @@ Stage = Literal["definitions", "spark", "processing", "prepared", "committing", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a run has come. Units are bytes of input while it is processing, tables while it is committing."""
+    """The progress of a run. Units are bytes of input while processing, tables while committing."""
 
     stage: Stage
     done: int = 0
@@ -235,7 +235,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a job file may say. Paths are relative to the working directory, as those of options are."""
+    """The options of a job file. Paths are relative to the working directory, like those of options."""
 
     registry: str = ""
     groups: tuple[str, ...] = ()
@@ -299,12 +299,12 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def storage_of(section: Mapping[str, str | int | bool]) -> Storage:
-    """What the section ``storage`` says, its variables replaced. Raises ``PipelineError``."""
+    """Parse the section ``storage`` and replace its variables. Raises ``PipelineError``."""
     return Storage.of({name: filled(f"storage.{name}", value) for name, value in section.items()})
 
 
 def read(path: Path) -> JobOptions:
-    """What the job file ``path`` says, YAML or JSON by its name or else TOML. Raises ``PipelineError``."""
+    """Read the job file ``path``: YAML or JSON by its name, else TOML. Raises ``PipelineError``."""
     try:
         if path.suffix in (".yaml", ".yml", ".json"):
             value: Any = read_document(path)[0]
@@ -320,7 +320,7 @@ def read(path: Path) -> JobOptions:
 
 
 def _known(words: str) -> str:
-    """What there is in place of what msgspec does not know, by its ``words``."""
+    """Return the known names in place of an unknown one, from msgspec's ``words``."""
     place = _PLACE.search(words)
     name = place[1] if place else ""
     if words.startswith("Invalid enum value"):
@@ -334,10 +334,10 @@ def _known(words: str) -> str:
 
 
 def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> JobOptions:
-    """What ``file`` says, if there is one, but for what is ``given`` otherwise and not None; of ``options`` and
-    ``storage`` each alone.
+    """Return the options of ``file``, if any, overridden by those ``given`` that are not None.
 
-    ``stream`` are those of ``StreamOptions``; a ``catalog`` may be a name or a URL.
+    ``options`` and ``storage`` are overridden by member. ``stream`` are those of ``StreamOptions``; a ``catalog`` may
+    be a name or a URL.
     """
     found = JobOptions() if file is None else read(file)
     timing = {name: value for name, value in stream.items() if value is not None}

@@ -31,9 +31,9 @@ def uncollected() -> Iterator[None]:
 
 
 class Latest(Generic[K, V]):
-    """What was made or asked for last, as far as it is of ``most`` bytes together: the very last in any case.
+    """A cache of the most recent values up to ``most`` bytes together, at least the last one.
 
-    Jobs that take turns in a process, each with definitions of its own, find theirs again.
+    Jobs that take turns in a process, each with its own definitions, find theirs again.
     """
 
     def __init__(self, most: int) -> None:
@@ -41,7 +41,7 @@ class Latest(Generic[K, V]):
         self._found: dict[K, tuple[V, int]] = {}
 
     def get(self, key: K) -> V | None:
-        """What was kept under ``key``, if it still is."""
+        """Return the cached value of ``key``, or None."""
         found = self._found.pop(key, None)
         if found is None:
             return None
@@ -64,7 +64,7 @@ class Latest(Generic[K, V]):
 
 
 class Derived(Generic[V]):
-    """What ``make`` makes of values, which nobody changes: once of each that is the same object in turn after turn."""
+    """A cache of what ``make`` returns for immutable values, by identity, while they are in use."""
 
     def __init__(self, make: Callable[[Any], V]) -> None:
         self._make = make
@@ -77,7 +77,7 @@ class Derived(Generic[V]):
         self._before, self._now = self._now, {}
 
     def __call__(self, value: Any) -> V:
-        """What is made of ``value``."""
+        """Return the result for ``value``."""
         key = id(value)
         found = self._now.get(key) or self._before.get(key)
         if found is None:

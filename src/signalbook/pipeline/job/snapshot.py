@@ -137,7 +137,7 @@ class Snapshot:
     def _of_file(
         cls, path: Path, groups: Sequence[str], versions: Sequence[str], origin: tuple[object, ...]
     ) -> Snapshot:
-        """That of one document: of the same bytes the same as in an earlier batch of this process."""
+        """Load a document. The same bytes give the same snapshot as in an earlier batch of this process."""
         content = read_bytes(path)
         seen = digest(content)
         known = _documents.get(origin)
@@ -156,7 +156,7 @@ class Snapshot:
     def _of_url(
         cls, registry: str, groups: Sequence[str], versions: Sequence[str], origin: tuple[object, ...]
     ) -> Snapshot:
-        """That of the registry at a URL, as it is now."""
+        """Load the current state of the registry at a URL."""
         cache = _documents.take(origin) or DocumentCache()
         documents = read_documents(registry, parts=cache.parts)
         found = replace(cls.of_registry(registry, documents, groups, versions, cache), origin=origin)
@@ -174,7 +174,7 @@ class Snapshot:
         return sum(map(len, self._text.values()))
 
     def with_subjects(self, registry: str, strategy: Strategy) -> Snapshot:
-        """These definitions, and those that the subjects of the registry at a URL are. Raises as ``load`` does."""
+        """Add the definitions of the subjects of the registry at a URL. Raises as ``load`` does."""
         if not is_foreign(registry) and not registry.startswith(URL):
             raise PipelineError(f"{registry} has no subjects: give the URL of a registry, or confluent+ and a URL")
         messages, schemas = Subjects.read(registry).definitions(strategy)
@@ -298,7 +298,7 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, text: bytes) -> Snapshot:
-        """What ``to_json`` wrote; a message or schema is read when it is first asked for."""
+        """Read the output of ``to_json``. A message or schema is decoded on first use."""
         found = msgspec.json.decode(text, type=_Shipped)
         return cls(
             messages=Deferred(found.messages, msgspec.json.decode),
@@ -422,7 +422,7 @@ def _dangling_xrefs(document: JSONObject) -> Iterator[str]:
 
 
 class _Outcome(NamedTuple):
-    """What the check of a snapshot came to."""
+    """The result of checking a snapshot."""
 
     fingerprint: str
     checked: CheckedDefinitions
@@ -474,7 +474,7 @@ _KNOWN_BY: Final = {
 
 
 def _left_out(xid: str, found: LeftOut) -> str:
-    """What is said to people of a definition that is left out."""
+    """Return the note for people on a definition that is left out."""
     return f"{found.finding(xid).message}; it is left out: {_KNOWN_BY[found.known_by]}"
 
 
@@ -485,7 +485,7 @@ def _shown(lines: Iterable[str]) -> list[str]:
 
 
 def _hidden(registry: str) -> tuple[str, ...]:
-    """That this identity may not read all of a registry, if a server says so: what is hidden is not used."""
+    """Return the note that a part of a registry is hidden from this identity and not used."""
     if not registry.startswith(URL):
         return ()
     with Client(registry, timeout=PATIENCE) as client:

@@ -38,16 +38,16 @@ _TYPES: Final = frozenset(SCHEMA_TYPES.values())
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """All versions of the subjects of a context, those deleted softly too, and the number of the latest of each."""
+    """All versions of the subjects of a context, softly deleted ones too, and the latest number of each."""
 
     versions: Mapping[tuple[str, int], SchemaVersion]
     latest: Mapping[str, int]
 
     @classmethod
     def read(cls, registry: str) -> Self:
-        """Those of the registry at a URL: of the context that it names, or else the default one.
+        """Read the subjects of the registry at a URL, in its context or the default one.
 
-        Raises ``PipelineError``, and what ``Client`` raises.
+        Raises ``PipelineError``, and the errors of ``Client``.
         """
         # A token of the environment is for our own registry, and no business of any other.
         token = "" if registry.startswith(URL_PREFIX) else None
@@ -59,7 +59,7 @@ class Subjects:
 
     @classmethod
     def listed(cls, registry: ConfluentRegistry) -> Self:
-        """Those that a registry lists."""
+        """Return the subjects that a registry lists."""
         found = list(registry.versions())
         live = registry.live() if any(each.deleted is None for each in found) else {}
         versions: dict[tuple[str, int], SchemaVersion] = {}
@@ -153,7 +153,7 @@ class Subjects:
                     yield reference_of_number(resource, named), versionid
 
     def _referred(self, version: SchemaVersion) -> dict[str, SchemaVersion]:
-        """What a version refers to, and what that refers to in turn, by name."""
+        """Return the references of a version, transitively, by name."""
         found: dict[str, SchemaVersion] = {}
         waiting = [version]
         while waiting:

@@ -38,7 +38,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def matching_rows(wanted: DeadLetterFilter, rows: pa.RecordBatch) -> Mask:
-    """Which rows of ``columns.DEAD_LETTER`` are wanted, and are messages that have landed nowhere."""
+    """Return which rows of ``columns.DEAD_LETTER`` are wanted, and are messages that have landed nowhere."""
     # bytes that are no message cannot be replayed, and what landed for another definition would land twice
     mask = pc.and_(rows.column("message").is_valid(), rows.column("definition").is_null())
     if wanted.reasons:
@@ -53,7 +53,7 @@ def matching_rows(wanted: DeadLetterFilter, rows: pa.RecordBatch) -> Mask:
 
 
 def _meant(rows: pa.RecordBatch, definitions: tuple[str, ...]) -> Mask:
-    """Which rows have one of the definitions among their candidates."""
+    """Return which rows have one of the definitions among their candidates."""
     candidates = rows.column("candidates")
     hits = pc.is_in(candidates.flatten(), pa.array(definitions, pa.string())).to_numpy(zero_copy_only=False)
     owners = pc.list_parent_indices(candidates).to_numpy()
@@ -63,7 +63,7 @@ def _meant(rows: pa.RecordBatch, definitions: tuple[str, ...]) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterLocation(MessageLocation):
-    """Where a message was read before it became the dead letter in row ``row`` of a file."""
+    """The place where a message was read before it became the dead letter in row ``row`` of a file."""
 
     row: int = 0
 
@@ -142,7 +142,7 @@ def _batch(dead_letters: pa.RecordBatch, numbers: Offsets) -> DeadLetterBatch:
 
 
 def verdicts(rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    """What each row says of its message: reason, violations, candidates, and which event of a batch it is."""
+    """Return each row's verdict: reason, violations, candidates, and the index in a batch of events."""
     return list(zip(*(rows.column(name).to_pylist() for name in _VERDICT), strict=True))
 
 
@@ -151,10 +151,10 @@ _VERDICT: Final = ("reason", "violations", "candidates", "element", "original", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One message that did not land, with everything known of it.
+    """A message that did not land, with all details.
 
-    ``message`` is None for bytes that are no message, ``definition`` the one it did not land for, where it landed for
-    others.
+    ``message`` is None for bytes that are not a message. ``definition`` is the one it did not land for, if it landed
+    for others.
     """
 
     reason: str
@@ -180,7 +180,7 @@ class DeadLetterRows:
         self.bytes += max(len(dead_letter.original), LIGHTEST)
 
     def take(self) -> pa.RecordBatch:
-        """All of them as rows of ``columns.DEAD_LETTER``; none remain."""
+        """Take all dead letters as rows of ``columns.DEAD_LETTER``."""
         dead_letters, self._dead_letters, self.bytes = self._dead_letters, [], 0
         verdict, original, location = _verdict_columns(dead_letters), *_other_columns(dead_letters)
         names = pa.array([dead_letter.definition for dead_letter in dead_letters], pa.string())
@@ -247,7 +247,7 @@ def _verdict_columns(verdicts: Sequence[DeadLetter | RejectionVerdict]) -> list[
 
 
 def _other_columns(dead_letters: Sequence[DeadLetter]) -> tuple[list[pa.Array], list[pa.Array]]:
-    """What there is of messages, and where and when they were read."""
+    """Return the columns of messages, and of where and when they were read."""
     messages = [dead_letter.message for dead_letter in dead_letters]
     locations = [dead_letter.location for dead_letter in dead_letters]
     return _message_columns(messages, [dead_letter.original for dead_letter in dead_letters]), [
@@ -276,7 +276,7 @@ def _message_columns(messages: Sequence[Message | None], originals: Sequence[byt
 
 
 def _record(message: Message, known: dict[tuple[str, ...], str]) -> str:
-    """As ``to_record`` has it; ``known`` are those of messages that carry nothing but a body."""
+    """Return ``to_record`` of a message. ``known`` are the records of messages with only a body."""
     if message.sections or message.received_at is not None or message.body is None:
         return to_record(message)
     key = message.protocol, message.content_type, message.content_encoding, message.reference

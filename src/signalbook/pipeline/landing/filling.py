@@ -26,7 +26,7 @@ RESCUE: Final = columns.RESCUE.names[0]
 
 @dataclass(frozen=True, slots=True)
 class _Gain:
-    """What a row gains: values of columns by name, and what is left for ``RESCUE``."""
+    """The gain of a row: values of columns by name, and the rest for ``RESCUE``."""
 
     row: int
     values: Mapping[str, Any]
@@ -104,7 +104,7 @@ class Filling:
         return payloads_of(self._schema)
 
     def _values(self, payloads: Sequence[JSON]) -> list[dict[str, Any] | None]:
-        """What the columns have of payloads, by name; None for None, and for one that does not fit them."""
+        """Return the columns' values of payloads by name; None for None, and for one that does not fit."""
         there = [payload for payload in payloads if payload is not None]
         try:
             arrays = self._build(there)
@@ -149,7 +149,7 @@ class Filling:
 
 
 def without_nulls(shape: Shape, value: JSON) -> JSON:
-    """What columns of ``shape`` hold of a payload, without members that are null: as JSON text they would be a gain."""
+    """Return what columns of ``shape`` hold of a payload, without nulls, which would be a gain as JSON text."""
     match shape:
         case Struct() if isinstance(value, dict):
             known = {field.name: field.shape for field in shape.fields}
@@ -163,7 +163,7 @@ def without_nulls(shape: Shape, value: JSON) -> JSON:
 
 
 def adds(old: Any, new: Any) -> bool:
-    """Whether a value has something where another has nothing, at any depth."""
+    """Return True if ``new`` has something that ``old`` lacks, at any depth."""
     if isinstance(old, dict) and isinstance(new, dict):
         return any(adds(old.get(name), value) for name, value in new.items())
     if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)) and len(old) == len(new):

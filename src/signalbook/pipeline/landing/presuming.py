@@ -76,13 +76,13 @@ class Presumptions:
         return True
 
     def full(self) -> Iterator[LandedRows | AcceptedRow]:
-        """What became of those that were enough to decode."""
+        """Yield the outcomes of kinds with enough messages for decoding."""
         full, self._full = self._full, []
         for kind in full:
             yield from kind.flush()
 
     def flush(self) -> Iterator[LandedRows | AcceptedRow]:
-        """What became of all that wait."""
+        """Yield the outcomes of all waiting messages."""
         for kind in list(self._kinds.values()):
             if kind is not None and kind.rows:
                 yield from kind.flush()

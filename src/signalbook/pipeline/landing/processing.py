@@ -154,7 +154,7 @@ class Processing:
             self._slowly(batch, others, presume=True)
 
     def _fast_path(self, protocol: str, *, binary: bool) -> FastPath | None:
-        """What takes events of a content mode that came by ``protocol``, if anything does."""
+        """Return the fast path for events of a content mode that came by ``protocol``, if any."""
         key = protocol, binary
         if key not in self._fast_paths:
             known = BinaryMode.is_known(protocol) if binary else self._source.cloudevents_json
@@ -218,7 +218,7 @@ class Processing:
                     self._outcomes(each.message, each.original, each.location)
 
     def _outcomes(self, message: Message, original: bytes, location: MessageLocation) -> None:
-        """One message has as many outcomes as it has events, or definitions by policy; each counts for itself."""
+        """Process a message. It has an outcome for each event, or for each definition by policy."""
         outcomes = self._contract.process(message)
         # the totals must add up: read = landed + dead letters + dropped
         self.tally.read += len(outcomes) - 1
@@ -233,7 +233,7 @@ class Processing:
                 self._take_outcomes(of_part, body, replace(location, element=number))
 
     def _judge(self, batch: MessageBatch, index: int) -> Rejected | None:
-        """What rejects one message of a batch, if that is all that becomes of it."""
+        """Return the rejection of a message of a batch, if that is its only outcome."""
         try:
             return self._contract.rejection(_message(self._source, batch, index))
         except UnreadableMessage:
@@ -327,7 +327,7 @@ class Processing:
 
 
 def _unmatched(reason: str) -> tuple[Finding, ...]:
-    """Of a message that no definition matches nothing need be wrong: it is counted, with an example, by its reason."""
+    """Return the reason as a finding: a message without a definition may have no violation of its own."""
     if reason not in (Reason.NO_MATCH, Reason.NOT_CLOUDEVENT):
         return ()
     return (Finding(path="", rule=str(reason), message="no definition matches it"),)
@@ -347,14 +347,14 @@ def _counted(rejections: Rejections) -> Iterator[tuple[RejectionVerdict, int, in
 
 
 def _message(source: Source, batch: MessageBatch, index: int) -> Message:
-    """One message of a batch. Raises ``UnreadableMessage``."""
+    """Return a message of a batch. Raises ``UnreadableMessage``."""
     if batch.error:
         raise UnreadableMessage(batch.error)
     return source.message(batch, index)
 
 
 def _span(rows: pa.RecordBatch) -> Span | None:
-    """When the messages of rows happened; where they do not say, when they were received."""
+    """Return the span of the event times of rows, or of the times of receipt."""
     times = rows.column("ce_time")
     if times.null_count:
         # Only where events do not say: when a message was received is later than what it reports, and would hide a lag.

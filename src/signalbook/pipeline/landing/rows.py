@@ -43,7 +43,7 @@ _HUGE: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bookkeeping:
-    """What every row says of its run; of rows that land in no table no batch and time."""
+    """The data of the run in each row. Rows outside tables have no batch and time."""
 
     fingerprint: str
     batch: str | None = None
@@ -88,7 +88,7 @@ class RowBuilder:
         ]
 
     def row(self, accepted: Accepted, original: bytes, location: MessageLocation, *, shared: bool) -> AcceptedRow:
-        """What is kept of an accepted message until it is landed. ``original`` are its bytes as they were read."""
+        """Return what is kept of an accepted message until it has landed. ``original`` are its bytes as read."""
         message, event = accepted.message, accepted.event
         if message.body == original:  # the same bytes twice are once too many
             message = structs.replace(message, body=original)
@@ -128,7 +128,7 @@ class RowBuilder:
         )
 
     def column_violation(self, row: AcceptedRow, error: Exception) -> Finding:
-        """What of a row does not fit its column, for which its table had this ``error``."""
+        """Return the finding about the value of a row that causes this ``error`` of its table."""
         found = None if self._shape is None else arrays.unfitting_value(self._shape, self._data(row))
         if found is None:
             return Finding(path="", rule="column", message=shorten(f"a value does not fit its column: {error}"))
@@ -151,7 +151,7 @@ class RowBuilder:
         return self._batch([*envelope, *self._with_rest(payloads), *transport], pa.nulls(len(envelope[0]), _TAG))
 
     def rescued(self, rows: pa.RecordBatch) -> Counter[str]:
-        """In how many rows there is something at a path that no column holds."""
+        """Count the rows with values at each path that have no column."""
         return self._layout.paths.count(rows.column(_RESCUE)) if self._layout.rescues else Counter()
 
     def _with_rest(self, payloads: list[pa.Array]) -> list[pa.Array]:
@@ -199,7 +199,7 @@ class RowBuilder:
 
     @cached_property
     def _build(self) -> Callable[[Sequence[Any]], list[pa.Array]]:
-        """From decoded payloads to their columns, where they have a schema."""
+        """The function from decoded payloads to their columns, if they have a schema."""
         shape = self._shape
         assert shape is not None
         assert self._schema is not None
@@ -222,13 +222,13 @@ class Layout:
 
     @classmethod
     def of(cls, shape: Shape | None, *, rescues: bool) -> Layout:
-        """Of payloads of a shape."""
+        """Return the layout for payloads of a shape."""
         held = columns.held(columns.landed(shape, rescue=rescues))
         return cls(shape=shape, rescues=rescues, width=len(columns.payload(shape)), columns=held)
 
     @cached_property
     def paths(self) -> rescue.RescuedPaths:
-        """What counts the paths of what no column holds."""
+        """The counter of paths without columns."""
         assert self.shape is not None
         return rescue.RescuedPaths(self.shape)
 
@@ -240,7 +240,7 @@ _layouts: Final[WeakKeyDictionary[Schema, dict[tuple[bool, ...], Layout]]] = Wea
 
 
 def layout(definition: CompiledDefinition) -> Layout:
-    """That of the table of a definition, by its policy."""
+    """Return the layout of a definition's table, by its policy."""
     schema, policy = definition.schema_use.schema, definition.policy
     if schema is None:
         return OPAQUE
@@ -286,7 +286,7 @@ def key(message: Message) -> bytes | None:
 
 
 def address(message: Message) -> str | None:
-    """Where a message was sent: its HTTP path, topic, subject, or the address in its properties."""
+    """Return the address of a message: its HTTP path, topic, subject, or the address in its properties."""
     properties = message.sections.get("properties")
     locations = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
     locations += [properties.get("to")] if isinstance(properties, Mapping) else []
@@ -313,7 +313,7 @@ def attributes_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_json(schema: Schema) -> bool:
-    """Whether payloads of a schema are JSON."""
+    """Return True if payloads of a schema are JSON."""
     return schema.format.lower().startswith(_TEXT_FORMATS)
 
 
@@ -360,7 +360,7 @@ def _members(shape: Struct, names: Sequence[str], in_json: bool) -> _Rebuild:
 
 
 def _value(shape: Shape, in_json: bool) -> _Rebuild:
-    """For a column of the shape's own type; a value of another, out of an older table, stays what it is."""
+    """Return the function for a column of the shape's own type. Values of older tables stay as they are."""
     kind, rebuild = _present(shape, in_json)
 
     def build(value: Any) -> JSON:
@@ -372,7 +372,7 @@ def _value(shape: Shape, in_json: bool) -> _Rebuild:
 
 
 def _present(shape: Shape, in_json: bool) -> tuple[type, _Rebuild]:
-    """Of what type values in the column are, and what they come to."""
+    """Return the type of the column's values, and their conversion."""
     match shape:
         case Anything():
             return object, _parsed
