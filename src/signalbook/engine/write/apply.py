@@ -132,11 +132,11 @@ def apply_tree(
 
 
 def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> None:
-    """What ``apply_tree`` wrote gives no Version the URI of another (A-21), else ``UriTaken``; ``root`` as in lookups.
+    """Check that no written Version has the URI of another (A-21), else raise ``UriTaken``; ``root`` as in lookups.
 
-    Behind the write, so that what the same request deletes, moves or adds counts. Writers take turns: nobody comes
-    between. What is stored already is left in peace, right or wrong, as long as its URI stays. All Versions count, but
-    one that ``access`` hides is not named.
+    This runs after the write, so that deletions, moves and additions of the same request count. Writers take turns, so
+    nothing changes meanwhile. Stored URIs that stay are not checked. All Versions count, but one that ``access`` hides
+    is not named.
     """
     claims: dict[str, dict[Xid, JSONObject]] = {}
     for version in _versions(tree):
@@ -234,7 +234,7 @@ class ChangeAction(StrEnum):
 
 
 class EventEntity(StrEnum):
-    """What an event is about (R293); a meta has no events of its own."""
+    """The subject of an event (R293). A meta has no events of its own."""
 
     REGISTRY = "registry"
     MODEL = "model"
@@ -247,12 +247,12 @@ class EventEntity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One thing that happened to one subject in one interaction (R297).
+    """A change of one subject in one interaction (R297).
 
     ``xid`` is the subject (``/model``, ``/capabilities`` and ``/modelsource`` too); ``changed`` names the top-level
     attributes added, modified or removed (R298), of a Resource its meta's with the prefix ``meta.`` (R305).
-    ``cascaded`` means that the subject went because its owner did. ``time`` is that of the change as the entity itself
-    tells it to clients of the CNCF drafts (D-18), which clients of xRegistry may set; None is that of the interaction.
+    ``cascaded`` means that the subject was deleted with its owner. ``time`` is the time of the change that the entity
+    shows to clients of the CNCF drafts (D-18), which clients of xRegistry may set; None is that of the interaction.
     """
 
     xid: str
@@ -320,7 +320,7 @@ _ALWAYS = ("versionid", "self", "xid", "epoch", "isdefault", "createdat", "modif
 
 
 def changes_of(tree: WorkingTree, model: Model, now: datetime, config: Collection[str] = ()) -> tuple[Change, ...]:
-    """Everything that happened in ``tree``, owners before what they own; ``config`` names changed configuration.
+    """Return all changes in ``tree``, owners before their members; ``config`` names changed configuration.
 
     ``now`` is the time of the interaction.
     """
@@ -352,8 +352,11 @@ def _change(copy: WorkingCopy, action: ChangeAction, changed: Collection[str] = 
 
 
 def _recorded(copy: WorkingCopy) -> datetime | None:
-    """What the drafts show as the time of the last change: a Version's is that of its creation, a Resource's that of
-    its latest Version. Of a stored one that is its default Version, as a rule: others need not be loaded."""
+    """Return the time of the last change that the drafts show, or None.
+
+    A Version's is that of its creation, a Resource's that of its latest Version. For a stored Resource that is usually
+    the default Version, so others need not be loaded.
+    """
     if isinstance(copy, VersionCopy):
         return copy.createdat
     if isinstance(copy, ResourceCopy):
@@ -465,11 +468,11 @@ def _deprecation(copy: WorkingCopy) -> Iterator[Change]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
-    """What an API needs to respond to a write.
+    """The data for an API's response to a write.
 
     ``target`` is the entity to render: the command's, except that a POST to a Resource answers with the Version (R147).
-    ``created`` is whether ``target`` is new; ``processed`` lists, in request order, the entities that a write to a
-    collection (or POST to the Registry or a Group) touched (R146), and the collections that it named no entity of.
+    ``created`` tells whether ``target`` is new; ``processed`` lists, in request order, the entities that a write to a
+    collection (or POST to the Registry or a Group) touched (R146), and the collections of which it named no entity.
     ``version`` is the one new Version of a write to one Resource, for ``Content-Location`` (R152). ``findings`` are
     about messages and endpoints, see ``domainrules``.
     """

@@ -57,12 +57,12 @@ class DocumentBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One write of entities. ``target`` is an entity, a meta or a collection.
+    """A write of entities. ``target`` is an entity, a meta or a collection.
 
-    ``body`` is the decoded metadata document, None when none was sent (R148, R169); ``document`` is set instead for a
+    ``body`` is the decoded metadata document, None if none was sent (R148, R169); ``document`` is set instead for a
     write in document form of a Resource or Version. ``base_url`` is the URL of the registry's root as the client knows
-    it, so that schemas may refer to others by URL. ``included`` is what a model in the body includes from elsewhere.
-    ``counts_on`` tells that a new Version gets no number that its Resource has had before it was deleted (A-19).
+    it, so that schemas can refer to others by URL. ``included`` are the texts that a model in the body includes from
+    elsewhere. ``counts_on`` means that a new Version gets no number that its Resource had before it was deleted (A-19).
     """
 
     method: Method
@@ -77,7 +77,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigCommand:
-    """One write of ``capabilities`` (PUT, PATCH) or ``modelsource`` (PUT, with what it includes from elsewhere)."""
+    """A write of ``capabilities`` (PUT, PATCH) or ``modelsource`` (PUT, with its includes)."""
 
     name: str
     method: Method
@@ -134,7 +134,7 @@ def _check_default_version_flag(command: Command) -> None:
 
 
 def _versions_in(command: Command) -> int:
-    """How many Versions the request message has in a map."""
+    """Return the number of Versions in a map of the request."""
     body = command.body if isinstance(command.body, dict) else {}
     versions = body if command.target.kind is Kind.VERSIONS else body.get("versions")
     return len(versions) if isinstance(versions, dict) else 0
@@ -145,7 +145,7 @@ _RESERVED_VERSIONIDS: Final = frozenset({"null", "request"})
 
 
 class WriteMode(StrEnum):
-    """How attributes that a body leaves out are taken: reset (R142) or kept (R144)."""
+    """The treatment of attributes that a body leaves out: reset (R142) or kept (R144)."""
 
     REPLACE = "replace"
     MERGE = "merge"
@@ -153,9 +153,9 @@ class WriteMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionIntent:
-    """One Version to create or update. ``id`` None asks for a generated ``versionid`` (R234).
+    """A Version to create or update. ``id`` None asks for a generated ``versionid`` (R234).
 
-    ``of_resource`` says that the body is that of its Resource, which has attributes that no Version has.
+    ``of_resource`` means that the body is that of its Resource, with attributes that no Version has.
     """
 
     id: str | None
@@ -167,12 +167,12 @@ class VersionIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceIntent:
-    """What to do with one Resource and all beneath it.
+    """The request for a Resource and everything under it.
 
-    ``attributes`` are the Resource-level ones without ``meta`` and ``versions``, None when the request does not speak
-    of them (a write to its meta or Versions); ``meta`` None is absence; ``remove`` names Versions to delete.
-    ``explicit`` means that the request targets this Resource, not a collection it is in; ``has_versions`` that it has
-    a map of Versions, be it empty.
+    ``attributes`` are the Resource-level ones without ``meta`` and ``versions``, None if the request has none (a write
+    to its meta or Versions); ``meta`` None is absence; ``remove`` names Versions to delete. ``explicit`` means that the
+    request targets this Resource, not a collection that contains it; ``has_versions`` that it has a map of Versions,
+    perhaps empty.
     """
 
     xid: Xid
@@ -190,7 +190,7 @@ class ResourceIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupIntent:
-    """What to do with one Group. ``body`` None leaves its own attributes alone (creating it if it is missing, R52)."""
+    """The request for a Group. ``body`` None does not change its own attributes, but creates a missing Group (R52)."""
 
     xid: Xid
     type: GroupType

@@ -120,7 +120,7 @@ class Documents:
         return found or b""
 
     def absent(self, names: Iterable[str | None]) -> set[str]:
-        """Those of these documents that would have to be loaded."""
+        """Return the names of documents that have yet to be loaded."""
         return {name for name in names if name is not None and name not in self.new and name not in self.loaded}
 
     def forget(self) -> None:
@@ -130,10 +130,10 @@ class Documents:
 
 
 def schema_text(content: bytes, format: str = "") -> bytes:
-    """What a format reads of a document: of one that is a JSON string, the text in it.
+    """Return the text that a format reads of a document; for a JSON string, the text in it.
 
-    A schema that is no JSON (Protobuf, XSD), sent inline as ``application/json``, is a JSON string; what it says is in
-    the string. To Avro a string that holds no JSON is a schema: the name of a type.
+    A schema that is not JSON (Protobuf, XSD), sent inline as ``application/json``, is a JSON string. For Avro a string
+    without JSON is a schema: the name of a type.
     """
     if not content.startswith(b'"'):
         return content
@@ -237,7 +237,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
-    """Of a partial Resource: what the place of every Version depends on, now that they are as the request says."""
+    """The Versions of a partial Resource that decide on the place of every Version after the request."""
 
     resource: ResourceCopy
     mode: str
@@ -245,7 +245,7 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Of a partial Resource: Versions before and behind those ``changed``, and before those with another ancestor."""
+    """The Versions of a partial Resource next to those ``changed``, and before those with another ancestor."""
 
     resource: ResourceCopy
     changed: Collection[str]
@@ -295,12 +295,12 @@ Steps: TypeAlias = Generator[Need, None, Result]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One command's surroundings. ``now`` is the one instant all its timestamps share (R42).
+    """The context of one command. ``now`` is the one instant of all its timestamps (R42).
 
-    ``admin`` means that whoever sent it may set ``readonly`` and write to what is read-only (R261). ``compatibility``
-    is a rule to be taken for that of every Resource, whatever its own: for questions, never stored.
-    ``incompatible_changes`` and ``default_compatibility`` are the settings; ``findings`` is what was found that stops
-    nothing, and ``access`` whose errors may not name what it hides. ``root`` is the registry's URL if settings say it.
+    ``admin`` means that the caller may set ``readonly`` and write to read-only entities (R261). ``compatibility``
+    replaces the rule of every Resource; it is for questions and never stored. ``incompatible_changes`` and
+    ``default_compatibility`` are the settings. ``findings`` do not stop the write. Errors for ``access`` may not name
+    hidden entities. ``root`` is the registry's URL if settings state it.
     """
 
     model: Model
@@ -320,7 +320,7 @@ class Context:
     root: str = ""
 
     def ignores(self, name: str) -> bool:
-        """Whether the request asked to ignore ``name`` (R204)."""
+        """Return True if the request asked to ignore ``name`` (R204)."""
         return name in self.flags.ignore
 
     def resolve(self, referring: Xid, uri: str) -> bytes | None:
@@ -421,7 +421,10 @@ class Context:
         return None if shown is None or shown.document is None else schema_text(self.documents.read(shown.document))
 
     def missing(self, *, contents: bool = False) -> Lookup | None:
-        """What was asked for since this was last called and was not loaded: what came of it is void, ask again."""
+        """Return what was requested since the last call and is not loaded, or None.
+
+        Decisions based on it must be repeated.
+        """
         stored, documents = self.stored, self.documents
         if not (stored.missing or stored.names.missing or documents.missing):
             return None

@@ -42,7 +42,7 @@ FINISHED_AT_ONCE: Final = 50
 
 @dataclass(slots=True, kw_only=True)
 class _GroupPlan:
-    """One Group that is decided, its Resources not yet: those that may be written, and what the Group asks of them."""
+    """A decided Group with undecided Resources: those that may be written, and the Group's demands."""
 
     copy: OwnerCopy | None = None
     writable: list[ResourceIntent] = field(default_factory=list)
@@ -52,7 +52,7 @@ class _GroupPlan:
 
 
 class CommandDecision:
-    """One write of entities: a function of what was loaded. ``tree`` holds what was decided; nothing is stored yet."""
+    """A write of entities, decided from what was loaded. ``tree`` holds the result; nothing is stored yet."""
 
     def __init__(self, command: Command, tree: WorkingTree, context: Context) -> None:
         self._command = command
@@ -180,7 +180,10 @@ class CommandDecision:
                     yield from finish_resource(copy, kind, self._context)
 
     def _locked(self, intent: ResourceIntent) -> bool:
-        """Whether to pass over a Resource read-only to this client. Raises ``readonly`` (R261), ``bad_flag`` (R207)."""
+        """Return True to skip a Resource that is read-only to this client.
+
+        Raises ``readonly`` (R261), ``bad_flag`` (R207).
+        """
         copy = self.tree.resources.get(intent.xid)
         if copy is None or not copy.readonly or self._context.admin:
             return False
@@ -218,7 +221,7 @@ class CommandDecision:
         return group.singular if collection.kind is Kind.GROUPS else group.resources[collection.resource_type].singular
 
     def _result(self, intent: Intent, processed: tuple[Xid, ...]) -> WriteResult:
-        """What the response shows: the target, or of a POST to a Resource the Version (R147)."""
+        """Return the result for the response: the target, or for a POST to a Resource the Version (R147)."""
         target = self._command.target
         if target.is_collection or not target.parts:
             return WriteResult(target=target, processed=processed)

@@ -23,14 +23,14 @@ _HANDLED: Final = COMMON | {"xref", "readonly", "defaultversionid", "defaultvers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultVersionChoice:
-    """What a request wants of the default Version: ``wanted`` is a versionid, or None for the newest one."""
+    """The requested default Version: ``wanted`` is a versionid, or None for the newest one."""
 
     sticky: bool
     wanted: str | None = None
 
 
 def default_sticky(type: ResourceType) -> bool:
-    """What ``defaultversionsticky`` is when nobody says: false, unless the model pins it (R232)."""
+    """Return the default of ``defaultversionsticky``: false, unless the model pins it (R232)."""
     return bool(type.metaattributes[_STICKY].default)
 
 

@@ -88,12 +88,12 @@ def _located_in_schema(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _is(document: JSONObject, *domains: str) -> bool:
-    """Whether a type says that it is the one of these specifications."""
+    """Return True if a type is that of these specifications."""
     return document.get("modelcompatiblewith") in [_SPECIFIED[domain] for domain in domains]
 
 
 class _DomainCheck:
-    """One look over one tree, before it is stored: what is in the tree counts, then what is stored."""
+    """A check of one tree before it is stored. Entities of the tree count first, then stored ones."""
 
     def __init__(self, tree: WorkingTree, context: Context) -> None:
         self._tree = tree
@@ -119,7 +119,7 @@ class _DomainCheck:
         return found
 
     def _load(self) -> Steps[None]:
-        """What the Groups and messages of the tree refer to, whatever their number in a few queries."""
+        """Load the references of the Groups and messages of the tree in a few queries, however many they are."""
         looked_at: set[Xid] = set()
         bases: set[Xid] = set()
         for resource in self._tree.resources.values():
@@ -151,7 +151,7 @@ class _DomainCheck:
             yield MessageIds(groups=tuple(rows), types=types, limit=_MAX_MESSAGEIDS)
 
     def _load_bases(self, wanted: set[Xid]) -> Steps[None]:
-        """These messages and those they derive from: a query or two for each step up, however many they are."""
+        """Load these messages and their bases: a query or two for each step up, however many they are."""
         known: set[Xid] = set()
         while wanted:
             asked = True
@@ -245,7 +245,7 @@ class _DomainCheck:
         return None if shown is None else shown.attributes
 
     def _target(self, xid: Xid) -> Xid:
-        """Where the Version is that ``xid`` shows: those of a cross reference are at its target."""
+        """Return the place of the Version that ``xid`` shows. Those of a cross reference are at its target."""
         copy = self._tree.resources.get(xid.resource) or self._stored.entity(xid.resource)
         return xid if copy is None or copy.xref is None else Xid((*copy.xref.parts, *xid.parts[4:]))
 
@@ -309,7 +309,7 @@ def _is_written(version: VersionCopy) -> bool:
 
 
 def _differs(group: OwnerCopy) -> bool:
-    """Whether a Group is new or has other attributes than it had."""
+    """Return True if a Group is new or has changed attributes."""
     return group.before is None or group.before.attributes != group.attributes
 
 
@@ -318,7 +318,7 @@ def _by_xid(entity: tuple[Xid, object]) -> str:
 
 
 def _restated(group: OwnerCopy) -> bool:
-    """Whether a stored group states another envelope or protocol now."""
+    """Return True if a stored group has changed its envelope or protocol."""
     before = group.before
     return before is not None and any(before.attributes.get(n) != group.attributes.get(n) for n in _SELECTORS)
 

@@ -105,7 +105,7 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
 
 
 def _judgement(version: VersionCopy, type: ResourceType, found: list[Finding], context: Context) -> JSONObject:
-    """What follows from the findings in a document. Raises ``format_violation``."""
+    """Return the consequences of the findings in a document. Raises ``format_violation``."""
     name = version.attributes["format"]
     errors = [fault for fault in found if fault.severity == "error"]
     if errors:
@@ -121,13 +121,13 @@ def _faults(reader: Format, content: bytes, name: str) -> list[Finding]:
 
 
 def _read_whole(reader: Format, text: SchemaText) -> list[Finding]:
-    """Nothing, if a document can be used with what it refers to. Raises ``SchemaError``."""
+    """Return no findings if a document can be used with its references. Raises ``SchemaError``."""
     reader.parse(text.document, text.format, resolve=text.resolve)
     return []
 
 
 def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool:
-    """Whether ``_outcome`` looks at the document."""
+    """Return True if ``_outcome`` reads the document."""
     name = version.attributes.get("format")
     if not type.validateformat or not name:
         return False
@@ -137,7 +137,7 @@ def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool
 
 
 def _reader(name: str, context: Context) -> Format | None:
-    """What reads documents of this format, if the capabilities offer it."""
+    """Return the format that reads such documents, if the capabilities offer it."""
     return formats.find(name) if _is_offered(tuple(context.capabilities["formats"]), name) else None
 
 

@@ -63,10 +63,10 @@ class Deletion:
 
 
 class WriteLoader:
-    """What one command reads, in a number of queries that does not depend on how many entities it names.
+    """Loads the data for one command, in a number of queries that does not depend on the number of entities.
 
-    ``load`` and ``load_deletion`` fill the tree; ``complete`` makes the decision and brings what it says it needs.
-    Constraints hold for ``everything``, be it hidden from ``reader``. ``index`` finds schemas by name.
+    ``load`` and ``load_deletion`` fill the tree; ``complete`` makes the decision and loads what it needs. Constraints
+    hold for ``everything``, even entities hidden from ``reader``. ``index`` finds schemas by name.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class WriteLoader:
         self._tree: WorkingTree
 
     def load(self, command: Command, intent: Intent) -> WorkingTree:
-        """Everything stored that ``intent`` can touch."""
+        """Load everything stored that ``intent`` can touch."""
         groups = [group.xid for group in intent.groups]
         about = {resource.xid: resource for resource in intent.resources()}
         tree = self._entities(groups, about, command)
@@ -161,7 +161,7 @@ class WriteLoader:
             documents.loaded |= {name: stored[name] for name in wanted}
 
     def _fetch(self, xids: Collection[Xid]) -> dict[Xid, Row]:
-        """These entities, as far as they exist, which from now on are known; so are those that do not exist."""
+        """Load these entities. Known from then on are those that exist and those that do not."""
         found = self._reader.get_many(xids) if xids else {}
         self._context.stored.entities.update({xid: found.get(xid) for xid in xids})
         return found
@@ -240,7 +240,7 @@ class WriteLoader:
         return tree
 
     def _find(self, resource: ResourceCopy, ids: Iterable[str]) -> None:
-        """Have the Versions with these ids in a partial Resource, as far as they exist."""
+        """Load the Versions with these ids in a partial Resource, as far as they exist."""
         missing = {each for each in ids if each not in resource.versions and each not in resource.removed}
         if missing:
             rows = self._reader.get_many([resource.xid / "versions" / each for each in missing])
@@ -264,7 +264,7 @@ class WriteLoader:
     def _load_in_order(
         self, resource: ResourceCopy, changed: list[VersionCopy], gone: list[VersionCopy], mode: str
     ) -> None:
-        """In one order, what moves has neighbours where it was and where it will be, and one behind each of them."""
+        """Load the neighbours, in one order, of what moves: at the old and new place, and one after each of them."""
         moving = {version.id for version in (*changed, *gone)}
         resource.open = {version.id for version in changed}
         places = [(rank(version, mode), version.id) for version in changed]
@@ -316,7 +316,7 @@ class WriteLoader:
             yield from (row for row in rows if row.xid == target)
 
     def _beneath(self, rows: Collection[Row]) -> Iterator[Row]:
-        """Everything beneath Groups or Resources, level by level."""
+        """Yield everything under Groups or Resources, level by level."""
         owners = [row.key for row in rows if row.xid.kind is not Kind.VERSION]
         below = list(self._reader.children(owners)) if owners else []
         yield from below
@@ -351,10 +351,10 @@ def load_versions(reader: Reader, resources: Collection[ResourceCopy], is_partia
 
 
 def _is_partial(row: Row, count: int, command: Command, context: Context) -> bool:
-    """Whether a write to a Resource, stored with so many Versions, needs some of them only.
+    """Return True if a write to a Resource with ``count`` stored Versions needs only some of them.
 
-    It must be about that Resource alone, whose Versions must be in order by the present rules. What counts or compares
-    all of them asks for all; a rule that stays as it is and looks at neighbours only does not (``compatibility``).
+    The write must be about that Resource alone, and its Versions in order by the current rules. Whatever counts or
+    compares all of them needs all; an unchanged rule about neighbours does not (``compatibility``).
     """
     target = command.target
     if target.kind not in ONE_RESOURCE:
@@ -390,18 +390,18 @@ def _copies(rows: Iterable[Row]) -> list[VersionCopy]:
 
 
 def _changed(version: VersionCopy, mode: str) -> bool:
-    """Whether it is new, or may be in another place than it was."""
+    """Return True if the Version is new, or may have moved."""
     before = version.before
     return before is None or before.rank != rank(version, mode) or before.ancestorid != version.ancestorid
 
 
 def _displaces(version: VersionCopy, newest: list[VersionCopy]) -> bool:
-    """Whether the newest stored leaf may be the newest no more, or no leaf, by what becomes of ``version``."""
+    """Return True if ``version`` may replace the newest stored leaf, or make it no leaf."""
     return any(leaf.id == version.id or version.ancestorid in (leaf.id, None) for leaf in newest)
 
 
 def _behind(leaf: VersionCopy, place: tuple[str, str]) -> bool:
-    """Whether a stored leaf is behind this place: if the newest one is not, none is."""
+    """Return True if a stored leaf is after this place. If the newest one is not, none is."""
     return (leaf.rank or "", leaf.id.casefold()) > (place[0], place[1].casefold())
 
 
@@ -413,7 +413,7 @@ def _sure_leaf(resource: ResourceCopy, changed: list[VersionCopy], gone: list[Ve
 
 
 def _deletion_entries(command: Command) -> dict[str, JSONObject]:
-    """What a request says of each entity to delete; the ``epoch`` flag as an entry of a map would say it (R179)."""
+    """Return the request for each entity to delete. The ``epoch`` flag becomes an entry of a map (R179)."""
     if command.target.is_collection:
         body = {} if command.body is None else command.body
         return {

@@ -134,7 +134,7 @@ class GroupConstraints:
     group: JSONObject
 
     def __bool__(self) -> bool:
-        """Whether there is anything to check."""
+        """Return True if there is anything to check."""
         return len(self.constraints) > 0
 
     def fill(self, plural: str, version: JSONObject) -> JSONObject:
@@ -153,7 +153,7 @@ class GroupConstraints:
 
 
 def group_constraints(copy: OwnerCopy, type: GroupType) -> GroupConstraints:
-    """What the Group ``copy``, whose own constraints have been checked, demands of its Resources."""
+    """Return the demands of the Group ``copy``, whose own constraints are valid, on its Resources."""
     constraints, _ = type.narrowed(copy.attributes.get("constraints"))
     return GroupConstraints(constraints=constraints, group=copy.attributes)
 
@@ -212,7 +212,7 @@ def from_content(copy: VersionCopy, document: DocumentBody, type: ResourceType, 
 
 
 def _without_document(copy: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType) -> JSONObject:
-    """No document in the body: a null empties it (R246), silence keeps it unless PUT drops a stored url (R247)."""
+    """Decide a body without document: null empties it (R246), absence keeps it unless PUT drops a stored url (R247)."""
     url = names(type)[2]
     if any(name in body for name in names(type)) or (mode is WriteMode.REPLACE and url in copy.attributes):
         copy.document = None
@@ -292,7 +292,7 @@ def write_version(
 
 
 def _missing_format(resource: ResourceCopy, intent: VersionIntent, context: Context) -> str:
-    """Which formats there are, and how the request may name one: that of other Versions, if there are some."""
+    """Return the known formats, and how the request can name one: that of other Versions, if any."""
     known = context.capabilities["formats"]
     others = (version.attributes.get("format") for version in resource.versions.values())
     example = next(filter(None, others), "") or (_FORMAT if _FORMAT in known else next(iter(known), "NAME/VERSION"))

@@ -23,10 +23,10 @@ _NAMED = (EventEntity.REGISTRY, EventEntity.GROUP, EventEntity.RESOURCE)
 
 
 class WritePermission:
-    """What ``access`` lets a write do. A ``trial``, of which nothing stays, may create and update what is readable.
+    """Checks whether ``access`` allows a write. A ``trial``, which is undone, may write everything readable.
 
-    All methods raise ``Forbidden``. Whether there is something already is not looked at before one of creating and
-    updating is known to be allowed, so that a refusal tells nothing.
+    All methods raise ``Forbidden``. They check for existing entities only after one of creating and updating is known
+    to be allowed, so that a refusal reveals nothing.
     """
 
     def __init__(self, access: Access, *, trial: bool = False) -> None:
@@ -38,7 +38,7 @@ class WritePermission:
         self._access.require(Action.CONFIGURE, ROOT)
 
     def check_deletion(self, command: Command) -> None:
-        """What the command names may be deleted, with all that is or may be beneath."""
+        """Check that everything the command names may be deleted, with all that can be under it."""
         deleted = list(_deleted(command))
         # A body that names nothing, or is wrong, is answered only to who could have named something.
         if not deleted and not self._access.somewhere(Action.DELETE, command.target):
@@ -47,7 +47,7 @@ class WritePermission:
             self._access.require(Action.DELETE, xid if xid.kind in _HOLDERS else xid.resource)
 
     def check_intent(self, intent: Intent) -> None:
-        """Everything that the write names may be created or updated."""
+        """Check that everything the write names may be created or updated."""
         if self._access.unrestricted:
             return
         for xid, body in _named(intent):
@@ -56,9 +56,9 @@ class WritePermission:
                 self._require(Action.UPDATE, xid, _attributes_of(xid, body, intent))
 
     def check_changes(self, intent: Intent, changes: Iterable[Change]) -> None:
-        """What the write did was to create, or to update, what may be.
+        """Check that everything the write did, creating or updating, is allowed.
 
-        That an owner changed because of what is in it is nobody's update of it.
+        A change of an owner because of its members is not an update of it.
         """
         if self._access.unrestricted:
             return
@@ -131,9 +131,9 @@ def _deleted(command: Command) -> Iterator[Xid]:
 
 
 def _named(intent: Intent) -> Iterator[tuple[Xid, JSONObject | None]]:
-    """What the write speaks of itself: what has but maps in it, of Groups or Resources, speaks of those alone.
+    """Yield what the write names, with the attributes of a Registry or Group that it sends.
 
-    Each with its attributes that it sends, if they are those of a Registry or Group.
+    A body with only maps of Groups or Resources names only those.
     """
     if _speaks(intent.body, intent.mode, intent.groups):
         yield ROOT, intent.body
@@ -144,7 +144,7 @@ def _named(intent: Intent) -> Iterator[tuple[Xid, JSONObject | None]]:
 
 
 def _attributes_of(xid: Xid, body: JSONObject | None, intent: Intent) -> str:
-    """Why a document of what is beneath ``xid`` updates it, too, and how it would not."""
+    """Return why a document of something under ``xid`` updates ``xid``, too, and how to avoid that."""
     beneath = intent.groups if xid == ROOT else any(group.resources for group in intent.groups if group.xid == xid)
     if not body or not beneath:
         return ""
@@ -159,10 +159,10 @@ def _speaks(body: JSONObject | None, mode: WriteMode, members: Collection[object
 
 
 def done_by(changes: Iterable[Change]) -> Iterator[tuple[Action, str]]:
-    """What changes amount to, in the words of the policy, each with its xid.
+    """Yield the actions of the policy that changes amount to, each with its xid.
 
-    A new Version is an update of its Resource, unless the Resource is new as well. That an owner counts more or fewer
-    members is nobody's update of it.
+    A new Version is an update of its Resource, unless the Resource is new as well. A changed number of members is not
+    an update of the owner.
     """
     made = set()
     for change in changes:

@@ -49,7 +49,7 @@ def check_sizes(tree: WorkingTree, most: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectUsage:
-    """What a schema group has beside its entities: the settings of its subjects and softly deleted versions."""
+    """The usage of a schema group beyond its entities: settings of its subjects and softly deleted versions."""
 
     settings: int
     versions: int
@@ -127,7 +127,7 @@ def _usage_beside(group: Xid, transaction: WriteTransaction, settings: Settings)
 
 
 def _resources(tree: WorkingTree, reader: EntityWriter) -> dict[Xid, int]:
-    """How many Resources of all types the Groups have that got new ones."""
+    """Return the number of Resources of all types in Groups that got new ones."""
     grown = {xid.owner for xid, copy in tree.resources.items() if copy.before is None}
     groups = {row.key: xid for xid, row in reader.get_many(grown).items()}
     total = dict.fromkeys(groups.values(), 0)

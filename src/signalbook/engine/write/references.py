@@ -24,16 +24,16 @@ Found = TypeVar("Found")
 
 
 def load_documents(names: Iterable[str | None], context: Context) -> Steps[None]:
-    """Have the documents with these digests, as far as they are stored."""
+    """Load the documents with these digests, as far as they are stored."""
     absent = context.documents.absent(names)
     if absent:
         yield Lookup(documents=frozenset(absent))
 
 
 def mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
-    """What these documents have in strings of their own that is the xid or URL of a Resource or Version, if not known.
+    """Return the Resources and Versions that documents mention by xid or URL, without known ones.
 
-    A guess, of what is worth loading: what a schema refers to is up to its format.
+    This guesses what is worth loading: only the format knows what a schema refers to.
     """
     found: dict[Xid, None] = {}
     known, written = context.stored.entities, context.stored.written
@@ -50,9 +50,9 @@ def mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(Generic[Found]):
-    """What came of judging documents, and of which ``referred`` documents this is true.
+    """The result of checking documents, and the referenced documents it depends on.
 
-    ``error`` is why nothing came of it.
+    ``error`` is the reason why there is no result.
     """
 
     found: list[Found]
@@ -67,11 +67,10 @@ def followed(
     judge: Callable[..., list[Found]],
     context: Context,
 ) -> Steps[Outcome[Found] | None]:
-    """What ``judge`` finds in documents with their formats, and in those they refer to; None if that is for later.
+    """Return the result of ``judge`` on documents with their formats and references; None if that is for later.
 
-    They refer as the schema ``xid`` does. What a schema refers to shows while it is read, one reference at a time: what
-    it and those it refers to mention is loaded with the first of them. With each turn there is more, and what the last
-    turn says is what counts.
+    They refer as the schema ``xid`` does. References of a schema show while it is read, one at a time: everything
+    mentioned is loaded with the first of them. Each turn has more documents, and the result of the last turn counts.
     """
     before = set(context.documents.loaded)
     resolve = partial(context.resolve, xid)

@@ -45,10 +45,10 @@ _compatible_pairs: Final[dict[tuple[str | None, ...], None]] = {}
 
 @dataclass(slots=True, kw_only=True)
 class Comparisons:
-    """What comes of comparing a Resource's Versions.
+    """The results of comparing a Resource's Versions.
 
-    ``reasons`` has every Version looked at: None if it is compatible, else why that could not be found out. ``broken``
-    names the offending Versions, each with the ancestors it does not fit, ``findings`` every difference (at most
+    ``reasons`` has every checked Version: None if it is compatible, else why that is unknown. ``broken`` names the
+    incompatible Versions, each with the ancestors it does not fit, ``findings`` every difference (at most
     ``MAX_DIFFERENCES``); ``compared`` counts the comparisons made.
     """
 
@@ -80,7 +80,7 @@ def changed_schemas(resource: ResourceCopy, type: ResourceType, context: Context
 
 
 def other_schemas(resource: ResourceCopy, rule: str, *, assumed: bool) -> frozenset[str]:
-    """As ``changed_schemas``, under this rule."""
+    """Return ``changed_schemas`` under this rule."""
     anew = not assumed and (resource.before is None or _rule(resource.before.attributes) != rule.casefold())
     return frozenset(v.id for v in resource.versions.values() if anew or _is_other_schema(v, assumed=assumed))
 
@@ -100,9 +100,9 @@ def compare_versions(
 
 
 def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType]], context: Context) -> Steps[None]:
-    """Have what ``compare_versions`` and ``check_replaced`` look at first of each Resource, and what these refer to.
+    """Load what ``compare_versions`` and ``check_replaced`` read first of each Resource, with references.
 
-    One by one they would ask for it themselves: that would be queries for each of them.
+    Otherwise each would need queries of its own.
     """
     names: list[str | None] = []
     for resource, kind in resources:
@@ -155,7 +155,7 @@ def _rule(attributes: Mapping[str, object]) -> str:
 
 
 def _is_other_schema(version: VersionCopy, *, assumed: bool) -> bool:
-    """Whether a Version is another schema than the one it was found compatible with."""
+    """Return True if a Version is another schema than the one it was found compatible with."""
     before = version.before
     if before is None or _is_replaced(version, before):
         return True
@@ -163,7 +163,7 @@ def _is_other_schema(version: VersionCopy, *, assumed: bool) -> bool:
 
 
 def _is_replaced(version: VersionCopy, before: Row) -> bool:
-    """Whether a stored Version gets another document or format."""
+    """Return True if a stored Version gets another document or format."""
     return before.document != version.document or before.attributes.get("format") != version.attributes.get("format")
 
 
@@ -229,7 +229,7 @@ def _compare_with_ancestors(
 
 
 def _obstacle(version: VersionCopy, rule: str, context: Context) -> str | None:
-    """Why a Version cannot be compared with any other (R254)."""
+    """Return why a Version cannot be compared with any other (R254), or None."""
     name, unchecked = version.attributes.get("format"), version.attributes.get("formatvalidatedreason")
     if not name:
         return f'Version "{version.id}" has no format'
@@ -274,7 +274,7 @@ def _compare(
 
 
 def _pair(version: VersionCopy, ancestor: VersionCopy, rule: str) -> tuple[str | None, ...]:
-    """By digest and not by Version: the same two documents need not be compared again, whoever has them."""
+    """Return the key of a pair: by digest, so that the same two documents are compared once, whoever has them."""
     names = [(each.document, str(each.attributes.get("format"))) for each in (version, ancestor)]
     return (*names[0], *names[1], rule.casefold().removesuffix("_transitive"))
 
@@ -305,7 +305,7 @@ def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Ste
 
 
 def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
-    """All Versions agree on every ``matchversions`` attribute (R81), else ``mismatched_version_attribute``."""
+    """Check that all Versions agree on every ``matchversions`` attribute (R81), else ``mismatched_version_attribute``."""
     if type.matchversions:
         for name in type.mismatched(version.attributes for version in resource.versions.values()):
             raise RegistryError("mismatched_version_attribute", subject=str(resource.xid), name=name)
@@ -393,7 +393,7 @@ def _note_nothing_compared(resource: ResourceCopy, type: ResourceType, context: 
 
 
 def doubts(row: Row) -> Iterator[Finding]:
-    """What was asked for and not found out about a stored Version (R253, R256)."""
+    """Yield the doubts about a stored Version: what was requested and not found out (R253, R256)."""
     for name in (VALIDATION[0], _COMPATIBILITY[0]):
         if row.attributes.get(name) is False:
             reason = str(row.attributes.get(f"{name}reason"))
@@ -401,7 +401,7 @@ def doubts(row: Row) -> Iterator[Finding]:
 
 
 def check_roots(resource: ResourceCopy, type: ResourceType) -> None:
-    """No second root where the type allows one only (R98, R243), else ``multiple_roots``."""
+    """Check that there is one root if the type requires it (R98, R243), else ``multiple_roots``."""
     if type.singleversionroot and len(roots(resource.versions.values())) > 1:
         raise RegistryError("multiple_roots", subject=str(resource.xid), plural=type.plural)
 

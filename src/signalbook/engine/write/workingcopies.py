@@ -56,12 +56,12 @@ class WorkingCopy:
 
     @property
     def changed(self) -> bool:
-        """Whether the row to store is another one than the stored one."""
+        """True if the row to store differs from the stored one."""
         _, values = _COLUMNS[type(self)].stored
         return self.before is None or values(self) != values(self.before)
 
     def row(self, key: int, parent: int) -> Row:
-        """This copy as the row to store."""
+        """Return this copy as the row to store."""
         names, values = _COLUMNS[type(self)].stored
         return Row(key=key, parent=parent, **dict(zip(names, values(self), strict=True)))
 
@@ -93,7 +93,7 @@ class VersionCopy(WorkingCopy):
 
     @property
     def relinked(self) -> bool:
-        """Whether it has another ancestor than it had, or is new."""
+        """True if the ancestor changed, or the Version is new."""
         return self.before is None or self.before.ancestorid != self.ancestorid
 
     @property
@@ -103,7 +103,7 @@ class VersionCopy(WorkingCopy):
 
     @property
     def claims_uri(self) -> bool:
-        """Whether it has a URI that it had not before, beside that of its path."""
+        """True if there is a new URI in addition to that of its path."""
         now, before = ((each.get("authority"), each.get("globaluri")) for each in (self.attributes, self._stored))
         return now != before and now != (None, None)
 
@@ -149,19 +149,19 @@ class ResourceCopy(WorkingCopy):
 
     @property
     def readonly(self) -> bool:
-        """Whether clients may not change this Resource (R261)."""
+        """True if clients may not change this Resource (R261)."""
         return bool(self.attributes.get("readonly", False))
 
     @property
     def size(self) -> int:
-        """How many Versions are stored."""
+        """The number of stored Versions."""
         if self.stored_count is not None:
             return self.stored_count
         return sum(version.before is not None for version in self.versions.values())
 
     @property
     def partial(self) -> bool:
-        """Whether only some of the stored Versions are here."""
+        """True if only some of the stored Versions are here."""
         return self.stored_count is not None
 
     @property
@@ -170,7 +170,7 @@ class ResourceCopy(WorkingCopy):
         return frozenset(version.id for version in self.versions.values() if version.before is None)
 
     def add(self, versions: Iterable[VersionCopy]) -> None:
-        """Have these stored Versions too, but for those that are there or were removed."""
+        """Add stored Versions, without those that are here already or were removed."""
         for version in versions:
             if version.id not in self.removed:
                 self.versions.setdefault(version.id, version)
@@ -243,7 +243,7 @@ class WorkingTree:
 
 
 def check_siblings(tree: WorkingTree) -> None:
-    """No two new siblings whose ids differ in case only (R26), else ``bad_request``; the store looks at stored ones."""
+    """Check that no two new siblings differ only in case (R26), else ``bad_request``. The store checks stored ones."""
     for resource in tree.resources.values():
         seen: dict[str, Xid] = {}
         for version in resource.versions.values():
@@ -274,7 +274,7 @@ class UriTaken(RegistryError):
 
     @property
     def status(self) -> int:
-        """That of a conflict: the attribute may be right by itself."""
+        """The status of a conflict: the attribute may be valid by itself."""
         return HTTPStatus.CONFLICT
 
 
