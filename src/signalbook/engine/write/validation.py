@@ -305,7 +305,7 @@ def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Ste
 
 
 def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
-    """Check that all Versions agree on every ``matchversions`` attribute (R81), else ``mismatched_version_attribute``."""
+    """Check that Versions agree on all ``matchversions`` attributes (R81), else ``mismatched_version_attribute``."""
     if type.matchversions:
         for name in type.mismatched(version.attributes for version in resource.versions.values()):
             raise RegistryError("mismatched_version_attribute", subject=str(resource.xid), name=name)
