@@ -100,7 +100,7 @@ PAIRS: list[tuple[str, JSON, JSON, str, str]] = [
     ("longer texts", {"maxLength": 2}, {"maxLength": 1}, "", "max_length_decreased"),
     ("any length", {"maxLength": 2}, {"type": "string"}, "max_length_added", "type_narrowed"),
     ("pattern", {"pattern": "^a"}, {"type": "string"}, "pattern_added", "type_narrowed"),
-    ("another pattern", {"pattern": "^a"}, {"pattern": "^ab"}, "pattern_changed", "pattern_changed"),
+    ("another pattern", {"pattern": "^a"}, {"pattern": "^ab"}, "undecided", "pattern_changed"),
     ("a pattern for every text", {"type": "string", "pattern": ".*"}, {"type": "string"}, "", ""),
     ("encoding", {"contentEncoding": "base64"}, {"type": "string"}, "content_changed", "type_narrowed"),
     ("items", {"items": {"type": "number"}}, {"items": {"type": "integer"}}, "", "type_narrowed"),
@@ -716,6 +716,17 @@ def test_a_union_of_a_hundred_events_gains_one() -> None:
     assert differences(tagged_union(101), tagged_union(100)) == []
 
 
+def test_another_of_many_alternatives_may_accept_a_value() -> None:
+    """The alternative of the same name is not the only one that counts."""
+    old, new = tagged_union(10), tagged_union(10)
+    for schema in (old, new):
+        schema["anyOf"] = schema.pop("oneOf")
+    new["definitions"]["e3"]["required"] = ["type", "x"]
+    assert named(differences(new, old)) == "required_added"
+    new["definitions"]["e4"] = {"type": "object"}
+    assert differences(new, old) == []
+
+
 def branches(count: int, **members: JSON) -> JSONObject:
     """Events told apart by branches; ``members`` are those of the first one's data."""
 
@@ -757,7 +768,7 @@ UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
         "a name of two patterns",
         {"patternProperties": {"^a": {"type": "string"}}, "additionalProperties": {"type": "string"}},
         {"patternProperties": {"^b": {"type": "number"}}},
-        "undecided",
+        "type_changed undecided",
     ),
     ("no item", {"type": "array", "items": {"enum": []}}, {"maxItems": 0}, ""),
     (
@@ -784,6 +795,69 @@ UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
         {"type": "array", "enum": [[{"a": 1}]], "items": {"type": "object"}},
         {"items": {"dependentRequired": {"a": ["b"]}}},
         "enum_narrowed",
+    ),
+    (
+        "no object",
+        {"type": ["object", "null"], "required": ["a"], "properties": {"a": False}},
+        {"maxProperties": 0},
+        "",
+    ),
+    (
+        "closed with a member that cannot be",
+        {"properties": {"a": {"type": "string"}, "b": {"enum": []}}, "additionalProperties": False},
+        {"maxProperties": 1},
+        "",
+    ),
+    (
+        "closed with too few members",
+        {"properties": {"a": {"type": "string"}, "b": {"enum": []}}, "additionalProperties": False, "minProperties": 2},
+        {"properties": {"a": {"type": "number"}}},
+        "",
+    ),
+    ("listed names", {"propertyNames": {"enum": ["a", "b"]}}, {"maxProperties": 2}, ""),
+    (
+        "an undecided member",
+        {},
+        {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}},
+        "undecided",
+    ),
+    (
+        "a pattern of one name",
+        {"properties": {"c": {"maxProperties": 0}}, "patternProperties": {"^c$": {"type": "object"}}},
+        {"patternProperties": {"^c$": {"maxProperties": 1}}},
+        "undecided",
+    ),
+    (
+        "names by another pattern",
+        {"propertyNames": {"pattern": "^ab"}},
+        {"propertyNames": {"pattern": "^a"}},
+        "undecided",
+    ),
+    ("a pattern for all texts", {"type": "string"}, {"pattern": "a*"}, "undecided"),
+    ("no text of a pattern", {"type": "string", "pattern": "^c$", "maxLength": 0}, {"pattern": "^a"}, "undecided"),
+    (
+        "items that differ anyway",
+        {"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}], "items": False},
+        {"uniqueItems": True},
+        "",
+    ),
+    (
+        "items of a type that contain what is needed",
+        {"type": "array", "contains": {"type": "object", "required": ["a"]}},
+        {"contains": {"anyOf": [{"required": ["a"], "maxProperties": 1}, {"minProperties": 2}]}},
+        "undecided",
+    ),
+    (
+        "items that are contained",
+        {"type": "array", "contains": {"type": "object", "required": ["a"]}, "unevaluatedItems": False},
+        {"contains": {"type": "object"}, "unevaluatedItems": False},
+        "undecided",
+    ),
+    (
+        "neither of two alternatives",
+        {"anyOf": [{"minProperties": 0}, {"type": ["object", "null"]}]},
+        {"anyOf": [{"minProperties": 1}, {"type": ["object", "null"], "properties": {"a": {"enum": [1]}, "b": False}}]},
+        "undecided",
     ),
     ("lengths of a pattern", {"type": "string", "pattern": "^ab+$"}, {"minLength": 2}, "undecided"),
     (

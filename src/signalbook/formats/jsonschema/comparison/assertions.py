@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 from math import gcd, lcm, prod
 from typing import Any, Final
 
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema.comparison.combined import Proof, Rule
-from signalbook.formats.jsonschema.comparison.differences import difference, some, undecided
+from signalbook.formats.jsonschema.comparison.differences import difference, is_definite, some, undecided
 from signalbook.formats.jsonschema.comparison.facts import MAX_EXACT, Facts, Known, MemberFacts, Range, has, typed
 from signalbook.formats.jsonschema.comparison.terms import (
     TYPES,
@@ -23,11 +23,17 @@ from signalbook.formats.jsonschema.comparison.terms import (
     in_place,
     made,
     matches,
+    target,
 )
+from signalbook.formats.patternexamples import MAX_CHARS, make_example
 from signalbook.values import JSON
 
 # Of more steps the rest is left out, as their common multiple may have any number of digits.
 _MAX_MULTIPLES: Final = 8
+# What making a text for a pattern costs.
+_EXAMPLE_STEPS: Final = 200
+# A pattern that matches each of these characters, once or repeated, and no character, is likely to match all texts.
+_ODD_TEXT: Final = "a0 ~\n"
 # Patterns that every string matches.
 _ANY_TEXT: Final = frozenset({"", "^", "$", ".*", "^.*", ".*$", "^[\\s\\S]*$", "(?s).*"})
 
@@ -144,24 +150,40 @@ def at_most(keyword: str, rule: str, size: str) -> Rule:
     def check(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
         known: Range = getattr(facts, size)
         asked: int = term.says[keyword]
-        if known.high is not None and known.high <= asked:
+        high = known.high
+        if size == "count" and (most := count_members(proof, facts)) is not None:
+            high = most if high is None else min(high, most)
+        if high is not None and high <= asked:
             return []
         if size == "size" and not _may_reach(proof, facts, asked):
             return []
         if size == "length" and facts.patterns:
             return [undecided(term, _PATTERNED, keyword)]
-        name = f"{rule}_added" if known.high is None else f"{rule}_decreased"
-        return [difference(name, term, keyword, old=known.high)]
+        return [difference(f"{rule}_added" if high is None else f"{rule}_decreased", term, keyword, old=high)]
 
     return check
 
 
-def _pattern(_: Proof, facts: Facts, term: Term) -> list[Difference]:
-    if term.says["pattern"] in facts.patterns | _ANY_TEXT:
+def _pattern(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    asked = term.says["pattern"]
+    if asked in facts.patterns | _ANY_TEXT:
         return []
+    low, high = facts.length.low, min(MAX_CHARS, MAX_CHARS if facts.length.high is None else facts.length.high)
+    examples = [_example(proof, pattern, low, high) for pattern in sorted(facts.patterns)]
+    odd = [char * max(low, count) for char in _ODD_TEXT for count in (0, 1) if max(low, count) <= high]
+    candidates = [example for example in examples if example is not None] if facts.patterns else odd
+    texts = [text for text in candidates if all(matches(pattern, text) for pattern in facts.patterns)]
+    if all(matches(asked, text) for text in texts):
+        return [undecided(term, "no text was found that does not match", "pattern")]
     if not facts.patterns:
         return [difference("pattern_added", term, "pattern")]
     return [difference("pattern_changed", term, "pattern", old=min(facts.patterns))]
+
+
+def _example(proof: Proof, pattern: str, low: int = 0, high: int = MAX_CHARS) -> str | None:
+    """Return a text that matches a pattern, if one is quickly made."""
+    text = make_example(pattern, low, high) if proof.spend(_EXAMPLE_STEPS) else None
+    return text if text is not None and matches(pattern, text) else None
 
 
 def _content(_: Proof, facts: Facts, term: Term) -> list[Difference]:
@@ -205,7 +227,7 @@ def _properties(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
         below = proof.below(facts.member(name), member) if is_possible(proof, facts, name) else []
         if below and proof.empty(facts.known | {(has(name), True)}):
             continue
-        found += _added(facts, name, member) if below and not facts.declares(name) else below
+        found += _added(facts, name, member) if is_definite(below) and not facts.declares(name) else below
     return found
 
 
@@ -225,9 +247,9 @@ def _pattern_properties(proof: Proof, facts: Facts, term: Term) -> list[Differen
                 found += proof.below(facts.member(name), member)
         for known in _others(proof, facts, (), pattern):
             below = proof.below(known, member)
-            if below and not _has_unmentioned_name(facts, pattern):
+            if below and not _has_unmentioned_name(proof, facts, pattern, known):
                 below = [undecided(member, f"there may be no name that matches {pattern} here")]
-            elif below and not known:
+            elif is_definite(below) and not known:
                 below = [difference("pattern_property_added", member, name=pattern)]
             found += below
     return found
@@ -277,13 +299,16 @@ def _rest_of_members(proof: Proof, facts: Facts, term: Term, keyword: str, descr
     for name in facts.declared():
         if not _spend(proof, facts, term):
             return [*found, undecided(term, _TOO_MANY, keyword)]
-        if not described.declares(name) and is_possible(proof, facts, name) and proof.below(facts.member(name), member):
-            model = "closed" if closed else "partially_open"
-            old = _written(facts, name)
-            found.append(difference(f"property_removed_from_{model}_content_model", term, keyword, old=old, name=name))
+        if described.declares(name) or not is_possible(proof, facts, name):
+            continue
+        below = proof.below(facts.member(name), member)
+        if is_definite(below):
+            rule = f"property_removed_from_{'closed' if closed else 'partially_open'}_content_model"
+            below = [difference(rule, term, keyword, old=_written(facts, name), name=name)]
+        found += below
     for known in _others(proof, facts, described.patterns, ""):
         below = proof.below(known, member)
-        if below and (closed or not known):
+        if is_definite(below) and (closed or not known):
             verb = "removed" if closed else "narrowed"
             below = [difference(f"additional_properties_{verb}", term, keyword)]
         found += below
@@ -316,7 +341,7 @@ def _others(proof: Proof, facts: Facts, patterns: Iterable[str], pattern: str) -
     """
     if not facts.has_room_for():
         return
-    names = frozenset({(typed("string"), True), *((rule, True) for rule in facts.names)})
+    names = _naming(facts)
     if facts.names and (proof.empty(names) or proof.facts(names).values is not None):
         return
     options = [_cases(part, frozenset(patterns), pattern) for part in facts.members]
@@ -328,10 +353,17 @@ def _others(proof: Proof, facts: Facts, patterns: Iterable[str], pattern: str) -
             yield case
 
 
-def _has_unmentioned_name(facts: Facts, pattern: str) -> bool:
-    """Return True if some name surely matches ``pattern``, is allowed, and is mentioned by nothing else."""
-    own = all(rule.says == {"pattern": pattern} for rule in facts.names)
-    return own and all(part.patterns.keys() <= {pattern} for part in facts.members)
+def _has_unmentioned_name(proof: Proof, facts: Facts, pattern: str, known: Known) -> bool:
+    """Return True if there surely is a member of which ``known`` holds, by a name that matches ``pattern``."""
+    example = _example(proof, pattern)
+    names = [] if example is None else [f"{example}z", f"z{example}", example]
+    wanted = {target(term) for term, _ in known}
+    return any(
+        matches(pattern, name)
+        and wanted == {term for term, _ in facts.member(name)}
+        and is_possible(proof, facts, name)
+        for name in names
+    )
 
 
 def _cases(part: MemberFacts, patterns: frozenset[str], pattern: str) -> list[Term | None]:
@@ -354,24 +386,30 @@ def _has(_: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 def _property_names(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     wanted: Term = term.says["propertyNames"]
-    names = [name for name in facts.declared() if is_possible(proof, facts, name) and not _allowed(proof, facts, name)]
-    wrong = [name for name in names if wanted.accepts is None or not wanted.accepts(name)]
-    others = list(_others(proof, facts, (), ""))
-    known = frozenset({(typed("string"), True), *((rule, True) for rule in facts.names)})
-    values = proof.facts(known).values
-    if values is not None and facts.names:
-        listed = [
-            name for name in values.values() if is_possible(proof, facts, name) and not _allowed(proof, facts, name)
-        ]
-        wrong += [name for name in listed if wanted.accepts is None or not wanted.accepts(name)]
-    elif others and not proof.proves_below(known, wanted) and not _patterned(proof, facts, wanted):
-        wrong.append("any")
-    return [difference("property_names_narrowed", term, "propertyNames", name=some(wrong))] if wrong else []
+    wrong = [name for name in _named_members(proof, facts) if wanted.accepts is None or not wanted.accepts(name)]
+    is_open = any(True for _ in _others(proof, facts, (), "")) and not _patterned(proof, facts, wanted)
+    below = proof.below(_naming(facts), wanted) if is_open else []
+    wrong += ["any"] if is_definite(below) else []
+    if wrong:
+        return [difference("property_names_narrowed", term, "propertyNames", name=some(wrong))]
+    return [undecided(term, "names that are not mentioned may not be accepted", "propertyNames")] if below else []
 
 
-def _allowed(proof: Proof, facts: Facts, name: str) -> bool:
-    """Whether a mentioned member may not be there anyway."""
-    return proof.empty(facts.member(name))
+def _naming(facts: Facts) -> Known:
+    """Return what is known of the names of members."""
+    return frozenset({(typed("string"), True), *((rule, True) for rule in facts.names)})
+
+
+def _named_members(proof: Proof, facts: Facts) -> list[str]:
+    """Return the names that are mentioned, by members or by a list of names, of members that there may be."""
+    listed = proof.facts(_naming(facts)).values or {}
+    names = dict.fromkeys([*facts.declared(), *listed.values()])
+    return [name for name in names if is_possible(proof, facts, name) and not proof.empty(facts.member(name))]
+
+
+def count_members(proof: Proof, facts: Facts) -> int | None:
+    """Return the largest number of members that an object may have by their names; None if there is none."""
+    return None if any(True for _ in _others(proof, facts, (), "")) else len(_named_members(proof, facts))
 
 
 def _patterned(proof: Proof, facts: Facts, wanted: Term) -> bool:
@@ -399,8 +437,8 @@ def _dependent_schemas(keyword: str) -> Rule:
     def rule(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
         found: list[Difference] = []
         for name, needed in term.says[keyword].items():
-            if not proof.proves(facts.known | {(has(name), True)}, needed):
-                found.append(difference("dependency_added", needed, name=name))
+            below = proof.differences(facts.known | {(has(name), True)}, needed)
+            found += [difference("dependency_added", needed, name=name)] if is_definite(below) else below
         return found
 
     return rule
@@ -431,7 +469,7 @@ def _prefix_items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
         below = proof.below(known, item)
         if below and not _may_reach(proof, facts, index):
             break
-        if below and not known:
+        if is_definite(below) and not known:
             below = [difference("item_added_to_open_content_model", item, name=index)]
         found += below
     return found
@@ -448,7 +486,11 @@ def _items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 def _unevaluated_items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     seen = evaluated(term, always_applied, certain=True)
-    return [] if seen.all_items else _rest_of_items(proof, facts, term, "unevaluatedItems", seen.items)
+    found = [] if seen.all_items else _rest_of_items(proof, facts, term, "unevaluatedItems", seen.items)
+    possible = evaluated(term, in_place, certain=False)
+    if found and (possible.all_items or possible.items > seen.items):
+        return [undecided(term, "items are described under conditions that may not hold", "unevaluatedItems")]
+    return found
 
 
 def _rest_of_items(proof: Proof, facts: Facts, term: Term, keyword: str, start: int) -> list[Difference]:
@@ -474,14 +516,25 @@ def _rest_of_items(proof: Proof, facts: Facts, term: Term, keyword: str, start: 
     return found
 
 
-def _unique_items(_: Proof, facts: Facts, term: Term) -> list[Difference]:
-    single = facts.size.high is not None and facts.size.high <= 1
-    return [] if facts.unique or single else [difference("unique_items_added", term, "uniqueItems")]
+def _unique_items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    size = facts.prefix + 2 if facts.size.high is None else min(facts.prefix + 2, facts.size.high)
+    if facts.unique or size < 2:
+        return []
+    # 1 equals 1.0, but only one of them is an integer in draft-04.
+    has_two_integers = any(other.year == 2013 for other in facts.terms)
+    pairs = combinations(range(size), 2)
+    if not has_two_integers and all(proof.empty(facts.item(one) | facts.item(other)) for one, other in pairs):
+        return []
+    return [difference("unique_items_added", term, "uniqueItems")]
 
 
 def _contains(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     least, most = term.says.get("minContains", 1), term.says.get("maxContains")
-    found = [] if _enough(proof, facts, term, least) else [difference("contains_narrowed", term, "contains")]
+    found: list[Difference] = []
+    if not _enough(proof, facts, term, least):
+        found = [difference("contains_narrowed", term, "contains")]
+        if facts.size.low >= least and not _may_lack(proof, facts, term.says["contains"]):
+            found = [undecided(term, "some items may match", "contains")]
     if most is not None and not _not_too_many(proof, facts, term, most):
         found.append(undecided(term, f"more than {most} items may match", "maxContains"))
     return found
@@ -502,6 +555,13 @@ def _enough(proof: Proof, facts: Facts, term: Term, least: int) -> bool:
     if facts.size.low > facts.prefix and proof.proves_below(facts.item(facts.prefix), wanted):
         sure += facts.size.low - facts.prefix
     return sure >= least
+
+
+def _may_lack(proof: Proof, facts: Facts, wanted: Term) -> bool:
+    """Return True if each item that an array needs surely may be one that does not match."""
+    needed = [frozenset({(part.says["contains"], True)}) for part in facts.contains if part.says.get("minContains", 1)]
+    items = (facts.item(index) for index in range(min(facts.size.low, facts.prefix + 1)))
+    return all(is_definite(proof.below(known, wanted)) for known in (*needed, *items))
 
 
 def _not_too_many(proof: Proof, facts: Facts, term: Term, most: int) -> bool:

@@ -54,8 +54,6 @@ Rule = Callable[[Proof, Facts, Term], list[Difference]]
 UNIONS: Final = frozenset({"anyOf", "oneOf"})
 # Keywords that ask their schemas about the same value: these divide it into cases themselves.
 PASSED_ON: Final = frozenset({"ref", "dynamicRef", "allOf", "if"})
-# With more alternatives, what the writer and the reader both have under one name is taken to be meant for each other.
-_MANY: Final = 8
 _REFUSED_A_STEP: Final = 128
 _ITEMS_A_STEP: Final = 32
 
@@ -107,8 +105,6 @@ def _chosen(proof: Proof, facts: Facts, term: Term, keyword: str) -> tuple[Term 
     partner = alike[0] if alike else None
     if partner is not None and proof.proves(facts.known, partner):
         return partner, []
-    if partner is not None and len(items) > _MANY and target(partner) is not partner:
-        return None, _meant(proof, facts.known, term, keyword, partner)
     for item in items:
         # Each proof may use up what work is left: better no answer than one that takes minutes.
         if not proof.spend(0):

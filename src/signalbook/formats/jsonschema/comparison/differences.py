@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from signalbook.formats.base import shorten
@@ -88,6 +89,11 @@ def difference(rule: str, term: Term, keyword: str = "", *, old: JSON = None, **
 def undecided(term: Term, why: str, keyword: str = "") -> Difference:
     """That it cannot be decided, and what stands in the way."""
     return difference("undecided", term, keyword, name=why)
+
+
+def is_definite(differences: Iterable[Difference]) -> bool:
+    """Return True if some difference is more than undecided."""
+    return any(one.rule != "undecided" for one in differences)
 
 
 def brief(value: JSON) -> JSON:

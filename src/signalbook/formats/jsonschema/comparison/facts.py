@@ -399,7 +399,10 @@ def _values(facts: Facts, _: Term, said: tuple[JSON, ...]) -> None:
 
 def _contains(facts: Facts, term: Term, _: Term) -> None:
     facts.contains.append(term)
-    facts.size.raise_to(term.says.get("minContains", 1))
+    least = term.says.get("minContains", 1)
+    facts.size.raise_to(least)
+    if term.says.get("maxContains", least) < least:
+        facts.types.discard("array")
 
 
 def _has(facts: Facts, _: Term, said: str) -> None:

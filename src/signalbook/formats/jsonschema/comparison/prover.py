@@ -20,7 +20,7 @@ from signalbook import work
 from signalbook.formats.base import MAX_FINDINGS, pointer
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema import regexes
-from signalbook.formats.jsonschema.comparison.assertions import ARRAYS, OBJECTS, SCALARS, is_possible
+from signalbook.formats.jsonschema.comparison.assertions import ARRAYS, OBJECTS, SCALARS, count_members, is_possible
 from signalbook.formats.jsonschema.comparison.combined import COMBINED, PASSED_ON, UNIONS, Proof, Rule
 from signalbook.formats.jsonschema.comparison.differences import difference, some, undecided
 from signalbook.formats.jsonschema.comparison.facts import (
@@ -330,6 +330,9 @@ class Prover:
             found = self._case(facts, term, keyword)
         if not found or keyword in PASSED_ON:
             return found
+        # A keyword of objects is kept where no value is an object.
+        if keyword in KINDS and len(facts.types) > 1 and self.empty(facts.known | {(typed(KINDS[keyword]), True)}):
+            return []
         return self._by_cases(facts, term, keyword, found, _MAX_CASES)
 
     def _case(self, facts: Facts, term: Term, keyword: str) -> list[Difference]:
@@ -363,7 +366,7 @@ class Prover:
             if not failing:
                 return []
             # A split that solves no case at all would only multiply the work one level down.
-            promising = len(failing) < len(results) or keyword in UNIONS
+            promising = len(failing) < len(split) or keyword in UNIONS
             if promising and (best is None or len(failing) < len(best)):
                 best = failing
             if len(failing) * _FEW < len(results):
@@ -425,6 +428,10 @@ class Prover:
         return any(map(self.empty, [*wanted, *(facts.item(index) for index in range(sure))]))
 
     def _no_object(self, facts: Facts) -> bool:
+        if facts.count.low > len(facts.required):
+            most = count_members(self, facts)
+            if most is not None and most < facts.count.low:
+                return True
         return any(
             not is_possible(self, facts, name) or self.empty(facts.member(name)) for name in sorted(facts.required)
         )
