@@ -17,6 +17,8 @@ DRAFT = "JsonStructure/draft-04"
 HEAD = {"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://example.com/doc", "name": "Doc"}
 TEXT: JSON = {"type": "string"}
 INT: JSON = {"type": "int32"}
+# No decimal number has no digit.
+NOTHING: JSON = {"type": "decimal", "precision": 0}
 
 
 def text(**more: JSON) -> SchemaText:
@@ -75,6 +77,8 @@ PAIRS: list[tuple[JSON, JSON, str | None, str | None]] = [
     ({"type": "int64"}, {"type": "string", "maxLength": 19}, "max_length_decreased", "type_changed"),
     ({"type": "uuid"}, {"type": "string", "maxLength": 36}, None, "type_changed"),
     ({"type": "date"}, {"type": "uri"}, None, "type_changed"),
+    ({"type": "binary"}, {"type": "uri"}, None, "type_changed"),
+    (NOTHING, {"type": "date"}, None, "type_changed"),
     ({"type": "date"}, {"type": "datetime"}, "type_changed", "type_changed"),
     (TEXT, {"type": "string", "maxLength": 5}, "max_length_added", None),
     ({"type": "string", "maxLength": 4}, {"type": "string", "maxLength": 5}, None, "max_length_decreased"),
@@ -125,6 +129,14 @@ OBJECTS: list[tuple[JSONObject, JSONObject, list[tuple[str, str]], list[tuple[st
     # There is no object that has exactly one of two equal sets, and none with b that has one of the second pair.
     (closed([["a"], ["a"]], a=INT), closed([["a"], ["a"]], a=TEXT), [], []),
     (closed([["b"], []], a=INT, b=INT), closed([["b"], []], a=INT, b=TEXT), [], []),
+    # Members that cannot be are missed by nobody.
+    (closed(a=INT, b=NOTHING), closed(a=INT), [], []),
+    (
+        {**closed(a=INT), "additionalProperties": NOTHING},
+        closed(a=INT, b=TEXT),
+        [],
+        [("/additionalProperties/type", "type_changed")],
+    ),
     (
         opened(a=INT),
         opened(a=INT, b=TEXT),

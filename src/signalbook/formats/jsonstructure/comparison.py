@@ -204,7 +204,7 @@ class _Side:
         return self._members[type]
 
     def is_empty(self, type: Type) -> bool:
-        """Return True if there is no value of a type: each would need another one of the same type inside."""
+        """Return True if there is no value of a type: a part is impossible, or of the type itself."""
         if type not in self._empty:
             self._empty |= answers(type, self._parts, most=MAX_STEPS)
         return self._empty[type]
@@ -219,6 +219,8 @@ class _Side:
         if type.kind == "tuple":
             named = self.structure.properties(type.schema)
             return [Clause(tuple(self.of(named[name]) for name in type.schema["tuple"]))]
+        if type.kind in PRIMITIVES and primitives.is_empty(type.schema):
+            return []
         if primitives.family(type.kind) != "object":
             return [Clause()]
         members = self.members(type)
@@ -482,7 +484,7 @@ class _Comparison:
     def _written_members(self, given: _Members, taken: _Members) -> Clauses:
         found: Clauses = []
         for name, member in given.named.items():
-            if name in given.required.never:
+            if name in given.required.never or self.writer.is_empty(member):
                 continue
             expected = taken.named.get(name, taken.more)
             if expected is not None and not (name == taken.free and name not in taken.named):
@@ -494,7 +496,7 @@ class _Comparison:
         return found
 
     def _other_members(self, given: _Members, taken: _Members, new: Type) -> Clauses:
-        if given.more is None:
+        if given.more is None or self.writer.is_empty(given.more):
             return []
         ask = partial(TypePair, given.more, top=False)
         found: Clauses = []

@@ -14,7 +14,7 @@ Problem = tuple[str, str, str]
 # Characters of the longest text that a type has; one that is not here has none.
 _LENGTHS: Final = {"date": 10, "datetime": 38, "time": 27, "uuid": 36}
 # Types whose texts are made of characters that a URI may have.
-_URIS: Final = frozenset({"date", "datetime", "time", "duration", "uuid", "decimal", *LONGS})
+_URIS: Final = frozenset({"date", "datetime", "time", "duration", "uuid", "decimal", "binary", *LONGS})
 
 
 def family(kind: str) -> Family | None:
@@ -36,6 +36,11 @@ def listed(schema: JSONObject) -> list[JSON] | None:
         return list(schema["enum"])
     few: dict[str, list[JSON]] = {"boolean": [True, False], "null": [None]}
     return few.get(schema["type"])
+
+
+def is_empty(schema: JSONObject) -> bool:
+    """Return True if there is no value of a primitive type: each decimal number has a digit."""
+    return listed(schema) == [] or (schema["type"] == "decimal" and schema.get("precision") == 0)
 
 
 def problem(writer: JSONObject, reader: JSONObject) -> Problem | None:
