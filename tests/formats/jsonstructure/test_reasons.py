@@ -26,7 +26,7 @@ OF_TYPE = ("type", "choices", "tuple", "enum", "const", "maxLength", "precision"
 def loosened(document: JSONObject, paths: Iterable[str]) -> JSONObject:
     """Return ``document`` without what it asks for at some places: a keyword is gone, a type is any."""
     found = deepcopy(document)
-    for path in paths:
+    for path in dict.fromkeys(paths):  # one place may have several reasons
         nodes: list[Any] = [found]
         parts = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
         for part in parts:
@@ -85,7 +85,9 @@ def judge(dice: Random, tally: Tally) -> None:
         if difference.rule == REMOVED:  # its path is in the writer's document
             return any(f"'{name}'" in difference.message for name in re.findall(r"'(\w+)':", str(value)))
         others = [one.path for one in found if one.rule != REMOVED and not is_around(one.path, difference.path)]
-        return changes(value, others, difference.path) or changes(value, [], difference.path)
+        # A type that refers to the place may be around it, too.
+        several = [others, [], *([path for path in others if path != left] for left in dict.fromkeys(others))]
+        return any(changes(value, paths, difference.path) for paths in several)
 
     def changes(value: JSON, others: list[str], path: str) -> bool:
         before, after = without(*others), without(*others, path)

@@ -136,11 +136,11 @@ class Maker:
             return self.dice.choice([*SAMPLES, {}, [], {"a": 1}])
         if kind in PRIMITIVES:
             fitting = schema.get("enum") or [value for value in SAMPLES if not PRIMITIVES[kind](value, schema)]
-            return self.dice.choice(fitting or SAMPLES)
+            return self.dice.choice([*(fitting or SAMPLES), *([10**309] if schema == {"type": "number"} else [])])
         if kind in ("array", "set"):
             return [self.value(structure, schema["items"], depth + 1) for _ in range(self.dice.randint(0, 2))]
         if kind == "map":
-            return {name: self.value(structure, schema["values"], depth + 1) for name in self.some([*NAMES, "base"])}
+            return {name: self.value(structure, schema["values"], depth + 1) for name in self.some([*NAMES, "z"])}
         members = structure.properties(schema)
         if kind == "tuple":
             return [self.value(structure, members[name], depth + 1) for name in schema["tuple"]]

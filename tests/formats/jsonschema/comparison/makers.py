@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
+from urllib.parse import unquote
 
+from signalbook.formats.compatibility import Difference
 from signalbook.values import JSON, JSONObject
 
 NAMES: Final = ["a", "b", "ab", "c"]
@@ -141,18 +144,25 @@ class Maker:
 
 
 class Guide:
-    """Makes values that a writer's schema is likely to accept, near the limits that a reader's schema sets."""
+    """Makes values that a writer's schema is likely to accept, and a reader's schema to reject for known differences.
 
-    def __init__(self, dice: Random, writer: JSONObject, reader: JSONObject, paths: Iterable[str]) -> None:
+    Each value is for one difference. Where a schema of the reader leads to the place of the difference, the value has
+    the member or item that is looked at there; at that place, it is likely to break the keyword.
+    """
+
+    def __init__(
+        self, dice: Random, writer: JSONObject, reader: JSONObject, differences: Sequence[Difference] = ()
+    ) -> None:
         self.dice = dice
-        self.paths = [frozenset(path.split("/")) for path in paths]
-        self.focus: frozenset[str] = frozenset()
         self.roots = (writer, reader)
-        self.scalars: list[JSON] = [None, True, False, 0, 1, -1, 0.5, 7, 7.25, "", "a", "q", "abcd"]
+        self.scalars: list[JSON] = [None, True, False, 0, 1, -1, 0.5, 0.3, 7, 7.25, 7.3, -7.3]
+        self.scalars += ["", "a", "b", "c", "q", "abcd"]
         self.names: dict[str, None] = dict.fromkeys([*NAMES, "z", "bz", "az"])
         self.sizes: dict[int, None] = dict.fromkeys([0, 1, 2])
         for root in self.roots:
             self._collect(root)
+        self.goals = [self._goal(one) for one in differences]
+        self.goal: Goal | None = None
 
     def _collect(self, node: JSON) -> None:
         if isinstance(node, list):
@@ -168,10 +178,55 @@ class Guide:
                         self.sizes |= dict.fromkeys([max(0, item - 1), item, item + 1])
                 self._collect(item)
 
+    def _goal(self, difference: Difference) -> Goal:
+        """Measure how far each part of the reader's schema is from the place of a difference, references followed."""
+        *parts, last = unquote(difference.path.lstrip("#")).split("/")[1:] or [""]
+        place: Any = self.roots[1]
+        for part in parts:
+            place = place[int(part)] if isinstance(place, list) else place[part]
+        above: dict[int, list[JSON]] = {}
+        waiting: list[JSON] = [self.roots[1]]
+        while waiting:
+            node = waiting.pop()
+            for name, item in node.items() if isinstance(node, dict) else enumerate(node):
+                inner = self._resolve(1, item) if name == "$ref" else item
+                if isinstance(inner, (dict, list)):
+                    if name != "$defs":
+                        above.setdefault(id(inner), []).append(node)
+                    if name != "$ref":
+                        waiting.append(inner)
+        away, waiting = {id(place): 0}, [place]
+        for node in waiting:
+            for outer in above.get(id(node), ()):
+                if id(outer) not in away:
+                    away[id(outer)] = away[id(node)] + 1
+                    waiting.append(outer)
+        inner = place[int(last)] if isinstance(place, list) else place.get(last)
+        return Goal(difference, away, last, inner if isinstance(inner, dict) else None)
+
     def value(self) -> JSON:
-        """Make a value that usually has the members and items on the path of a difference."""
-        self.focus = self.dice.choice(self.paths) if self.paths and self.dice.random() < 0.7 else frozenset()
+        self.goal = self.dice.choice(self.goals) if self.goals and self.dice.random() < 0.9 else None
         return self._of([(0, self.roots[0]), (1, self.roots[1])], 0)
+
+    def _lead(self, schema: JSONObject) -> tuple[str, str]:
+        """Return the keyword and the name or index in it that lead from a schema of the reader to the difference."""
+        away = self.goal.away if self.goal else {}
+        own = away.get(id(schema))
+        if self.goal and schema is self.goal.place:
+            return self.dice.choice([*schema, ""]), ""
+        if own is None or self.goal is None:
+            return "", ""
+        for keyword, item in schema.items():
+            inner = self._resolve(1, item) if keyword == "$ref" else item
+            if away.get(id(inner), own) >= own or keyword == "$defs":
+                continue
+            if keyword not in _SEVERAL:
+                return keyword, ""
+            names = [str(one) for one in (inner if isinstance(inner, dict) else range(len(inner)))]
+            parts = inner.values() if isinstance(inner, dict) else inner
+            nearer = [name for name, part in zip(names, parts, strict=True) if away.get(id(part), own) < own - 1]
+            return keyword, self.goal.last if away[id(inner)] == 0 else nearer[0]
+        return self.goal.last, ""
 
     def _applied(self, views: list[tuple[int, JSON]]) -> list[tuple[int, JSONObject]]:
         """The schemas that apply to the same value, one alternative of each union."""
@@ -182,14 +237,19 @@ class Guide:
             if not isinstance(schema, dict):
                 continue
             found.append((side, schema))
+            leading, name = self._lead(schema)
             more: list[JSON] = list(schema.get("allOf", ()))
             for keyword in ("anyOf", "oneOf"):
                 if isinstance(schema.get(keyword), list):
-                    more.append(self.dice.choice(schema[keyword]))
+                    chosen = int(name) if leading == keyword and name else self.dice.randrange(len(schema[keyword]))
+                    more.append(schema[keyword][chosen])
             if "if" in schema:
-                more += [schema["if"], schema.get("then")] if self.dice.random() < 0.5 else [schema.get("else")]
-            more += [item for item in schema.get("dependentSchemas", {}).values() if self.dice.random() < 0.5]
-            if "not" in schema and self.dice.random() < 0.2:
+                positive = leading != "else" and (leading in ("if", "then") or self.dice.random() < 0.5)
+                more += [schema["if"], schema.get("then")] if positive else [schema.get("else")]
+            for needing, item in schema.get("dependentSchemas", {}).items():
+                if (leading, name) == ("dependentSchemas", needing) or self.dice.random() < 0.3:
+                    more.append(item)
+            if "not" in schema and (leading == "not" or self.dice.random() < 0.2):
                 more.append(schema["not"])
             if isinstance(schema.get("$ref"), str):
                 more.append(self._resolve(side, schema["$ref"]))
@@ -204,10 +264,12 @@ class Guide:
 
     def _of(self, views: list[tuple[int, JSON]], depth: int) -> JSON:
         dice = self.dice
-        if len(views) > 1 and dice.random() < 0.2:
-            views = [dice.choice(views)]
         schemas = self._applied(views)
-        if dice.random() < 0.08 or depth > 4:
+        leads = [(one, *self._lead(one)) for side, one in schemas if side == 1 and self._lead(one)[0]]
+        if not leads and len(views) > 1 and dice.random() < 0.3:
+            views = [dice.choice(views)]
+            schemas = self._applied(views)
+        if dice.random() < (0.02 if leads else 0.08) or depth > (9 if leads else 4):
             return dice.choice(self.scalars)
         writers = [schema for side, schema in schemas if side == 0] or [schema for _, schema in schemas]
         listed = [
@@ -227,7 +289,7 @@ class Guide:
         if not kinds or dice.random() < 0.05:
             kinds = {*TYPES}
         if len(kinds) > 2 and dice.random() < 0.7:
-            keywords = {keyword for _, one in schemas for keyword in one}
+            keywords = {keyword for _, keyword, _ in leads} or {keyword for _, one in schemas for keyword in one}
             kinds = {kind for kind in kinds if keywords & {*_KINDS.get(kind, ())}} or kinds
         kind = dice.choice(sorted(kinds))
         match kind:
@@ -235,6 +297,8 @@ class Guide:
                 return None
             case "boolean":
                 return dice.random() < 0.5
+            case "integer" | "number" if any(keyword == "multipleOf" for _, keyword, _ in leads):
+                return dice.choice([0.3, 1.3, 2.7, 7.3, -7.3, 1, 7])
             case "integer" | "number":
                 return dice.choice([one for one in self.scalars if type(one) in (int, float)])
             case "string":
@@ -243,16 +307,27 @@ class Guide:
                 size = dice.choice([*self.sizes])
                 return (dice.choice(["a", "b", "c", "ab", "q"]) + dice.choice("abq") * size)[:size]
             case "array":
-                return self._array(schemas, depth)
-        return self._object(schemas, writers, depth)
+                return self._array(schemas, leads, depth)
+        return self._object(schemas, writers, leads, depth)
 
-    def _array(self, schemas: list[tuple[int, JSONObject]], depth: int) -> list[JSON]:
+    def _size(self, leads: list[Lead]) -> int:
+        """Choose a number of members or items: often the one that the difference speaks of."""
+        bounded = any(keyword in _SIZES for _, keyword, _ in leads)
+        if bounded and self.goal and type(self.goal.difference.old) is int and self.dice.random() < 0.7:
+            return self.goal.difference.old
+        return self.dice.choice([*self.sizes])
+
+    def _array(self, schemas: list[tuple[int, JSONObject]], leads: list[Lead], depth: int) -> list[JSON]:
         found: list[JSON] = []
-        size = self.dice.choice([*self.sizes])
-        if self.focus and self.dice.random() < 0.6:
-            size = 1 + max((int(part) for part in self.focus if part.isdigit()), default=0)
+        size = self._size(leads)
+        for _, keyword, name in leads:
+            if self.dice.random() < 0.8 and keyword in ("prefixItems", "items", "unevaluatedItems", "uniqueItems"):
+                first = max(len(other.get("prefixItems", ())) for _, other in schemas)
+                needed = 1 + (int(name) if name else first)
+                size = needed if self.dice.random() < 0.5 else max(size, needed)
+        repeat = 0.7 if any(keyword == "uniqueItems" for _, keyword, _ in leads) else 0.15
         for index in range(size):
-            if found and self.dice.random() < 0.25:
+            if found and self.dice.random() < repeat:
                 found.append(self.dice.choice(found))
                 continue
             views: list[tuple[int, JSON]] = []
@@ -267,29 +342,50 @@ class Guide:
             found.append(self._of(views, depth + 1))
         return found
 
-    def _object(self, schemas: list[tuple[int, JSONObject]], writers: list[JSONObject], depth: int) -> JSONObject:
+    def _led_names(self, leads: list[Lead], mentioned: list[str]) -> tuple[list[str], set[str]]:
+        """Return names of members that lead to the difference, and names whose absence does."""
+        dice, names, absent = self.dice, list[str](), set[str]()
+        for one, keyword, name in leads:
+            if keyword in ("properties", "dependentSchemas") and name:
+                names.append(name)
+            elif keyword == "patternProperties" and name:
+                names += [dice.choice([other for other in [*self.names, *mentioned] if _MATCHES[name](other)])]
+            elif keyword in ("additionalProperties", "unevaluatedProperties", "propertyNames"):
+                declared = one.get("properties", ()) if keyword == "additionalProperties" else ()
+                names.append(dice.choice([other for other in [*self.names, *mentioned] if other not in declared]))
+            elif keyword == "required" and self.goal:
+                absent |= {other for other in one["required"] if f"member {other} is" in self.goal.difference.message}
+            elif keyword == "dependentRequired":
+                needing = dice.choice([*one["dependentRequired"]])
+                names.append(needing)
+                absent |= {*one["dependentRequired"][needing][:1]}
+        return names, absent
+
+    def _object(
+        self, schemas: list[tuple[int, JSONObject]], writers: list[JSONObject], leads: list[Lead], depth: int
+    ) -> JSONObject:
         dice = self.dice
         required = [name for one in writers for name in one.get("required", ())]
         mentioned = [name for _, one in schemas for name in [*one.get("properties", ()), *one.get("required", ())]]
-        density = dice.choice([0.0, 0.3, 0.7])
-        names = [name for name in required if dice.random() < 0.95]
-        if self.focus:
-            names += [name for name in dict.fromkeys(mentioned) if name in self.focus and dice.random() < 0.8]
-            density = dice.choice([0.05, 0.05, 0.7])
+        density = dice.choice([0.05, 0.05, 0.7] if leads else [0.0, 0.3, 0.7])
+        names, absent = self._led_names(leads, mentioned)
+        names += [name for name in required if dice.random() < 0.95]
         names += [name for name in mentioned if dice.random() < density]
         names += [name for name in self.names if dice.random() < density / 5]
-        if dice.random() < 0.3:
-            names = names[: dice.choice([*self.sizes])]
-        names += [
-            needed
-            for one in writers
-            for name, several in one.get("dependentRequired", {}).items()
-            for needed in several
-            if name in names and dice.random() < 0.9
-        ]
-        if dice.random() < 0.1:
-            names += [f"m{number}" for number in range(dice.choice([*self.sizes]))]
-        names = list(dict.fromkeys(names))
+        dependent = [pair for one in writers for pair in one.get("dependentRequired", {}).items()]
+        for _ in range(3):
+            names += [
+                needed
+                for name, several in dependent
+                for needed in several
+                if name in names and needed not in names and dice.random() < 0.9
+            ]
+        names = [name for name in dict.fromkeys(names) if name not in absent or dice.random() < 0.1]
+        if any(keyword in _SIZES for _, keyword, _ in leads) or dice.random() < 0.2:
+            size = self._size(leads)
+            start = dice.choice(["m", "ab", "b"])
+            fresh = dice.choice([[f"{start}{number}" for number in range(size)], [*"abcdefghijklm"]])
+            names = [*names, *(name for name in fresh if name not in names)][:size]
         dice.shuffle(names)
         found: JSONObject = {}
         for name in names:
@@ -304,6 +400,26 @@ class Guide:
         return found
 
 
+@dataclass(frozen=True)
+class Goal:
+    """A difference, its distance from parts of the reader's schema by their ``id``, and the last part of its path.
+
+    ``place`` is the schema that the path leads to; None if it leads to a keyword.
+    """
+
+    difference: Difference
+    away: dict[int, int]
+    last: str
+    place: JSONObject | None
+
+
+# A schema of the reader, with the keyword and the name or index in it that lead to the difference.
+Lead = tuple[JSONObject, str, str]
+_SEVERAL: Final = (
+    "properties",
+    "patternProperties", "dependentSchemas", "dependentRequired", "allOf", "anyOf", "oneOf", "prefixItems",
+)  # fmt: skip
+_SIZES: Final = ("minItems", "maxItems", "minProperties", "maxProperties")
 _MATCHES: Final[dict[str, Callable[[str], bool]]] = {
     "^a": lambda name: name[:1] == "a",
     "b": lambda name: "b" in name,
