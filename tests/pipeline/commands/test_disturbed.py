@@ -160,7 +160,7 @@ ENTRIES = (REFUSED[2], REFUSED[4])
     ("kind", "wanted", "at", "begun"),
     [
         pytest.param(kind, *refused, marks=marks if refused in ENTRIES else pytest.mark.soak)
-        for kind, marks in zip(KINDS[:3], ((), pytest.mark.merge, pytest.mark.merge), strict=True)
+        for kind, marks in zip(KINDS[:3], ([], [pytest.mark.merge], [pytest.mark.merge]), strict=True)
         for refused in REFUSED
     ],
     indirect=["kind"],
