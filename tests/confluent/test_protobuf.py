@@ -58,7 +58,7 @@ def test_a_descriptor_is_printed_whole(text: str) -> None:
 IMPORTED = {"a.proto": b'syntax = "proto3"; message A {}', "b.proto": b'syntax = "proto3"; message B {}'}
 OPTIONS = (
     'import "google/protobuf/descriptor.proto"; message O { optional string a = 1; optional O b = 2; }'
-    "extend google.protobuf.FieldOptions { repeated O of = 50001; optional bytes by = 50002; optional float at = 503; }"
+    "extend google.protobuf.FieldOptions { repeated O of = 5001; optional bytes by = 5002; optional float at = 5003; }"
     "extend google.protobuf.OneofOptions { optional string kind = 50001; }"
 )
 
