@@ -30,8 +30,8 @@ def parsed(schema: Any, namespace: str = "") -> Any:
     if not isinstance(kind, str):
         return schema
     more = {name: value for name, value in schema.items() if name not in _RESERVED}
-    if kind in _NAMED and isinstance(schema.get("name"), str):
-        return _parsed_named(schema, kind, namespace, more)
+    if kind in _NAMED:
+        return _parsed_named(schema, kind, namespace, more) if isinstance(schema.get("name"), str) else schema
     if kind in ("array", "map"):
         part = "items" if kind == "array" else "values"
         return {"type": kind, part: parsed(schema[part], namespace), **more} if part in schema else schema
@@ -83,17 +83,6 @@ def _short(name: Any, space: str) -> Any:
         return name
     own, _, last = name.rpartition(".")
     return last if own and own == space and last not in _PRIMITIVES else name
-
-
-def defined_type(document: bytes) -> str | None:
-    """The full name of the type that a document defines, None for one without a name."""
-    try:
-        found = msgspec.json.decode(document)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    kind = found.get("type") if isinstance(found, dict) else None
-    name = found.get("name") if isinstance(kind, str) and kind in _NAMED else None
-    return _full(name, str(found.get("namespace") or "")) if isinstance(name, str) else None
 
 
 def inlined(schema: Any, resolve: Resolve) -> Any:

@@ -59,6 +59,7 @@ NODE = record(("next", ["null", "Node"]), name="Node")
         (b'{"type":"record","name":"a","fields":[3]}', "/fields/0", "name"),
         (dump_json(record(("x", "int"), ("x", "int"))), "/fields/1/name", "name"),
         (dump_json(record(("x", "Later"))), "/fields/0/type", "import"),
+        (dump_json(record(("x", "record"))), "/fields/0/type", "type"),
         (
             b'{"type":"record","name":"a","fields":[{"name":"x","type":"int","default":"s"}]}',
             "/fields/0/default",
@@ -80,6 +81,19 @@ def test_broken_documents_are_distinguished(document: bytes, path: str, rule: st
     """G-19."""
     findings = FORMAT.check(document, "Avro/1.11")
     assert [(finding.path, finding.rule) for finding in findings] == [(path, rule)]
+
+
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        ({"type": "record", "name": "a.B"}, ("a.B",)),
+        ({"type": "enum", "name": "B", "namespace": "a"}, ("a.B",)),
+        ([{"type": "fixed", "name": "B"}, "B", {"type": "error", "name": "C"}], ("B", "C")),
+        ({"type": "array", "name": "B"}, ()),
+    ],
+)
+def test_a_document_defines_the_types_at_its_top(document: JSON, names: tuple[str, ...]) -> None:
+    assert FORMAT.identities(dump_json(document)) == names
 
 
 @pytest.mark.parametrize(

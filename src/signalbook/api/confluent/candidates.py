@@ -8,7 +8,6 @@ from typing import Final
 from signalbook.api.confluent.equivalence import SentSchema, find_equivalent
 from signalbook.api.confluent.requests import ConfluentRequest
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
-from signalbook.confluent.avro import defined_type
 from signalbook.confluent.errors import (
     ConfluentError,
     invalid_schema,
@@ -35,6 +34,7 @@ from signalbook.confluent.schemas import (
 )
 from signalbook.confluent.tags import tags_in
 from signalbook.formats import SchemaError
+from signalbook.formats.avro.document import defined_names
 from signalbook.formats.base import Resolve
 from signalbook.formats.compatibility import SchemaText
 from signalbook.values import JSON, JSONObject, digest
@@ -198,10 +198,10 @@ def _linked(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
     targets = dict(zip(body.references, subjects.referred((each, context) for each in body.references), strict=True))
     for each, target in targets.items():
         # An Avro schema names types, whatever its references are called.
-        defined = defined_type(target.document) if target.type == "AVRO" else None
-        named: JSONObject = {}
-        if defined not in (None, each.name) and defined.rpartition(".")[2] in body.text:
-            named = {"type": defined}
+        types = defined_names(target.document) if target.type == "AVRO" else ()
+        others = (name for name in types if name != each.name and name.rpartition(".")[2] in body.text)
+        defined = next(others, None)
+        named: JSONObject = {} if defined is None else {"type": defined}
         found.append({**each.to_json(), "version": target.version, "xid": str(target.xid), **named})
     return {"references": found} if found else {}
 

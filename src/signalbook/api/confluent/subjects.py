@@ -16,7 +16,7 @@ import msgspec
 from signalbook.access.base import Action
 from signalbook.cncf.ids import LAST_VERSION, version_number
 from signalbook.cncf.lookup import latest_number
-from signalbook.confluent.avro import defined_type, inlined
+from signalbook.confluent.avro import inlined
 from signalbook.confluent.errors import (
     context_not_empty,
     invalid_schema,
@@ -63,6 +63,7 @@ from signalbook.confluent.settings import (
     stated,
 )
 from signalbook.engine.read.view import View
+from signalbook.formats.avro.document import defined_names
 from signalbook.formats.base import Resolve
 from signalbook.formats.references import match_reference
 from signalbook.storage.base import BEHIND, LAST, Row
@@ -449,9 +450,8 @@ class Subjects:
             targets = dict(zip(waiting, self.referred(waiting.values(), deleted=deleted), strict=True))
             found |= {name: target.text.encode("utf-8") for name, target in targets.items()}
             for target in targets.values():
-                defined = defined_type(target.document) if target.type == "AVRO" else None
-                if defined is not None:
-                    types.setdefault(defined, target.document)
+                for name in defined_names(target.document) if target.type == "AVRO" else ():
+                    types.setdefault(name, target.document)
             waiting = {
                 each.name: (each, target.subject.context)
                 for target in targets.values()

@@ -16,6 +16,14 @@ from signalbook.values import JSON, Finding, JSONError, JSONObject, digest
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
+_PARTS: Final = {
+    **dict.fromkeys(("record", "error"), "name and fields"),
+    "enum": "name and symbols",
+    "fixed": "name and size",
+    "array": "items",
+    "map": "values",
+}
+"""What each complex type has besides its type."""
 MAX_DEPTH: Final = 128
 MAX_WEIGHT: Final = 50_000
 MAX_OTHERS: Final = 100
@@ -165,6 +173,9 @@ class _Resolver:
         full = _full_name(name, space)
         if full in self.types or (name not in self.types and self.elsewhere(full)):
             return full
+        if name not in self.types and name in _PARTS:
+            self.report(path, "type", f"{name!r} alone is no type: write an object with type, {_PARTS[name]}")
+            return "null"
         if name not in self.types:
             self.report(path, IMPORT, f"there is no type {name!r} (defined before it is used)")
             return "null"

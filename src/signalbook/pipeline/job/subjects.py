@@ -14,10 +14,10 @@ from typing import Final, Literal, NamedTuple, Self
 
 from signalbook.client.confluent import ConfluentRegistry, UnusableRegistry, connect
 from signalbook.client.schemaversions import SchemaVersion
-from signalbook.confluent.avro import defined_type
 from signalbook.confluent.naming import URL_PREFIX, parse_subject, schema_ids
 from signalbook.confluent.schemas import SCHEMA_TYPES, SchemaBody
 from signalbook.formats import SchemaError
+from signalbook.formats.avro.document import defined_names
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.messages.payloads.content import reference_of_number
@@ -163,9 +163,8 @@ class Subjects:
                 target = self.versions.get((subject, wanted))
                 if each.name not in found and target is not None:
                     found[each.name] = target
-                    defined = defined_type(target.text.encode()) if target.type == "AVRO" else None
-                    if defined is not None:
-                        found.setdefault(defined, target)
+                    for name in defined_names(target.text.encode()) if target.type == "AVRO" else ():
+                        found.setdefault(name, target)
                     waiting.append(target)
         return found
 
