@@ -78,6 +78,18 @@ def test_schemas_are_looked_up_in_other_contexts(shared: Api) -> None:
     assert shared.get("/subjects/t/versions/1")["subject"] == "t"
 
 
+def test_tags_are_put_to_a_version_of_another_context(shared: Api) -> None:
+    """The new version is of the subject as it is named."""
+    reference = {"name": "R", "subject": "t", "version": 1}
+    shared.register(":.c:u", '{"type":"array","items":"R"}', references=[reference])
+    made = shared.ask("POST", "/subjects/u/versions/latest/tags", {"metadata": {"properties": {"a": "b"}}})
+    assert made["metadata"] == {"properties": {"a": "b", "confluent:version": "1"}}
+    assert made["references"] == [{**reference, "subject": ":.c:t"}]
+    assert shared.get("/subjects/u/versions/1")["subject"] == "u"
+    assert shared.get("/subjects/:.c:u/versions") == [1]
+    assert shared.code("POST", "/subjects/:.d:t/versions/1/tags", {}) == 40401
+
+
 def test_hidden_namesakes_are_not_found(store: Store, serve: Serve) -> None:
     client: Client = serve(store, model="default", **PROXIED)
     for context in (".a", ".b"):

@@ -38,8 +38,18 @@ def test_tags_of_all_types(api: Api, type: str, schema: str, path: str) -> None:
     assert api.get(f"/schemas/ids/{taken['id']}?findTags=*")["schemaTags"] == [entity(path, "PII")]
     if type != "PROTOBUF":  # whose import stays
         assert api.register("t", schema, schemaType=type)["id"] == plain["id"]
-        shorn = [entity(path, "PII", "X")]
-        assert api.register("s", schema, schemaType=type, schemaTagsToRemove=shorn)["id"] == plain["id"]
+
+
+def test_tags_ask_for_the_latest_version(api: Api) -> None:
+    """As with the version -1, a new version has its number in its metadata (Confluent's ``toSchemaWithTags``)."""
+    api.register("s")
+    tagged: dict[str, Any] = {"schemaTagsToAdd": [entity("R.a", "PII")]}
+    made = api.register("s", **tagged)
+    assert (made["version"], made["metadata"]) == (2, {"properties": {"confluent:version": "2"}})
+    assert api.register("s", **tagged) == made
+    plain = api.register("s", schemaTagsToRemove=[entity("R.a", "PII")])
+    assert (plain["version"], plain["metadata"]) == (3, {"properties": {"confluent:version": "3"}})
+    assert api.register("s", version=-1) == plain
 
 
 def test_tags_of_the_version_before_are_kept_if_it_is_asked_for(api: Api) -> None:
@@ -111,7 +121,9 @@ def test_tags_that_cannot_be_put(api: Api) -> None:
     path = "/subjects/s/versions/1/tags"
     lost = [{"schemaEntity": {"entityPath": "R.none", "entityType": "sr_field"}, "tags": ["A"]}]
     assert api.code("POST", path, {"tagsToAdd": lost}) == 42201
-    assert api.code("POST", path, {"tagsToAdd": 5}) == 422
+    for member in ("tagsToAdd", "tagsToRemove"):
+        refused = api.send("POST", path, {member: 5})
+        assert (refused.status_code, refused.json()["message"].split()[0]) == (422, member)
     assert api.code("POST", path, {"unknown": 5}) == 422
     assert api.code("POST", path, {"tagsToAdd": [], "newVersion": 7}) == 42201
     assert api.code("POST", "/subjects/s/versions/9/tags", {}) == 40402
@@ -136,6 +148,14 @@ def test_rules_are_merged_and_removed_by_name(api: Api) -> None:
     assert made["metadata"] == {"properties": {"confluent:version": "2"}}
     assert api.code("POST", path, {"rulesToMerge": {"domainRules": [{}]}}) == 42210
     assert api.code("POST", path, {"rulesToRemove": 5}) == 422
+    # Rules that another API stored are not checked.
+    bare: dict[str, Any] = {"domainRules": [{"name": "bare"}]}
+    body = {"format": "Avro/1.11", "schema": json.loads(ONE), "ruleset": bare}
+    assert api.client.send("PUT", "/schemagroups/default/schemas/t/versions/1$details", json=body).is_success
+    for number, more in enumerate(({}, {"rulesToMerge": rules("a")}), start=2):
+        bare["domainRules"] += more.get("rulesToMerge", rules())["domainRules"]
+        made = api.ask("POST", "/subjects/t/versions/latest/tags", more)
+        assert (made["version"], made["ruleSet"]) == (number, bare)
     # A rule set of the request is the whole one.
     made = api.ask("POST", path, {"newVersion": 3, "ruleSet": rules("d"), "rulesToMerge": rules("e")})
     assert made["ruleSet"] == rules("d")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from signalbook.api.confluent.equivalence import SentSchema, find_equivalent
 from signalbook.api.confluent.requests import ConfluentRequest
@@ -25,6 +26,7 @@ from signalbook.confluent.naming import Subject
 from signalbook.confluent.protobuf import normalized
 from signalbook.confluent.schemas import (
     SCHEMA_TYPES,
+    TAG_MEMBERS,
     Layout,
     SchemaBody,
     content_key,
@@ -87,11 +89,13 @@ def candidate(
     *,
     deleted: bool = False,
     first_exact: bool = False,
+    ruleset: JSONObject | None = None,
 ) -> RegistrationCandidate:
     """Return what a request brings for a subject, and the version that has it already.
 
     That is the latest one if it differs in the number in its metadata alone, or with ``first_exact`` one without such a
-    number first. Raises ``ConfluentError``: 42201, 42208 and what its settings say.
+    number first. ``ruleset`` replaces the rules of the request, and is not checked. Raises ``ConfluentError``: 42201,
+    42208 and what its settings say.
     """
     if subjects.new_schema(subject) is None:
         raise invalid_subject(subject)
@@ -102,11 +106,12 @@ def candidate(
     normalize = not imported and (request.flag("normalize") or bool(config.get("normalize")))
     layout: Layout = "normal" if normalize else "own" if imported else "one"
     body = (request if imported else _with_latest_schema(subjects, request, subject)).schema(_SCHEMA, layout)
+    body = body if ruleset is None else replace(body, ruleset=ruleset)
     same_type = last is not None and schema_type(last) == body.type
     if body.propagate and same_type and not imported and (latest := subjects.latest(subject)) is not None:
         body = propagated(body, tags_in(latest.text, latest.type), layout)
     stated_version = None if imported else properties(body.metadata).get(VERSION_PROPERTY)
-    asks_for_latest = not imported and request.json(_SCHEMA).get("version") == _LATEST
+    asks_for_latest = not imported and _asks_for_latest(request.json(_SCHEMA))
     if asks_for_latest and last is not None and not _has_same_rules(body, last):
         stated_version = _NEW
     body = body if imported else _with_defaults(body, config, last or {})
@@ -137,10 +142,17 @@ def candidate(
     if known is None and not imported and new.stated_version is None:
         sent = SentSchema(text=body.text, type=body.type, attributes=attributes, normalize=normalize, resolve=resolve)
         known = find_equivalent(subjects, subject, sent, deleted=deleted)
-    latest = subjects.latest(subject) if asks_for_latest and known is not None else None
-    if latest is not None and known is not None and known.version != latest.version:
-        return replace(new, stated_version=_NEW)
+    if asks_for_latest:
+        latest = subjects.latest(subject)
+        if known is None or (latest is not None and known.version != latest.version):
+            return replace(new, stated_version=_NEW)
     return replace(new, known=known)
+
+
+def _asks_for_latest(sent: Mapping[str, Any]) -> bool:
+    """Return True if a request asks for the latest version: by its number, or by tags without any number."""
+    version = sent.get("version")
+    return version == _LATEST or (version is None and any(sent.get(name) for name in TAG_MEMBERS))
 
 
 def _has_same_rules(body: SchemaBody, last: JSONObject) -> bool:

@@ -107,15 +107,15 @@ def list_versions(view: View, request: ConfluentRequest) -> Response:
 
 def show_version(view: View, request: ConfluentRequest) -> Response:
     """A version of a subject."""
-    return answer(shown(_version_anywhere(view, request), subjects_of(view, request), request))
+    return answer(shown(version_anywhere(view, request), subjects_of(view, request), request))
 
 
 def show_version_text(view: View, request: ConfluentRequest) -> Response:
     """Its schema, and nothing else."""
-    return raw(text(_version_anywhere(view, request), subjects_of(view, request), request))
+    return raw(text(version_anywhere(view, request), subjects_of(view, request), request))
 
 
-def _version_anywhere(view: View, request: ConfluentRequest) -> SchemaVersion:
+def version_anywhere(view: View, request: ConfluentRequest) -> SchemaVersion:
     """Return the version that the path names, or that of a subject with this name in another context."""
     try:
         return _version(view, request)
@@ -146,7 +146,11 @@ def _formatted(version: SchemaVersion, subjects: Subjects, request: ConfluentReq
     """
     found: JSONObject = {"schema": text(version, subjects, request)}
     if request.query.get("referenceFormat"):
-        found |= _qualified(version, subjects, request)
+        if request.query["referenceFormat"] != _QUALIFIED:
+            asked = request.query["referenceFormat"][:40]
+            raise unprocessable(f"no such format of references: '{asked}'; there is {_QUALIFIED}")
+        references = qualified_references(version, subjects)
+        found |= {"references": references} if references else {}
     wanted = {value for name, value in request.pairs if name == "findTags"}
     if wanted:
         tags = tags_in(version.text, version.type)
@@ -154,15 +158,11 @@ def _formatted(version: SchemaVersion, subjects: Subjects, request: ConfluentReq
     return found
 
 
-def _qualified(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
-    """References with the contexts of their subjects, which are those of who refers unless they say another one."""
-    asked = request.query["referenceFormat"]
-    if asked != _QUALIFIED:
-        raise unprocessable(f"no such format of references: '{asked[:40]}'; there is {_QUALIFIED}")
+def qualified_references(version: SchemaVersion, subjects: Subjects) -> list[JSON]:
+    """Return the references of a version with the contexts of their subjects: its own, unless they name another one."""
     references = stored_references(version.attributes)
-    names = [str(subjects.parse(each.subject, version.subject.context)) for each in references]
-    named: list[JSON] = [{**each.to_json(), "subject": name} for each, name in zip(references, names, strict=True)]
-    return {"references": named} if named else {}
+    names = [str(subjects.parse(reference.subject, version.subject.context)) for reference in references]
+    return [{**each.to_json(), "subject": name} for each, name in zip(references, names, strict=True)]
 
 
 def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> str:

@@ -16,7 +16,14 @@ from signalbook.api.confluent.associations import (
 from signalbook.api.confluent.candidates import RegistrationCandidate, candidate, schema_members
 from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.comparing import differences, explain, predecessors
-from signalbook.api.confluent.reading import existing_subject, shown, subject_of, subjects_of
+from signalbook.api.confluent.reading import (
+    existing_subject,
+    qualified_references,
+    shown,
+    subject_of,
+    subjects_of,
+    version_anywhere,
+)
 from signalbook.api.confluent.references import check_unreferred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects, parse_version
@@ -51,6 +58,7 @@ from signalbook.confluent.schemas import (
     states_format,
 )
 from signalbook.confluent.settings import READ_ONLY
+from signalbook.confluent.tags import read_tags
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Command, DocumentBody, Method
@@ -126,9 +134,15 @@ def register(session: Session, request: ConfluentRequest, subjects: Subjects) ->
     return register_in(session, request, subjects, subject_of(subjects, request))
 
 
-def register_in(session: Session, request: ConfluentRequest, subjects: Subjects, subject: Subject) -> Response:
-    """Do the same in this subject, whatever it is an alias of."""
-    new = candidate(subjects, request, subject)
+def register_in(
+    session: Session,
+    request: ConfluentRequest,
+    subjects: Subjects,
+    subject: Subject,
+    ruleset: JSONObject | None = None,
+) -> Response:
+    """Do the same in this subject, whatever it is an alias of. ``ruleset`` is as ``candidate`` takes it."""
+    new = candidate(subjects, request, subject, ruleset=ruleset)
     if new.known is not None and new.is_registered:
         return answer(_registered(new.known, subjects, request))
     mode = subjects.mode(subject)
@@ -145,18 +159,26 @@ def register_in(session: Session, request: ConfluentRequest, subjects: Subjects,
 
 
 def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Add a version that is another one with tags added to it, and others removed."""
-    version = subjects.version(subject_of(subjects, request), request.names[1])
+    """Add a version that is another one with tags added to it, and others removed.
+
+    That one may be of another context if the subject is named without one. The new version is of the subject named.
+    """
+    version = version_anywhere(session.view, request)
+    subject = subject_of(subjects, request)
     asked = request.json(_TAGGING)
+    for name in _TAGS:
+        read_tags(asked, name)  # for errors that name the member
     body: JSONObject = {name: asked.get(wanted) for name, wanted in zip(TAG_MEMBERS, _TAGS, strict=True)}
     stored = version.attributes
-    metadata, ruleset = checked_metadata(asked, "metadata"), asked.get("ruleSet")
+    metadata, ruleset = checked_metadata(asked, "metadata"), checked_ruleset(asked)
     metadata = without_version(stored.get("metadata")) if metadata is None else metadata
     # Without a number this asks for a new version as well.
     body["metadata"] = with_version(metadata, asked.get("newVersion") or 0)
-    body["ruleSet"] = _changed_rules(stored.get("ruleset"), asked) if ruleset is None else ruleset
+    ruleset = _changed_rules(stored.get("ruleset"), asked) if ruleset is None else ruleset
     body |= {**schema_members(version), "version": asked.get("newVersion")}
-    return register_in(session, request.about(version.subject, body), subjects, version.subject)
+    if version.subject.context != subject.context:
+        body["references"] = qualified_references(version, subjects)
+    return register_in(session, request.about(subject, body), subjects, subject, ruleset)
 
 
 def _changed_rules(ruleset: JSON, asked: Mapping[str, Any]) -> JSONObject:
