@@ -306,6 +306,9 @@ def test_the_media_type_is_one_that_is_accepted(api: Api, accept: str, named: st
         for _ in range(2):  # the second answer is from memory
             response = api.send(method, path, body, headers={"Accept": accept})
             assert (response.headers["Content-Type"], response.headers["Vary"].split(",")[0]) == (named, "Accept")
+    for method, path in (("GET", "/subjects/none/versions"), ("PATCH", "/subjects"), ("POST", "/subjects/s/versions")):
+        response = api.send(method, path, headers={"Accept": accept})
+        assert (response.is_error, response.headers["Content-Type"]) == (True, named)
 
 
 def test_what_is_put_is_all_that_is_set(api: Api) -> None:

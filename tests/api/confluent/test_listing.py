@@ -104,5 +104,7 @@ def test_modes_of_all_subjects_are_taken_away_together(api: Api) -> None:
     api.ask("DELETE", "/mode?recursive=true")
     assert api.code("GET", "/mode/s") == 40409
     assert api.get("/mode/:.dev:t") == {"mode": "READONLY"}
+    api.ask("PUT", "/mode", {"mode": "IMPORT"})
     assert api.ask("DELETE", "/mode/:.__GLOBAL:?recursive=true") == {"mode": "READWRITE"}
+    assert api.get("/mode") == {"mode": "READWRITE"}
     assert [api.code("GET", f"/mode/{scope}") for scope in scopes[:2]] == [40409, 40409]

@@ -132,6 +132,7 @@ def delete_mode(session: Session, request: ConfluentRequest, subjects: Subjects)
 
 
 def _scopes(session: Session, kind: SettingKind) -> Iterator[str]:
+    yield from [""] if session.view.schemaids.setting(kind, "") else []  # no scope is before it
     after = ""
     while found := session.view.schemaids.settings(kind, after, _PAGE):
         yield from found

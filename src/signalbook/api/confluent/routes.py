@@ -296,9 +296,11 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         return len(request.path.words) > 2
 
     def failed(self, error: Exception, scope: Scope) -> Response:
-        """An error as clients know it."""
-        if isinstance(error, associating.Undone):
-            return _set_accepted_type(error.response, RequestHeaders(scope["headers"]))
+        """An error as clients know it, in a media type that they accept."""
+        response = error.response if isinstance(error, associating.Undone) else self._failed(error, scope)
+        return _set_accepted_type(response, RequestHeaders(scope["headers"]))
+
+    def _failed(self, error: Exception, scope: Scope) -> Response:
         found = _as_confluent(error)
         if found is not None:
             response = _error(found)
