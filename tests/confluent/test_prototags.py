@@ -11,8 +11,9 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from signalbook.confluent.prototags import entities, with_tags, without_extensions
+from signalbook.confluent.prototags import entities, with_tags
 from signalbook.formats.protobuf.compiler import MAIN, compile_set, gather
+from signalbook.formats.protobuf.statements import remove_custom_options
 
 HEAD = 'syntax = "proto3";\npackage shop;\nimport "confluent/meta.proto";\n'
 TEXT = """syntax = "proto3";
@@ -128,9 +129,9 @@ def test_groups_of_proto2_are_messages() -> None:
 def test_without_extensions() -> None:
     """format=ignore_extensions: no option and no field that an extension defines, and all else as it was."""
     text = tagged(TEXT, WANTED)
-    found = compiled(without_extensions(text))
+    found = compiled(remove_custom_options(text, extensions=True))
     assert not found.extension
-    assert "[" not in without_extensions(text).replace("[deprecated = true]", "")
+    assert "[" not in remove_custom_options(text, extensions=True).replace("[deprecated = true]", "")
     expected = compiled(TEXT)
     assert [each.name for each in found.message_type] == [each.name for each in expected.message_type]
     assert found.message_type[0].field == expected.message_type[0].field
@@ -140,11 +141,11 @@ def test_without_extensions() -> None:
 @pytest.mark.parametrize("text", ["", "}", "message", "message A {", "option", "[", "message A { int32 a = 1 [(", '"'])
 def test_what_is_no_document(text: str) -> None:
     assert [each.tags for each in entities(text) if each.tags] == []
-    without_extensions(text)
+    remove_custom_options(text, extensions=True)
 
 
 @pytest.mark.parametrize("part", ["message A{", "extend A{}", "[", "option a =", "}", "int32 a = 1 [", "tags:"])
 def test_hostile_documents_take_linear_time(part: str) -> None:
     """Ten times as long takes about ten times as many steps: counted as what is found, for a stack has an end."""
     assert len(entities(part * 10_000)) <= 10_000
-    without_extensions(part * 10_000)
+    remove_custom_options(part * 10_000, extensions=True)

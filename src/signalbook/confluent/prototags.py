@@ -7,59 +7,30 @@ Source: the language specifications of proto2 and proto3 (protobuf.dev).
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from google.protobuf.text_encoding import CUnescape
 
+from signalbook.formats.protobuf.statements import (
+    CLOSING,
+    OPENING,
+    Edit,
+    Statement,
+    Tokens,
+    apply_edits,
+    find_message_name,
+    list_options,
+    parse_statements,
+    replace_options,
+    text_of,
+)
 from signalbook.values import dump_json
 
 META: Final = "confluent/meta.proto"
 """The import that the options need."""
-_TOKEN: Final = re.compile(
-    r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?|[\w.]+|[^\s\w.]", re.DOTALL
-)
-_OPENING, _CLOSING = "{[(<", "}])>"
-_MOST_BLOCKS: Final = 100
-"""Within one another; the compiler takes no more than 32 messages."""
 _NO_FIELDS: Final = frozenset({"option", "reserved", "extensions", "import", "package", "syntax", "edition"})
-
-
-class _Token(NamedTuple):
-    text: str
-    start: int
-    end: int
-
-    @property
-    def is_string(self) -> bool:
-        return self.text[0] in "\"'"
-
-
-Tokens = Sequence[_Token]
-
-
-class _Statement(NamedTuple):
-    """Tokens before a semicolon or the brace that ``opens`` a block, and the beginnings of the blocks they are in.
-
-    It ends at the offset ``end``. The brace that closes a block is one by itself.
-    """
-
-    tokens: Tokens
-    opens: bool
-    blocks: tuple[Tokens, ...]
-    end: int
-
-    @property
-    def word(self) -> str:
-        return self.tokens[0].text if self.tokens else ""
-
-    @property
-    def path(self) -> str | None:
-        """The message that it is in, None where no fields are."""
-        names = [_message(block) for block in self.blocks]
-        return None if None in names or not names else ".".join(name for name in names if name)
 
 
 @dataclass(eq=False, slots=True)
@@ -69,7 +40,7 @@ class TaggedEntity:
     path: str
     package: str
     is_record: bool
-    statement: _Statement
+    statement: Statement
     options: list[tuple[Tokens, int]] = field(default_factory=list)
     """Those that have tags, or could have some, and the ends of their statements."""
 
@@ -89,12 +60,12 @@ def entities(text: str) -> list[TaggedEntity]:
     found: list[TaggedEntity] = []
     messages: dict[int, TaggedEntity] = {}
     package = ""
-    for each in _statements(text):
+    for each in parse_statements(text):
         path = each.path
         if each.word == "package" and not each.blocks:
             package = "".join(token.text for token in each.tokens[1:])
         elif each.opens:
-            own = _message(each.tokens)
+            own = find_message_name(each.tokens)
             if own and (path is not None or not each.blocks):
                 found.append(TaggedEntity(f"{path}.{own}" if path else own, package, True, each))
                 messages[id(each.tokens)] = found[-1]
@@ -102,54 +73,22 @@ def entities(text: str) -> list[TaggedEntity]:
             if _is_meta(each.tokens[1:], "message_meta"):
                 messages[id(each.blocks[-1])].options.append((each.tokens, each.end))
         elif path is not None and each.word not in _NO_FIELDS and (name := _field_name(each.tokens)):
-            options = [(option, each.end) for option in _listed(each.tokens) if _is_meta(option, "field_meta")]
+            options = [(option, each.end) for option in list_options(each.tokens) if _is_meta(option, "field_meta")]
             found.append(TaggedEntity(f"{path}.{name}", package, False, each, options))
     return found
 
 
 def with_tags(text: str, tags: Mapping[TaggedEntity, Sequence[str]]) -> str:
     """A document whose entities have these ``tags`` instead of theirs."""
-    edits: list[tuple[int, int, str]] = []
+    edits: list[Edit] = []
     for entity, wanted in tags.items():
         edits += _message_edits(text, entity, wanted) if entity.is_record else _field_edits(text, entity, wanted)
     if any(tags.values()):
         edits += _import_edits(text)
-    return _edited(text, edits)
+    return apply_edits(text, edits)
 
 
-def without_extensions(text: str) -> str:
-    """A document without options that extensions define, and without extensions."""
-    edits: list[tuple[int, int, str]] = []
-    extending: Tokens | None = None
-    for each in _statements(text):
-        if extending is not None:
-            if each.word == "}" and each.blocks[-1] is extending:
-                edits.append((extending[0].start, each.end, ""))
-                extending = None
-        elif each.word == "extend" and each.opens:
-            extending = each.tokens
-        elif each.word == "extensions" or (
-            each.word == "option" and len(each.tokens) > 1 and each.tokens[1].text == "("
-        ):
-            edits.append((each.tokens[0].start, each.end, ""))
-        elif not each.opens and each.blocks and each.word != "option":
-            options = _listed(each.tokens)
-            kept = [_text(text, option) for option in options if option and option[0].text != "("]
-            if len(kept) < len(options):
-                edits.append(_list_edit(each.tokens, kept))
-    return _edited(text, edits)
-
-
-def _edited(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
-    found: list[str] = []
-    done = 0
-    for start, end, put in sorted(edits):
-        found += [text[done:start], put]
-        done = end
-    return "".join([*found, text[done:]])
-
-
-def _message_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+def _message_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -> Iterator[Edit]:
     left = list(tags)
     for option, end in entity.options:
         if option[-1].text == "}":
@@ -166,22 +105,22 @@ def _message_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -> Iter
         yield entity.statement.end, entity.statement.end, lines
 
 
-def _field_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+def _field_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -> Iterator[Edit]:
     left, kept = list(tags), []
-    for option in _listed(entity.statement.tokens):
+    for option in list_options(entity.statement.tokens):
         if not _is_meta(option, "field_meta"):
-            kept.append(_text(text, option))
+            kept.append(text_of(text, option))
         elif option[-1].text == "}":
             kept.append(_rewritten(text, option, left))
             left = []
-    yield _list_edit(
+    yield replace_options(
         entity.statement.tokens, [*kept, *(f"(confluent.field_meta).tags = {_quoted(tag)}" for tag in left)]
     )
 
 
-def _import_edits(text: str) -> Iterator[tuple[int, int, str]]:
+def _import_edits(text: str) -> Iterator[Edit]:
     at = 0
-    for each in _statements(text):
+    for each in parse_statements(text):
         if each.word == "import" and each.tokens[-1].text[1:-1] == META:
             return
         if each.word in ("syntax", "edition", "package") and not each.blocks:
@@ -196,82 +135,12 @@ def _rewritten(text: str, option: Tokens, tags: Sequence[str]) -> str:
     opening = next(token for token in option if token.text == "{")
     if tags:
         edits.append((opening.end - first, opening.end - first, f" tags: [{', '.join(map(_quoted, tags))}]"))
-    return _edited(_text(text, option), edits)
-
-
-def _list_edit(tokens: Tokens, options: Sequence[str]) -> tuple[int, int, str]:
-    """The options of a field in place of those it has."""
-    number = _list_start(tokens)
-    start = tokens[number - 1].end if number is not None else tokens[-1].end
-    return start, tokens[-1].end, f" [{', '.join(options)}]" if options else ""
-
-
-def _statements(text: str) -> Iterator[_Statement]:
-    blocks: list[Tokens] = []
-    tokens: list[_Token] = []
-    depth = 0
-    for match in _TOKEN.finditer(text):
-        word = match[0]
-        if word.startswith(("//", "/*")):
-            continue
-        inner = depth > 0 or (tokens[:1] and tokens[0].text == "option")
-        if word == ";" and not depth:
-            yield _Statement(tokens, False, tuple(blocks), match.end())
-            tokens = []
-            continue
-        if word == "{" and not inner:
-            yield _Statement(tokens, True, tuple(blocks), match.end())
-            if len(blocks) == _MOST_BLOCKS:
-                return
-            blocks.append(tokens)
-            tokens = []
-            continue
-        if word == "}" and not depth:
-            if not blocks:
-                return
-            yield _Statement([_Token(word, *match.span())], False, tuple(blocks), match.end())
-            blocks.pop()
-            tokens = []
-            continue
-        depth += (word in "{[(") - (word in "}])" and depth > 0)
-        tokens.append(_Token(word, match.start(), match.end()))
-
-
-def _message(head: Tokens) -> str | None:
-    """The name of the message whose block begins so, empty for a oneof, None for what has no fields of messages."""
-    words = [token.text for token in head[:3]]
-    if words[:1] == ["message"] and len(words) > 1:
-        return words[1]
-    if words[:1] == ["oneof"]:
-        return ""
-    return words[words.index("group") + 1] if "group" in words[:2] and len(words) > words.index("group") + 1 else None
+    return apply_edits(text_of(text, option), edits)
 
 
 def _field_name(tokens: Tokens) -> str:
     equal = next((number for number, token in enumerate(tokens) if token.text == "="), 0)
     return tokens[equal - 1].text if equal > 1 else ""
-
-
-def _list_start(tokens: Tokens) -> int | None:
-    """Where in a field its options begin."""
-    equal = next((number for number, token in enumerate(tokens) if token.text == "="), len(tokens))
-    return next((number for number in range(equal, len(tokens)) if tokens[number].text == "["), None)
-
-
-def _listed(tokens: Tokens) -> list[Tokens]:
-    """The options of a field."""
-    start = _list_start(tokens)
-    if start is None:
-        return []
-    found: list[list[_Token]] = [[]]
-    depth = 0
-    for token in tokens[start + 1 : -1]:
-        depth += (token.text in _OPENING) - (token.text in _CLOSING)
-        if token.text == "," and not depth:
-            found.append([])
-        else:
-            found[-1].append(token)
-    return [each for each in found if each]
 
 
 def _is_meta(option: Tokens, name: str) -> bool:
@@ -294,7 +163,7 @@ def _tag_values(option: Tokens) -> Iterator[Tokens]:
     depth = number = 0
     while number < len(value):
         word = value[number].text
-        depth += (word in _OPENING) - (word in _CLOSING)
+        depth += (word in OPENING) - (word in CLOSING)
         if word == "tags" and depth == 1:
             end = number + 1
             while end < len(value) and (value[end].is_string or value[end].text in (":", "[", ",", "]", ";")):
@@ -332,7 +201,3 @@ def _unquoted(text: str) -> str:
 
 def _quoted(tag: str) -> str:
     return dump_json(tag).decode("utf-8")
-
-
-def _text(text: str, tokens: Tokens) -> str:
-    return text[tokens[0].start : tokens[-1].end]

@@ -23,10 +23,10 @@ from signalbook.confluent.errors import (
 )
 from signalbook.confluent.metadata import properties
 from signalbook.confluent.naming import Subject, schema_places
-from signalbook.confluent.prototags import without_extensions
 from signalbook.confluent.schemas import content_beginning, stored_references
 from signalbook.confluent.tags import tags_in
 from signalbook.engine.read.view import View
+from signalbook.formats.protobuf.statements import remove_custom_options
 from signalbook.values import JSON, JSONObject
 
 _QUALIFIED: Final = "qualified"
@@ -174,7 +174,7 @@ def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) 
         case "PROTOBUF", "serialized":
             return subjects.serialized(version)
         case "PROTOBUF", "ignore_extensions":
-            return without_extensions(version.text)
+            return remove_custom_options(version.text, extensions=True)
     return version.text
 
 

@@ -1,0 +1,170 @@
+"""Protobuf documents as statements: what can be changed in their text without reading them as a whole.
+
+Source: the language specifications of proto2 and proto3 (protobuf.dev).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+_TOKEN: Final = re.compile(
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?|[\w.]+|[^\s\w.]", re.DOTALL
+)
+OPENING, CLOSING = "{[(<", "}])>"
+_MOST_BLOCKS: Final = 100
+"""Within one another; the compiler takes no more than 32 messages."""
+Edit = tuple[int, int, str]
+"""The offsets where a part of a text begins and ends, and what replaces it."""
+
+
+class Token(NamedTuple):
+    """A word, number, string or sign, with its offsets in the text."""
+
+    text: str
+    start: int
+    end: int
+
+    @property
+    def is_string(self) -> bool:
+        """True if it is a string in quotes."""
+        return self.text[0] in "\"'"
+
+
+Tokens = Sequence[Token]
+
+
+class Statement(NamedTuple):
+    """Tokens before a semicolon or the brace that ``opens`` a block, and the beginnings of the blocks they are in.
+
+    It ends at the offset ``end``. The brace that closes a block is one by itself.
+    """
+
+    tokens: Tokens
+    opens: bool
+    blocks: tuple[Tokens, ...]
+    end: int
+
+    @property
+    def word(self) -> str:
+        """The first word."""
+        return self.tokens[0].text if self.tokens else ""
+
+    @property
+    def path(self) -> str | None:
+        """The message that it is in, None where no fields are."""
+        names = [find_message_name(block) for block in self.blocks]
+        return None if None in names or not names else ".".join(name for name in names if name)
+
+
+def remove_custom_options(text: str, *, extensions: bool = False) -> str:
+    """Return a document without options that extensions define, with ``extensions`` also without the extensions."""
+    edits: list[Edit] = []
+    extending: Tokens | None = None
+    for each in parse_statements(text):
+        if extending is not None:
+            if each.word == "}" and each.blocks[-1] is extending:
+                edits.append((extending[0].start, each.end, ""))
+                extending = None
+        elif extensions and each.word == "extend" and each.opens:
+            extending = each.tokens
+        elif (extensions and each.word == "extensions") or (
+            each.word == "option" and len(each.tokens) > 1 and each.tokens[1].text == "("
+        ):
+            edits.append((each.tokens[0].start, each.end, ""))
+        elif not each.opens and each.blocks and each.word != "option":
+            options = list_options(each.tokens)
+            kept = [text_of(text, option) for option in options if option and option[0].text != "("]
+            if len(kept) < len(options):
+                edits.append(replace_options(each.tokens, kept))
+    return apply_edits(text, edits)
+
+
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+    """Return a text with parts of it replaced."""
+    found: list[str] = []
+    done = 0
+    for start, end, put in sorted(edits):
+        found += [text[done:start], put]
+        done = end
+    return "".join([*found, text[done:]])
+
+
+def replace_options(tokens: Tokens, options: Sequence[str]) -> Edit:
+    """Return the edit that gives a field these options instead of its own."""
+    number = _find_list(tokens)
+    start = tokens[number - 1].end if number is not None else tokens[-1].end
+    return start, tokens[-1].end, f" [{', '.join(options)}]" if options else ""
+
+
+def parse_statements(text: str) -> Iterator[Statement]:
+    """Yield the statements of a document, as far as they can be made out."""
+    blocks: list[Tokens] = []
+    tokens: list[Token] = []
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        word = match[0]
+        if word.startswith(("//", "/*")):
+            continue
+        inner = depth > 0 or (tokens[:1] and tokens[0].text == "option")
+        if word == ";" and not depth:
+            yield Statement(tokens, False, tuple(blocks), match.end())
+            tokens = []
+            continue
+        if word == "{" and not inner:
+            yield Statement(tokens, True, tuple(blocks), match.end())
+            if len(blocks) == _MOST_BLOCKS:
+                return
+            blocks.append(tokens)
+            tokens = []
+            continue
+        if word == "}" and not depth:
+            if not blocks:
+                return
+            yield Statement([Token(word, *match.span())], False, tuple(blocks), match.end())
+            blocks.pop()
+            tokens = []
+            continue
+        depth += (word in "{[(") - (word in "}])" and depth > 0)
+        tokens.append(Token(word, match.start(), match.end()))
+
+
+def find_message_name(head: Tokens) -> str | None:
+    """Return the name of the message whose block begins with ``head``.
+
+    It is empty for a oneof, and None for blocks that have no fields of messages.
+    """
+    words = [token.text for token in head[:3]]
+    if words[:1] == ["message"] and len(words) > 1:
+        return words[1]
+    if words[:1] == ["oneof"]:
+        return ""
+    return words[words.index("group") + 1] if "group" in words[:2] and len(words) > words.index("group") + 1 else None
+
+
+def _find_list(tokens: Tokens) -> int | None:
+    """Return the place of the bracket before the options of a field, None if it has no options."""
+    equal = next((number for number, token in enumerate(tokens) if token.text == "="), len(tokens))
+    return next((number for number in range(equal, len(tokens)) if tokens[number].text == "["), None)
+
+
+def list_options(tokens: Tokens) -> list[Tokens]:
+    """Return the options of a field, each as its tokens."""
+    start = _find_list(tokens)
+    if start is None:
+        return []
+    found: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens[start + 1 : -1]:
+        depth += (token.text in OPENING) - (token.text in CLOSING)
+        if token.text == "," and not depth:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return [each for each in found if each]
+
+
+def text_of(text: str, tokens: Tokens) -> str:
+    """The text from the first of these tokens to the last."""
+    return text[tokens[0].start : tokens[-1].end]
