@@ -93,6 +93,8 @@ def normalized(text: str, resolve: Resolve) -> str:
 
     Message types keep their order, which clients count. Raises ``SchemaError``.
     """
+    if describe(gather(text.encode("utf-8"), resolve)).warnings:
+        return text  # what is described lacks its options
     descriptor = _sorted_descriptor(text, resolve)
     printed = _printed(descriptor)
     content, kept = (

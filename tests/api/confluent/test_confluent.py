@@ -510,6 +510,9 @@ def test_normalized_protobuf(api: Api) -> None:
     assert api.code("POST", "/subjects/n", {**body, "schema": text}) == 40403
     assert api.code("POST", "/subjects/n?normalize=true", {**body, "schema": f"{text} message"}) == 42201
     custom = 'import "google/protobuf/descriptor.proto";extend google.protobuf.FieldOptions { string owner = 50000; }'
+    undefined = 'syntax = "proto3"; message U { option (none) = 1; int32 b = 2; int32 a = 1; }\n'
+    api.ask("POST", "/subjects/u/versions?normalize=true", {"schemaType": "PROTOBUF", "schema": undefined})
+    assert api.get("/subjects/u/versions/1")["schema"] == undefined, "the option would be lost"
     text = f'syntax = "proto3"; {custom} message O {{ int32 b = 2; int32 a = 1 [(owner) = "ann"]; }}'
     api.ask("POST", "/subjects/o/versions?normalize=true", {"schemaType": "PROTOBUF", "schema": text})
     assert '  int32 a = 1 [(.owner) = "ann"];\n  int32 b = 2;\n' in api.get("/subjects/o/versions/1")["schema"]

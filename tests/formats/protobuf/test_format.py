@@ -180,6 +180,25 @@ def test_broken_documents_are_distinguished(document: bytes, path: str, rule: st
         FORMAT.parse(document, "Protobuf/3")
 
 
+@pytest.mark.parametrize(
+    ("statements", "severities"),
+    [
+        ('message A { option (x.y) = {a: "}"}; int32 b = 1 [(z).t = "f", deprecated = true]; }', {"warning"}),
+        ("message A { int32 b = 1; oneof o { option (z) = 1; A a = 2; } enum E { Z = 0 [(.z) = 1]; } }", {"warning"}),
+        ('package io.confluent; message A { int32 b = 1 [(confluent.field_meta).tags = "T"]; }', {"warning"}),
+        ("message A { option (z) = 1; int32 b = 1; C c = 2; }", {"error"}),
+        ("message A { int32 b = 1 [z = 1]; }", {"error"}),
+        ('message A { int32 b = 1 [(confluent.field_meta).none = "T"]; }', {"error"}),
+    ],
+)
+def test_options_that_nothing_defines_are_warnings(statements: str, severities: set[str]) -> None:
+    """They change no message: Confluent's registry puts such options into schemas itself."""
+    document = f'syntax = "proto3"; {statements} import "confluent/meta.proto";'.encode()
+    assert {finding.severity for finding in FORMAT.check(document, "Protobuf/3")} == severities
+    if severities == {"warning"}:
+        assert parse(document, "A").decode(b"\x08\x05") == {"b": 5}
+
+
 def test_documents_that_import_others_are_not_judged_alone() -> None:
     findings = FORMAT.check(b'syntax = "proto3"; import "other.proto"; message A {}', "Protobuf/3")
     assert [(finding.rule, finding.severity) for finding in findings] == [("import", "warning")]

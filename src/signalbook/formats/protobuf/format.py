@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -43,6 +44,7 @@ from signalbook.formats.protobuf.compiler import (
     refused_imports,
 )
 from signalbook.formats.protobuf.convert import Plans, shape_of
+from signalbook.formats.protobuf.statements import remove_custom_options
 from signalbook.formats.protobuf.tree import tree_of
 from signalbook.formats.shape import Shape
 from signalbook.formats.tree import SchemaNode
@@ -50,6 +52,9 @@ from signalbook.values import JSON, MAX_DEPTH, Finding, digest, dump_json, nonfi
 
 # What is raised for a value that is no message of a type.
 _UNFIT: Final = (json_format.Error, ArithmeticError, ValueError, TypeError, AttributeError, RecursionError)
+_UNDEFINED_OPTION: Final = re.compile(
+    r'Option "\([\w.]+\)" (?:unknown\.|is resolved to "[\w.()]+", which is not defined\.)', re.ASCII
+)
 _SYNTAX: Final = {"": "Protobuf/2", "proto2": "Protobuf/2", "proto3": "Protobuf/3"}
 
 
@@ -64,6 +69,8 @@ class Descriptors:
     messages: Mapping[str, Descriptor]
     syntax: str
     fingerprint: str
+    warnings: tuple[Finding, ...]
+    """Options that nothing defines."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -275,7 +282,7 @@ class ProtobufFormat:
             raise
         except SchemaError as error:
             return list(error.findings)
-        return _syntax(found, self.canonical(format))
+        return [*found.warnings, *_syntax(found, self.canonical(format))]
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> ProtobufSchema:
         """The message ``link`` names: ``#Message``, ``:Message``, ``pkg.Message`` or ``Outer.Inner`` (G-17).
@@ -337,7 +344,8 @@ def _named(found: Descriptors, name: str) -> tuple[Descriptor, tuple[Finding, ..
 @lru_cache(maxsize=256)
 def describe(sources: Sources) -> Descriptors:
     """Compile a document with all that it imports. Raises ``SchemaError``."""
-    files = descriptor_pb2.FileDescriptorSet.FromString(compile_set(sources))
+    compiled, warnings = _compile(sources)
+    files = descriptor_pb2.FileDescriptorSet.FromString(compiled)
     pool = DescriptorPool()
     comments: dict[str, str] = {}
     for file in files.file:
@@ -362,7 +370,25 @@ def describe(sources: Sources) -> Descriptors:
         messages=messages,
         syntax=_SYNTAX.get(main.syntax, "Protobuf"),
         fingerprint=digest(b"\n".join(path.encode() + b"\n" + text for path, text in sources)),
+        warnings=warnings,
     )
+
+
+def _compile(sources: Sources) -> tuple[bytes, tuple[Finding, ...]]:
+    """Return what ``compile_set`` does, with a warning for each option that nothing defines.
+
+    Documents with such options are compiled without custom options, which change no message.
+    """
+    try:
+        return compile_set(sources), ()
+    except SchemaError as error:
+        if not all(_UNDEFINED_OPTION.match(finding.message) for finding in error.findings):
+            raise
+        others = tuple((path, remove_custom_options(text.decode()).encode()) for path, text in sources)
+        try:
+            return compile_set(others), tuple(replace(finding, severity="warning") for finding in error.findings)
+        except SchemaError:
+            raise error from None
 
 
 FORMAT: Final = ProtobufFormat()
