@@ -201,13 +201,13 @@ class _Work:
 
     def _written(self, source: pq.ParquetFile, schema: pa.Schema, filling: Filling, place: Place) -> tuple[int, int]:
         """Rewrite a file. Return the number of rows that gained values, and the bytes of the new file."""
-        output = place.output()
         count = 0
-        with open_file(output, schema) as writer:
-            for number in range(source.num_row_groups):
-                rows, filled, unfit = filling.fill(source.read_row_group(number), schema)
-                writer.write_table(rows, row_group_size=max(len(rows), 1))
-                count += filled
-                self._unfit += unfit
-        self._filled += count
-        return count, output.finish()
+        with place.output() as output:
+            with open_file(output, schema) as writer:
+                for number in range(source.num_row_groups):
+                    rows, filled, unfit = filling.fill(source.read_row_group(number), schema)
+                    writer.write_table(rows, row_group_size=max(len(rows), 1))
+                    count += filled
+                    self._unfit += unfit
+            self._filled += count
+            return count, output.finish()

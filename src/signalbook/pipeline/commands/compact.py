@@ -176,22 +176,22 @@ class _Work:
 
     def _write(self, places: Sequence[Place], place: Place) -> tuple[int, int]:
         """Write all files into one, a row group at a time. Return its rows and bytes."""
-        output = place.output()
         try:
             schemas = [pq.read_schema(each.arrow_source()) for each in places]
             # Older files may lack columns, or have narrower types: the new file has what the table has now.
             schema = reduce(lambda there, coming: merge(there, coming, promote), schemas).remove_metadata()
             count, held = 0, list[pa.Table]()
-            with open_file(output, schema) as writer:
-                for rows in self._row_groups(places):
-                    held.append(aligned(rows, schema))
-                    count += len(rows)
-                    if sum(table.nbytes for table in held) >= ROW_GROUP_BYTES:
-                        _flush(writer, held)
-                _flush(writer, held)
+            with place.output() as output:
+                with open_file(output, schema) as writer:
+                    for rows in self._row_groups(places):
+                        held.append(aligned(rows, schema))
+                        count += len(rows)
+                        if sum(table.nbytes for table in held) >= ROW_GROUP_BYTES:
+                            _flush(writer, held)
+                    _flush(writer, held)
+                return count, output.finish()
         except pa.ArrowInvalid as error:
             raise PipelineError(f"a file beside {places[0]} cannot be read: {error}; nothing was compacted") from error
-        return count, output.finish()
 
     def _row_groups(self, places: Sequence[Place]) -> Iterator[pa.Table]:
         for place in places:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import Any, BinaryIO, Final, Self, TypeVar
 
 from signalbook.pipeline.places.settings import Storage
 
@@ -34,9 +34,21 @@ class Stored:
 
 
 class Output(ABC):
-    """Something that is being written; ``sink`` is what Arrow writes to, a path or an open file."""
+    """Something that is being written; ``sink`` is what Arrow writes to, a path or an open file.
+
+    A block that fails abandons it.
+    """
 
     sink: Any
+
+    def __enter__(self) -> Self:
+        """Return the output."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Give up if the block failed."""
+        if kind is not None:
+            self.abandon()
 
     @abstractmethod
     def finish(self) -> int:
