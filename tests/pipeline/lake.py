@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -113,8 +113,14 @@ class Lake:
         folder = self.place / home(table, self.table_format)
         return [folder / file.name for file in self.journal.files()[table]]
 
-    def prepared(self, rows: list[dict[str, Any]], columns: Columns, table: TableName = ORDER) -> JournalEntry:
-        """A batch in the journal with these rows, and when they landed."""
+    def prepared(
+        self,
+        rows: list[dict[str, Any]],
+        columns: Columns,
+        table: TableName = ORDER,
+        removed: Sequence[DataFile] = (),
+    ) -> JournalEntry:
+        """Enter a batch with these rows, and when they landed, in place of the ``removed`` files."""
         self.count += 1
         name = f"b{self.count:03}"
         attempt = f"{name}-{secrets.token_hex(4)}"
@@ -134,6 +140,7 @@ class Lake:
             table_format=self.table_format,
             tally=Tally(read=len(rows)),
             files=(file,),
+            removed=tuple(removed),
             seconds=0.0,
             partition=self.partition,
             landed_at=self.landed_at,

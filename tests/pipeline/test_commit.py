@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,12 +33,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def replayed(lake: Lake) -> JournalEntry:
     """A prepared batch that lands the letter."""
-    letters = tuple(lake.journal.files()[DEAD_LETTERS])
-    batch = lake.prepared([{"a": 2}], COLUMNS)
-    lake.journal.withdraw(batch)
-    batch = replace(batch, removed=letters)
-    lake.journal.prepare(batch)
-    return batch
+    return lake.prepared([{"a": 2}], COLUMNS, removed=lake.journal.files()[DEAD_LETTERS])
 
 
 def test_what_loses_files_comes_first(lake: Lake) -> None:

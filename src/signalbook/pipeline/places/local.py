@@ -168,7 +168,10 @@ class _LocalOutput(Output):
         self.sink = str(path)
 
     def finish(self) -> int:
-        return os.stat(self.sink).st_size  # noqa: PTH116 - the sink is a path as text
+        # Before the journal says that there is such a file: after a crash of the machine it would be empty.
+        with Path(self.sink).open("rb") as file:
+            os.fsync(file.fileno())
+            return os.fstat(file.fileno()).st_size
 
     def abandon(self) -> None:
         pass

@@ -126,8 +126,12 @@ class ParquetTables(Tables):
             # the new files.
             self._widen(table, staged)
         move_in(self.output, folder, files)
-        for file in of_table(batch.removed, table):
-            (folder / file.name).delete()
+        removed = [folder / file.name for file in of_table(batch.removed, table)]
+        for place in removed:
+            place.delete()
+        # Before the journal forgets that they are to be removed.
+        for parent in {str(place.parent): place.parent for place in removed}.values():
+            parent.settle()
 
     def _widen(self, table: TableName, columns: pa.Schema) -> None:
         """Write down what columns there will be, before there are any files with them."""
