@@ -1,18 +1,22 @@
-"""Servers that tests start in processes of their own, and ports for them."""
+"""Servers that tests start, in processes of their own or in this one, and ports for them."""
 
 from __future__ import annotations
 
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 
 BIN = Path(sys.executable).parent
+Answer = Callable[[BaseHTTPRequestHandler, bytes], tuple[int, Mapping[str, str], bytes]]
+"""What makes status, headers and body of an answer from a request and its body."""
 
 
 @contextmanager
@@ -53,3 +57,31 @@ def answers(url: str) -> bool:
         pass
     time.sleep(0.05)
     return False
+
+
+@contextmanager
+def serving_answers(answer: Answer) -> Iterator[str]:
+    """The URL of a server in this process that answers as ``answer`` says, until the end of the block."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def respond(self) -> None:
+            status, headers, body = answer(self, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = respond  # noqa: N815  names that the base class looks for
+
+        def log_message(self, *_: object) -> None:
+            """Write nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

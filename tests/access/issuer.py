@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from tests.serving import serving_answers
 
 AUDIENCE: Final = "registry"
 RSA_KEY: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -71,7 +72,6 @@ class FakeIssuer:
         return jwt.encode(self.claims(**claims), key, algorithm=algorithm, headers=head)
 
     def answer(self, path: str) -> tuple[int, bytes]:
-        """The answer to GET."""
         self.asked.append(path)
         assert self.answers.wait(300)
         if self.away:
@@ -85,43 +85,20 @@ class FakeIssuer:
 
 
 def raw_token(header: Any, claims: Any, signature: bytes = b"") -> str:
-    """A token made by hand."""
     parts = [part if isinstance(part, bytes) else json.dumps(part).encode() for part in (header, claims, signature)]
     return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
 
 
 @contextmanager
 def fake_issuer() -> Iterator[FakeIssuer]:
-    """One that runs."""
+    def answer(request: BaseHTTPRequestHandler, sent: bytes) -> tuple[int, dict[str, str], bytes]:
+        if request.command == "GET":
+            status, body = issuer.answer(request.path)
+            return status, {}, body
+        issuer.posted.append((request.headers.get("Authorization", ""), dict(parse_qsl(sent.decode()))))
+        status, granted = issuer.granted
+        return status, {}, granted if isinstance(granted, bytes) else json.dumps(granted).encode()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = issuer.answer(self.path)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            issuer.posted.append((self.headers.get("Authorization", ""), dict(parse_qsl(body))))
-            status, granted = issuer.granted
-            answer = granted if isinstance(granted, bytes) else json.dumps(granted).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    issuer = FakeIssuer(f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
+    with serving_answers(answer) as url:
+        issuer = FakeIssuer(url)
         yield issuer
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

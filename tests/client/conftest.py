@@ -5,13 +5,14 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
 from time import sleep
 
 import pytest
 import uvicorn
+from tests.serving import serving_answers
 
 from signalbook.client import Client
 from signalbook.server import build
@@ -38,7 +39,6 @@ def registry_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def client(registry_url: str) -> Iterator[Client]:
-    """A client of that registry."""
     with Client(registry_url) as client:
         yield client
 
@@ -58,28 +58,10 @@ def script() -> Iterator[Script]:
     """A server that answers as a test writes down."""
     script = Script()
 
-    class Handler(BaseHTTPRequestHandler):
-        def response(self) -> None:
-            script.asked.append(f"{self.command} {self.path}")
-            script.users.append(b64decode(self.headers.get("Authorization", "").partition(" ")[2]).decode())
-            self.rfile.read(int(self.headers.get("content-length") or 0))
-            status, headers, body = script.answers.pop(0) if len(script.answers) > 1 else script.answers[0]
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: BaseHTTPRequestHandler, _: bytes) -> tuple[int, dict[str, str], bytes]:
+        script.asked.append(f"{request.command} {request.path}")
+        script.users.append(b64decode(request.headers.get("Authorization", "").partition(" ")[2]).decode())
+        return script.answers.pop(0) if len(script.answers) > 1 else script.answers[0]
 
-        do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = response  # noqa: N815 - names the base class looks for
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    script.url = f"http://127.0.0.1:{server.server_port}"
-    yield script
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving_answers(answer) as script.url:
+        yield script

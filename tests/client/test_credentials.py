@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import httpx
 import pytest
+from tests.serving import serving_answers
 
 from signalbook.client import Client, ClientError, Refused
 from signalbook.client import login as logins
@@ -33,7 +33,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def sent(base_url: str, token: str | None = None, *, to: str = URL) -> str | None:
-    """The header of a request to a server."""
     auth = find(base_url, token)
     if auth is None:
         return None
@@ -113,42 +112,21 @@ class Site:
     """A server that keeps what it is asked, and answers what a test says."""
 
     def __init__(self) -> None:
-        site = self
+        self.url = ""
         self.asked: list[tuple[str, str | None, dict[str, list[str]]]] = []
         self.answers: dict[str, tuple[int, dict[str, str], Any]] = {}
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()
-                site.asked.append((self.path, self.headers.get("Authorization"), parse_qs(body)))
-                status, headers, answer = site.answers.get(self.path, (404, {}, {}))
-                content = json.dumps(answer.pop(0) if isinstance(answer, list) else answer).encode()
-                self.send_response(status)
-                for name, value in {**headers, "Content-Length": str(len(content))}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_POST = do_GET  # noqa: N815  http.server calls it so
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+    def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        self.asked.append((request.path, request.headers.get("Authorization"), parse_qs(body.decode())))
+        status, headers, answer = self.answers.get(request.path, (404, {}, {}))
+        return status, headers, json.dumps(answer.pop(0) if isinstance(answer, list) else answer).encode()
 
 
 @pytest.fixture
 def sites() -> Iterator[tuple[Site, Site]]:
-    made = (Site(), Site())
-    threads = [threading.Thread(target=site.server.serve_forever, args=(0.02,)) for site in made]
-    for thread in threads:
-        thread.start()
-    yield made
-    for site, thread in zip(made, threads, strict=True):
-        site.server.shutdown()
-        thread.join()
-        site.server.server_close()
+    one, other = Site(), Site()
+    with serving_answers(one.answer) as one.url, serving_answers(other.answer) as other.url:
+        yield one, other
 
 
 def test_a_redirect_takes_them_nowhere(sites: tuple[Site, Site]) -> None:
@@ -243,21 +221,11 @@ def test_a_login_that_cannot_be_renewed(sites: tuple[Site, Site], answer: Any, m
 
 
 def site_with_login(registry: Site, issuer: Site, /, **more: Any) -> None:
-    known: dict[str, Any] = {
-        "authorization_servers": [issuer.url],
-        "signalbook_client_id": "cli",
-        "signalbook_scope": "openid x",
-    }
-    registry.answers["/.well-known/oauth-protected-resource"] = (
-        200,
-        {},
-        {**known, "signalbook_audience": ["urn:a", f"{registry.url}/"], "resource": registry.url},
-    )
-    about = {
-        "issuer": issuer.url,
-        "token_endpoint": f"{issuer.url}/t",
-        "device_authorization_endpoint": f"{issuer.url}/d",
-    }
+    known = {"authorization_servers": [issuer.url], "signalbook_client_id": "cli", "signalbook_scope": "openid x"}
+    own = {"signalbook_audience": ["urn:a", f"{registry.url}/"], "resource": registry.url}
+    registry.answers["/.well-known/oauth-protected-resource"] = (200, {}, {**known, **own})
+    about = {"issuer": issuer.url, "token_endpoint": f"{issuer.url}/t"}
+    about["device_authorization_endpoint"] = f"{issuer.url}/d"
     issuer.answers["/.well-known/openid-configuration"] = (200, {}, {**about, **more})
     begun = {"device_code": "d", "user_code": "U-C", "verification_uri": f"{issuer.url}/v", "interval": 0.01}
     issuer.answers["/d"] = (200, {}, begun)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from tests.serving import serving_answers
 
 from .servers import PATIENCE, Cable, Server
 
@@ -73,25 +72,5 @@ def cable() -> Iterator[Callable[[Server], Cable]]:
 @pytest.fixture
 def answers() -> Iterator[Callable[[bytes], str]]:
     """A server that answers everything with the same."""
-    started: list[ThreadingHTTPServer] = []
-
-    def start(body: bytes) -> str:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        started.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{server.server_port}"
-
-    yield start
-    for server in started:
-        server.shutdown()
-        server.server_close()
+    with ExitStack() as servers:
+        yield lambda body: servers.enter_context(serving_answers(lambda *_: (200, {}, body)))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
+from tests.serving import serving_answers
 
 from signalbook.storage.store import Store
 
@@ -21,39 +21,26 @@ class Pages:
     """A web server of JSON documents, which counts how often it is asked."""
 
     def __init__(self) -> None:
+        self.url = ""
         self.documents: dict[str, Any] = {}
         self.asked: list[str] = []
-        pages = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                pages.asked.append(self.path)
-                body = json.dumps(pages.documents.get(self.path)).encode()
-                self.send_response(200 if self.path in pages.documents else 404)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.place = f"127.0.0.1:{self.server.server_address[1]}"
-        self.url = f"http://{self.place}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def answer(self, request: BaseHTTPRequestHandler, _: bytes) -> tuple[int, dict[str, str], bytes]:
+        self.asked.append(request.path)
+        document = self.documents.get(request.path)
+        return 200 if request.path in self.documents else 404, {}, json.dumps(document).encode()
 
 
 @pytest.fixture
 def pages() -> Iterator[Pages]:
-    started = Pages()
-    yield started
-    started.server.shutdown()
-    started.server.server_close()
+    pages = Pages()
+    with serving_answers(pages.answer) as pages.url:
+        yield pages
 
 
 @pytest.fixture
 def client(store: Store, serve: Serve, pages: Pages) -> Client:
-    return serve(store, allow_fetch=(pages.place,))
+    return serve(store, allow_fetch=(pages.url.removeprefix("http://"),))
 
 
 def model(reference: str) -> dict[str, Any]:
@@ -91,8 +78,7 @@ def test_fetched_once_and_kept(client: Client, store: Store, serve: Serve, pages
     pages.documents["/m.json"] = FILES
     client.put("/modelsource", model(f"{pages.url}/m.json"))
     pages.documents.clear()
-    later = serve(store)
-    assert later.put("/dirs/d/files/f$details", {"size": 1}).status_code == 201
+    assert serve(store).put("/dirs/d/files/f$details", {"size": 1}).status_code == 201
     assert pages.asked == ["/m.json"]
     client.refused("PUT", "/modelsource", "model_error", json=model(f"{pages.url}/m.json"))
 
