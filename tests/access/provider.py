@@ -35,7 +35,6 @@ class Provider:
         self._process = process
 
     def machine_token(self, audience: str = AUDIENCE) -> str:
-        """By client credentials."""
         form = {"grant_type": "client_credentials", "resource": audience}
         answer = httpx.post(f"{self.url}/token", data=form, auth=("machine", "machine's secret"), timeout=60)
         assert answer.status_code == 200, answer.text
@@ -44,15 +43,8 @@ class Provider:
     def code_flow(self, user: str) -> tuple[str, httpx.Response]:
         """By the code flow, with PKCE; and what comes of using the code a second time."""
         challenge = base64.urlsafe_b64encode(hashlib.sha256(_VERIFIER.encode()).digest()).decode().rstrip("=")
-        query = {
-            "client_id": "cli",
-            "response_type": "code",
-            "scope": "openid",
-            "redirect_uri": _CALLBACK,
-            "resource": AUDIENCE,
-            "code_challenge": challenge,
-            "code_challenge_method": "S256",
-        }
+        query = {"client_id": "cli", "response_type": "code", "scope": "openid", "redirect_uri": _CALLBACK}
+        query |= {"resource": AUDIENCE, "code_challenge": challenge, "code_challenge_method": "S256"}
         end = Browser(user).visit(str(httpx.URL(f"{self.url}/auth", params=query)))
         code = parse_qs(urlsplit(end).query)["code"][0]
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": _CALLBACK, "client_id": "cli"}

@@ -37,6 +37,7 @@ def access(identity: Identity) -> Access:
 
 BY_ANN = access(ANN).at(ORIGIN)
 REFUSAL = RefusedRequests(who=ANN, origin=ORIGIN, action="update", error="403 Forbidden")
+CREATED = entries(BY_ANN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c")
 
 
 def stored(store: Store) -> list[AuditEntry]:
@@ -48,21 +49,10 @@ def test_a_request_is_an_entry_for_each_action() -> None:
     done = [(Action.CREATE, "/g/a"), (Action.UPDATE, "/g/b"), (Action.CREATE, "/g/c"), (Action.CREATE, "/g/a")]
     made = entries(BY_ANN, done, at=STAMP, correlationid="c")
     assert [(one.action, one.xids) for one in made] == [("create", ("/g/a", "/g/c")), ("update", ("/g/b",))]
-    assert shown(made[1]) == {
-        "time": "2030-01-01T00:00:00Z",
-        "who": "ann",
-        "action": "update",
-        "outcome": "done",
-        "xids": ["/g/b"],
-        "correlationid": "c",
-        "subject": "ann",
-        "token": "t1",
-        "issuer": "https://id.example",
-        "peer": "10.0.0.1",
-        "forwarded": "192.0.2.1",
-        "api": "/",
-        "method": "PUT",
-    }
+    event = {"time": "2030-01-01T00:00:00Z", "who": "ann", "action": "update", "outcome": "done", "xids": ["/g/b"]}
+    caller = {"subject": "ann", "token": "t1", "issuer": "https://id.example"}
+    request = {"peer": "10.0.0.1", "forwarded": "192.0.2.1", "api": "/", "method": "PUT"}
+    assert shown(made[1]) == {**event, "correlationid": "c", **caller, **request}
 
 
 def test_xids_are_bounded_and_the_rest_is_counted() -> None:
@@ -84,12 +74,8 @@ def test_refusals_alike_make_one_entry(store: Store) -> None:
     recorder.refused(replace(REFUSAL, who=ANONYMOUS), "")
     assert recorder.store_refusals() == 2
     anonymous, ann = stored(store)
-    assert (ann.who, ann.outcome, ann.details["count"], ann.details["error"]) == (
-        "ann",
-        "refused",
-        1000,
-        "403 Forbidden",
-    )
+    details = (ann.details["count"], ann.details["error"])
+    assert (ann.who, ann.outcome, *details) == ("ann", "refused", 1000, "403 Forbidden")
     assert ann.xids == ("/g/0", "/g/1", "/g/2", "/g/3", "/g/4")
     assert anonymous.who == "anonymous"
     assert recorder.store_refusals() == 0
@@ -158,9 +144,8 @@ def test_lines_go_to_a_private_file_that_may_be_moved(tmp_path: Path, store: Sto
     previous = os.umask(0)
     try:
         recorder = Audit(store, Settings(audit_log=str(path), audit_reads="on"))
-        recorder.committed(
-            entries(BY_ANN, [(Action.CREATE, "/g/a\n"), (Action.DELETE, "/g/b")], at=STAMP, correlationid="c")
-        )
+        done = [(Action.CREATE, "/g/a\n"), (Action.DELETE, "/g/b")]
+        recorder.committed(entries(BY_ANN, done, at=STAMP, correlationid="c"))
         path.rename(tmp_path / "audit.1")
         recorder.read(ANN, ORIGIN, "/g/a", 200)
         recorder.refused(REFUSAL)
@@ -195,32 +180,24 @@ def test_a_migration_is_not_recorded_where_nothing_is(store_url: str) -> None:
     opened.close()
 
 
-def test_lines_that_cannot_be_told_fail_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    found = entries(BY_ANN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c")
-    audit.tell(found, Settings(audit_log="/nowhere/audit.jsonl"))
-    assert "could not be written to audit_log: audit_log /nowhere/audit.jsonl: No such file" in caplog.text
-
-
 def test_lines_go_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    AuditLog("-").write(entries(BY_ANN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c"))
+    AuditLog("-").write(CREATED)
     assert json.loads(capsys.readouterr().out)["who"] == "ann"
 
 
-def test_a_line_that_cannot_be_written_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    log = AuditLog("/dev/full")
-    log.write(entries(BY_ANN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c"))
-    assert "could not be written" in caplog.text
-    with suppress(OSError):
-        log.close()
-
-
-def test_a_file_that_cannot_be_opened_anew_fails_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_that_cannot_be_written_fail_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    audit.tell(CREATED, Settings(audit_log="/nowhere/audit.jsonl"))
+    assert "could not be written to audit_log: audit_log /nowhere/audit.jsonl: No such file" in caplog.text
     folder = tmp_path / "logs"
     folder.mkdir()
-    log = AuditLog(str(folder / "audit.jsonl"))
+    full, gone = AuditLog("/dev/full"), AuditLog(str(folder / "audit.jsonl"))
     shutil.rmtree(folder)
-    log.write(entries(BY_ANN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c"))
-    assert "could not be written" in caplog.text
+    for log in (full, gone):
+        caplog.clear()
+        log.write(CREATED)
+        assert "could not be written" in caplog.text
+        with suppress(OSError):
+            log.close()
 
 
 @pytest.mark.parametrize(

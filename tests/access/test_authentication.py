@@ -197,9 +197,8 @@ def test_challenges_say_what_may_be_presented(authenticator: Asking, store: Stor
     wrong = authenticator.challenges("http://r", Unauthenticated('it "is"\r\nwrong \\ é'))
     assert wrong[0][1] == ('Bearer realm="signalbook", error="invalid_token", error_description="it  is   wrong    "')
     with_issuer = Asking(store, Settings(oidc_issuers=("https://i.example",), oidc_audience=("a",)))
-    assert (
-        'resource_metadata="http://r/.well-known/oauth-protected-resource"' in with_issuer.challenges("http://r")[0][1]
-    )
+    metadata = 'resource_metadata="http://r/.well-known/oauth-protected-resource"'
+    assert metadata in with_issuer.challenges("http://r")[0][1]
 
 
 # Proxies and certificates
@@ -220,8 +219,7 @@ def test_a_trusted_proxy_names_the_user(sqlite_store: Callable[[], Store]) -> No
 
 @pytest.mark.parametrize("peer", ["192.0.2.1", "", "unix", "11.0.0.1"])
 def test_nobody_else_does(sqlite_store: Callable[[], Store], peer: str) -> None:
-    authenticator = Asking(sqlite_store(), Settings(**PROXY))
-    assert authenticator.known(named(peer=peer), 1) is ANONYMOUS
+    assert Asking(sqlite_store(), Settings(**PROXY)).known(named(peer=peer), 1) is ANONYMOUS
     assert Asking(sqlite_store(), Settings()).known(named(), 1) is ANONYMOUS
 
 

@@ -32,9 +32,8 @@ def issuer() -> Iterator[FakeIssuer]:
 
 
 def client(issuer: FakeIssuer, **more: Any) -> LoginClient:
-    settings = Settings(
-        **{"oidc_issuers": (issuer.url,), "oidc_audience": (AUDIENCE,), "login_client_id": "us", **more}
-    )
+    common = {"oidc_issuers": (issuer.url,), "oidc_audience": (AUDIENCE,), "login_client_id": "us"}
+    settings = Settings(**{**common, **more})
     return LoginClient(settings, TokenVerifier(settings))
 
 
@@ -59,17 +58,9 @@ def test_what_begins_a_login(issuer: FakeIssuer) -> None:
     query = {name: values[0] for name, values in parse_qs(urlsplit(where).query).items()}
     challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).decode().rstrip("=")
     assert where.startswith(f"{issuer.url}/auth?")
-    assert query == {
-        "tenant": "a",
-        "response_type": "code",
-        "client_id": "us",
-        "redirect_uri": CALLBACK,
-        "scope": "openid groups",
-        "state": attempt.state,
-        "nonce": attempt.nonce,
-        "code_challenge": challenge,
-        "code_challenge_method": "S256",
-    }
+    of_client = {"tenant": "a", "response_type": "code", "client_id": "us", "redirect_uri": CALLBACK}
+    of_code = {"code_challenge": challenge, "code_challenge_method": "S256"}
+    assert query == {**of_client, "scope": "openid groups", "state": attempt.state, "nonce": attempt.nonce, **of_code}
     assert len({attempt.state, attempt.nonce, attempt.verifier}) == 3
     assert min(map(len, (attempt.state, attempt.nonce, attempt.verifier))) == 43
 
@@ -89,12 +80,8 @@ def test_a_login_that_began_is_sealed(issuer: FakeIssuer) -> None:
 def test_who_logged_in_is_who_a_bearer_token_names(issuer: FakeIssuer) -> None:
     who = finish(issuer, client(issuer), {"name": "Ann \u00c4"})
     assert (who.identity.subject, who.identity.groups, who.identity.issuer) == ("ann", frozenset({"team"}), issuer.url)
-    assert (
-        who.identity
-        == TokenVerifier(Settings(oidc_issuers=(issuer.url,), oidc_audience=(AUDIENCE,)))
-        .verify(issuer.token(groups=["team"]))
-        .identity
-    )
+    bearer = TokenVerifier(Settings(oidc_issuers=(issuer.url,), oidc_audience=(AUDIENCE,)))
+    assert who.identity == bearer.verify(issuer.token(groups=["team"])).identity
     assert who.displayname == "Ann \u00c4"
     ((authorization, form),) = issuer.posted
     assert (authorization, form["client_id"], form["redirect_uri"]) == ("", "us", CALLBACK)
@@ -261,8 +248,7 @@ def test_endpoints_without_tls_are_not_used(issuer: FakeIssuer, name: str) -> No
 
 
 def test_what_an_issuer_lacks_for_logins(issuer: FakeIssuer) -> None:
-    found = client(issuer)
-    assert found.faults() == ()
+    assert client(issuer).faults() == ()
     issuer.metadata |= {"code_challenge_methods_supported": ["plain"], "response_types_supported": ["id_token"]}
     issuer.metadata |= {"token_endpoint": "http://login.example/", "scopes_supported": ["openid"]}
     told = " ".join(client(issuer).faults())
@@ -274,11 +260,8 @@ def test_where_a_session_ends_at_the_issuer(issuer: FakeIssuer) -> None:
     assert client(issuer).logout_url("hint", "https://r.example/ui") == ""
     issuer.metadata["end_session_endpoint"] = f"{issuer.url}/end"
     where = client(issuer).logout_url("hint", "https://r.example/ui")
-    assert parse_qs(urlsplit(where).query) == {
-        "client_id": ["us"],
-        "id_token_hint": ["hint"],
-        "post_logout_redirect_uri": ["https://r.example/ui"],
-    }
+    page = {"post_logout_redirect_uri": ["https://r.example/ui"]}
+    assert parse_qs(urlsplit(where).query) == {"client_id": ["us"], "id_token_hint": ["hint"], **page}
 
 
 def test_the_example_works(tmp_path: Path) -> None:

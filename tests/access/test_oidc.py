@@ -114,8 +114,7 @@ def test_clocks_may_differ_a_little(issuer: FakeIssuer) -> None:
 
 
 def test_one_of_several_audiences_is_enough(issuer: FakeIssuer) -> None:
-    verifier = TokenVerifier(settings(issuer, oidc_audience=("a", "b")))
-    assert verifier.verify(issuer.token(aud=["x", "b"]))
+    assert TokenVerifier(settings(issuer, oidc_audience=("a", "b"))).verify(issuer.token(aud=["x", "b"]))
 
 
 @pytest.mark.parametrize(
@@ -185,12 +184,8 @@ def test_somebody_elses_key(issuer: FakeIssuer, verifier: TokenVerifier, kid: st
 
 
 def test_a_key_that_the_token_brings_is_not_looked_at(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
-    for headers in (
-        {"jwk": jwk(OTHER_RSA, "r1")},
-        {"jku": f"{issuer.url}/evil"},
-        {"x5u": f"{issuer.url}/evil"},
-        {"x5c": ["MII"]},
-    ):
+    evil = f"{issuer.url}/evil"
+    for headers in ({"jwk": jwk(OTHER_RSA, "r1")}, {"jku": evil}, {"x5u": evil}, {"x5c": ["MII"]}):
         assert "signature" in refused(verifier, issuer.token(OTHER_RSA, headers=headers))
     assert set(issuer.asked) == {"/.well-known/openid-configuration", "/jwks"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -129,13 +130,8 @@ def test_deleting_and_configuring_take_all_that_is_beneath() -> None:
         {"who": ["authenticated"], "deny": ["read"], "on": ["/schemagroups/*/schemas/secret-*"]},
     )
     access = rules.access(PAT)
-    for action, where in (
-        (Action.DELETE, "/schemagroups"),
-        (Action.DELETE, "/schemagroups/g"),
-        (Action.DELETE, "/schemagroups/g/schemas"),
-        (Action.CONFIGURE, "/"),
-        (Action.CONFIGURE, "/messagegroups"),
-    ):
+    groups = [(Action.DELETE, f"/schemagroups{rest}") for rest in ("", "/g", "/g/schemas")]
+    for action, where in (*groups, (Action.CONFIGURE, "/"), (Action.CONFIGURE, "/messagegroups")):
         found = rules.explain(PAT, action, xid(where))
         assert not access.may(action, xid(where))
         assert (found.allowed, found.denying, found.missing) == (False, (1,), ()), where
@@ -218,6 +214,10 @@ def test_administrators() -> None:
     assert policy({"who": ["anyone", "subject:a"], "role": "administrator"}).administrators == {"subject:a"}
 
 
+def rule(**members: Any) -> JSON:
+    return {"rules": [members]}
+
+
 @pytest.mark.parametrize(
     ("document", "paths"),
     [
@@ -225,27 +225,18 @@ def test_administrators() -> None:
         ({}, ["/rules"]),
         ({"rules": {}, "x": 1}, ["/x", "/rules"]),
         ({"rules": [1]}, ["/rules/0"]),
-        ({"rules": [{"role": "reader"}]}, ["/rules/0/who"]),
+        (rule(role="reader"), ["/rules/0/who"]),
+        (rule(who=["all", "group:", 3], role="boss"), [f"/rules/0/{at}" for at in ("who/0", "who/1", "who/2", "role")]),
+        (rule(who=["anyone"], role="reader", deny=["read"]), ["/rules/0"]),
+        (rule(who=["anyone"], allow=["read", "fly"]), ["/rules/0/allow/1"]),
+        (rule(who=["anyone"], allow=[]), ["/rules/0/allow"]),
         (
-            {"rules": [{"who": ["all", "group:", 3], "role": "boss"}]},
-            ["/rules/0/who/0", "/rules/0/who/1", "/rules/0/who/2", "/rules/0/role"],
+            rule(who=["anyone"], role="reader", on=["g", "//", "/a/b/c/d/versions/1"]),
+            [f"/rules/0/on/{n}" for n in (0, 1, 2)],
         ),
-        ({"rules": [{"who": ["anyone"], "role": "reader", "deny": ["read"]}]}, ["/rules/0"]),
-        ({"rules": [{"who": ["anyone"], "allow": ["read", "fly"]}]}, ["/rules/0/allow/1"]),
-        ({"rules": [{"who": ["anyone"], "allow": []}]}, ["/rules/0/allow"]),
-        (
-            {"rules": [{"who": ["anyone"], "role": "reader", "on": ["g", "//", "/a/b/c/d/versions/1"]}]},
-            ["/rules/0/on/0", "/rules/0/on/1", "/rules/0/on/2"],
-        ),
-        ({"rules": [{"who": ["subject:a"], "role": "administrator", "on": ["/", "/schemagroups/g"]}]}, ["/rules/0/on"]),
-        (
-            {"rules": [{"who": ["subject:a"], "deny": ["read", "configure"], "on": ["/schemagroups/g"]}]},
-            ["/rules/0/on"],
-        ),
-        (
-            {"rules": [{"who": ["anyone"], "role": "reader", "color": 1, "description": 2}]},
-            ["/rules/0/color", "/rules/0/description"],
-        ),
+        (rule(who=["subject:a"], role="administrator", on=["/", "/schemagroups/g"]), ["/rules/0/on"]),
+        (rule(who=["subject:a"], deny=["read", "configure"], on=["/schemagroups/g"]), ["/rules/0/on"]),
+        (rule(who=["anyone"], role="reader", color=1, description=2), ["/rules/0/color", "/rules/0/description"]),
     ],
 )
 def test_every_fault_has_its_path(document: JSON, paths: list[str]) -> None:
@@ -257,18 +248,13 @@ def test_every_fault_has_its_path(document: JSON, paths: list[str]) -> None:
 NAMES = st.sampled_from(["a", "ab", "B", "abc"])
 PATTERNS = st.lists(st.sampled_from(["a", "ab", "b", "*", "a*", "*b", "a*c"]), max_size=4)
 PARTIAL = [name for name, action in ACTIONS.items() if not action & WHOLE]
-RULES = st.lists(
-    st.tuples(
-        st.sampled_from(["anyone", "subject:pat", "group:payments", "subject:sam"]),
-        st.one_of(
-            st.sampled_from(["reader", "writer", "owner"]).map(lambda role: {"role": role}),
-            st.sampled_from(PARTIAL).map(lambda action: {"allow": [action]}),
-            st.sampled_from(PARTIAL).map(lambda action: {"deny": [action]}),
-        ),
-        PATTERNS.map(lambda parts: "/" + "/".join(parts)),
-    ),
-    max_size=8,
+ACTIONS_OF_RULES = st.one_of(
+    st.sampled_from(["reader", "writer", "owner"]).map(lambda role: {"role": role}),
+    st.builds(lambda effect, action: {effect: [action]}, st.sampled_from(["allow", "deny"]), st.sampled_from(PARTIAL)),
 )
+CALLERS = st.sampled_from(["anyone", "subject:pat", "group:payments", "subject:sam"])
+PLACES = PATTERNS.map(lambda parts: "/" + "/".join(parts))
+RULES = st.lists(st.tuples(CALLERS, ACTIONS_OF_RULES, PLACES), max_size=8)
 
 
 @given(rules=RULES, parts=st.lists(NAMES, max_size=4), action=st.sampled_from(list(Action)))

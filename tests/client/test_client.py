@@ -90,15 +90,8 @@ def test_what_is_no_url_of_a_registry(url: str) -> None:
         Client(url)
 
 
-DOCUMENT = {
-    "schemagroups": {
-        "g": {
-            "schemas": {
-                "s": {"versions": {"1": {**FORMAT, "schema": {"type": "object"}}, "2": {**FORMAT, "schema": {}}}}
-            }
-        }
-    }
-}
+VERSIONS = {"1": {**FORMAT, "schema": {"type": "object"}}, "2": {**FORMAT, "schema": {}}}
+DOCUMENT = {"schemagroups": {"g": {"schemas": {"s": {"versions": VERSIONS}}}}}
 
 
 @pytest.mark.parametrize("target", ["/", "/schemagroups", "/schemagroups/g", "/schemagroups/g/schemas/s"])
@@ -106,8 +99,7 @@ def test_what_is_exported_imports_again(client: Client, target: str) -> None:
     client.import_document(DOCUMENT)
     exported = client.export(target)
     client.delete("/schemagroups")
-    upload = client.import_document(exported)
-    assert str(upload.target) == target
+    assert str(client.import_document(exported).target) == target
     assert client.get("/schemagroups/g/schemas/s")["versionscount"] == 2
     assert client.document("/schemagroups/g/schemas/s/versions/1").content == b'{"type":"object"}'
 

@@ -13,8 +13,7 @@ def test_a_life(client: Client) -> None:
     """D-32"""
     made = client.subscriptions.create("file:a.jsonl", protocol="FILE", types=["a"])
     assert client.subscriptions.get(made["id"])["types"] == ["a"]
-    now = client.subscriptions.replace(made["id"], {**made, "types": ["b"]})
-    assert now["types"] == ["b"]
+    assert client.subscriptions.replace(made["id"], {**made, "types": ["b"]})["types"] == ["b"]
     assert [one["id"] for one in client.subscriptions] == [made["id"]]
     client.subscriptions.delete(made["id"])
     assert list(client.subscriptions) == []

@@ -35,13 +35,11 @@ def replicate(source: str, target: str, spoken: RegistryDialect | None = None) -
         open_source(source, timeout=PATIENCE, dialect=spoken) as ours,
         open_target(target, timeout=PATIENCE, source=source) as theirs,
     ):
-        way = link(ours, theirs, Scope(), reached=source)
-        copying(ours, theirs, way, report)().everything()
+        copying(ours, theirs, link(ours, theirs, Scope(), reached=source), report)().everything()
     return report
 
 
 def register(server: Server, schema: str, text: str, **sent: str) -> httpx.Response:
-    """Post a document through the draft's door."""
     headers = {"Content-Type": "application/schema+json; x=1", "Schema-Format": "json-schema", **sent}
     return server.send("POST", f"{SCHEMAS}/schemagroups/g/schemas/{schema}", content=text, headers=headers)
 
@@ -146,8 +144,7 @@ def test_definitions_by_any_door(trio: list[Server], ours: str, theirs: str) -> 
     for group, number in (("first", 1), ("later", 1), ("later", 2)):
         path = f"/messagecatalog/{group}/messagedefinitions/shop.order/versions/{number}"
         found = two.send("GET", f"{CATALOG}/messagedefinition?uri={quote(base + path, safe='')}").json()
-        expected = one.send("GET", f"{CATALOG}{path}").json()
-        assert found["definition"] == expected["definition"]
+        assert found["definition"] == one.send("GET", f"{CATALOG}{path}").json()["definition"]
         assert found["authority"] == base
     if (ours, theirs) in (("", ""), (FIRST, FIRST)):
         path = f"{FIRST}/messagecatalog/first/messagedefinitions/shop.order"
@@ -205,10 +202,7 @@ def test_copies_by_xregistry_are_found_by_the_uri_of_the_draft(schemas: list[Ser
 def test_changes_are_pushed_as_they_come(schemas: list[Server]) -> None:
     """D-1, D-14: into a registry that speaks a draft, by the change feed of one that has it."""
     one, two, _ = schemas
-    with (
-        open_source(one.url, timeout=PATIENCE) as ours,
-        open_target(two.url + SCHEMAS, timeout=PATIENCE) as theirs,
-    ):
+    with open_source(one.url, timeout=PATIENCE) as ours, open_target(two.url + SCHEMAS, timeout=PATIENCE) as theirs:
         way = link(ours, theirs, Scope(), reached=one.url)
         work = Replication(ours, copying(ours, theirs, way, CopyReport()), way, StateInMemory())
         while work.advance():

@@ -19,27 +19,19 @@ def schemas(*names: str, **more: Any) -> dict[str, Any]:
 
 
 def shop(**more: Any) -> dict[str, Any]:
-    """A bit of everything."""
+    versions = {
+        "1": version(ancestorid="1", createdat="2024-01-01T00:00:00Z"),
+        "2": version('{"type": "object" }', ancestorid="1", description="two", labels={"a": "b"}),
+        "10": version('{"type":"object"}', ancestorid="2"),
+    }
+    meta = {"defaultversionid": "2", "defaultversionsticky": True, "compatibility": "backward"}
+    schemas = {
+        "order": {"meta": meta, "versions": versions},
+        "away": {"versions": {"1": {"format": FORMAT, "schemaurl": "https://schemas.example/1"}}},
+        "same": {"meta": {"xref": "/schemagroups/shop/schemas/order"}},
+    }
     return {
-        "schemagroups": {
-            "shop": {
-                "name": "Shop",
-                "labels": {"team": "orders"},
-                "schemas": {
-                    "order": {
-                        "meta": {"defaultversionid": "2", "defaultversionsticky": True, "compatibility": "backward"},
-                        "versions": {
-                            "1": version(ancestorid="1", createdat="2024-01-01T00:00:00Z"),
-                            "2": version('{"type": "object" }', ancestorid="1", description="two", labels={"a": "b"}),
-                            "10": version('{"type":"object"}', ancestorid="2"),
-                        },
-                    },
-                    "away": {"versions": {"1": {"format": FORMAT, "schemaurl": "https://schemas.example/1"}}},
-                    "same": {"meta": {"xref": "/schemagroups/shop/schemas/order"}},
-                },
-                **more,
-            }
-        },
+        "schemagroups": {"shop": {"name": "Shop", "labels": {"team": "orders"}, "schemas": schemas, **more}},
         "messagegroups": {"m": {"messages": {"placed": {"envelope": "CloudEvents/1.0", "description": "é"}}}},
         "endpoints": {"e": {"usage": ["producer"], "messagegroups": ["/messagegroups/m"]}},
     }

@@ -63,8 +63,7 @@ def copied(source: LocalRegistry, target: LocalRegistry, events: list[dict[str, 
 
 def test_a_database_is_copied_and_followed(source: LocalRegistry, target: LocalRegistry) -> None:
     """D-15: page by page, and then by what changed."""
-    report = copied(source, target)
-    assert (report.refused, content(target)) == ([], content(source))
+    assert (copied(source, target).refused, content(target)) == ([], content(source))
     begin = source.position()
     source.patch(
         GROUPS / "many", {"name": "Many", "schemas": {f"s{n}": {"versions": {"3": version()}} for n in range(90)}}
@@ -89,8 +88,7 @@ def test_resources_too_large_to_be_held(
     chain = {str(n): version(ancestorid=str(n - 1), createdat=f"2026-01-01T00:00:{n % 60:02}Z") for n in range(2, 130)}
     source.patch(schema, {"versions": chain})
     types = Types(source.model())
-    found = dict(comparing.read_resources(source, schema.parent, types))
-    assert found["t"].versions is None
+    assert dict(comparing.read_resources(source, schema.parent, types))["t"].versions is None
     assert copied(source, target).refused == []
     begin = source.position()
     source.delete(schema / "versions", ["7"])

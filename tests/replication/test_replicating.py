@@ -178,14 +178,10 @@ def test_what_events_hint_at() -> None:
 
     hints = of_events(
         [
-            event("/"),
-            event("/model"),
-            event(5),
-            event("no xid"),
+            *(event(subject) for subject in ("/", "/model", 5, "no xid")),
             event("/schemagroups/only", "group.updated", "epoch", "schemas", "schemascount"),
             event("/schemagroups/g", "group.updated", "name", "epoch"),
-            event("/schemagroups/g/schemas/s/versions/1"),
-            event("/schemagroups/g/schemas/s/versions/2"),
+            *(event(f"/schemagroups/g/schemas/s/versions/{number}") for number in (1, 2)),
             event("/schemagroups/g/schemas/t", "resource.created"),
             event("/schemagroups/g/schemas/t/versions/1"),
             event("/schemagroups/g/schemas/u", "resource.updated"),

@@ -60,12 +60,10 @@ class Hub:
         wait_until(lambda: HTTP.get(self.source.url + path, headers=self.ann).status_code == status)
 
     def follow(self) -> None:
-        """Copy all there is to copy."""
         while self.work.advance():
             pass
 
     def copies(self) -> set[str]:
-        """The Resources that were copied."""
         with self._engine.store.read() as reader:
             groups = {row.key for row in reader.entities.children([1], "schemagroups")}
             return {str(row.xid).removeprefix("/schemagroups/") for row in reader.entities.children(groups, "schemas")}

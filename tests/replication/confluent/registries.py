@@ -91,7 +91,6 @@ def _setting(url: str, kind: str, scope: str) -> Any:
 
 
 def copy(source: str, target: str, state: StateStore | None = None) -> CopyReport:
-    """Copy everything once."""
     report = CopyReport(kinds=SubjectKind)
     with (
         closing(connect(f"confluent+{source}", timeout=300)) as ours,
@@ -102,5 +101,4 @@ def copy(source: str, target: str, state: StateStore | None = None) -> CopyRepor
 
 
 def mounts(servers: Sequence[Server]) -> list[str]:
-    """URLs of the API."""
     return [server.url + MOUNT for server in servers]
