@@ -62,8 +62,6 @@ def cli(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server process."""
-
     url: str
     process: subprocess.Popen[bytes]
 
@@ -92,11 +90,43 @@ def serve() -> Iterator[Callable[..., Server]]:
             process.wait(timeout=300)
 
 
+def git(*arguments: str) -> None:
+    identity = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
+    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
+
+
+def commit(*paths: str) -> None:
+    """Make the current folder a repository, and commit the files at these paths."""
+    git("init", "-q")
+    git("add", *paths)
+    git("commit", "-qm", "first")
+
+
 @pytest.fixture(scope="session")
 def server(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a server with the shipped model, shared by tests that leave no trace in each other's groups."""
     folder = tmp_path_factory.mktemp("server")
     return serve("--db", f"sqlite:///{folder / 'registry.db'}", "--max-body-bytes", 2_000_000).url
+
+
+@pytest.fixture(params=["db", "server"])
+def target(request: pytest.FixtureRequest, server: str) -> tuple[str, ...]:
+    """Options that name a new database, and those that name the shared server."""
+    return ("--server", server) if request.param == "server" else ("--db", "sqlite:///r.db")
+
+
+@pytest.fixture(scope="module")
+def served(serve: Callable[..., Server]) -> str:
+    """The URL of a server with a database in memory, for the tests of a module."""
+    return serve("--db", "sqlite://").url
+
+
+@pytest.fixture(params=["database", "server"])
+def where(request: pytest.FixtureRequest, cli: Cli) -> list[str]:
+    """Options that name a registry with what the test's module has as ``YAML``."""
+    options = ["--server", request.getfixturevalue("served")] if request.param == "server" else []
+    assert cli("import", "-", *options, stdin=request.module.YAML).code == 0
+    return options
 
 
 def cut_short(monkeypatch: pytest.MonkeyPatch, moves: int) -> None:

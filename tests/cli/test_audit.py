@@ -21,7 +21,6 @@ def served(serve: Callable[..., Server]) -> str:
 
 @pytest.fixture(params=["database", "server"])
 def where(request: pytest.FixtureRequest, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Options that name a registry with entries."""
     monkeypatch.setenv("SIGNALBOOK_AUDIT", "on")
     options = ["--server", request.getfixturevalue("served")] if request.param == "server" else []
     assert cli("import", "-", *options, stdin=GROUPS).code == 0

@@ -30,8 +30,7 @@ def test_there_and_back(cli: Cli) -> None:
     assert "restored monday: 4 entities" in ran.err
     assert cli("export", *OTHER).out == cli("export").out
     ran = cli("restore", "monday", *OTHER)
-    assert ran.code == 1
-    assert "--replace" in ran.err
+    assert (ran.code, "--replace" in ran.err) == (1, True)
     assert cli("restore", "monday", "--replace", *OTHER).code == 0
 
 
@@ -95,7 +94,6 @@ def test_a_backup_that_cannot_be_recorded_is_one(cli: Cli, postgres_database: st
 
 def test_a_database_that_is_not_there(cli: Cli) -> None:
     ran = cli("backup", "monday", *OTHER)
-    assert ran.code == 1
-    assert "there is no registry at other.db" in ran.err
+    assert (ran.code, "there is no registry at other.db" in ran.err) == (1, True)
     assert not Path("other.db").exists()
     assert not Path("monday").exists()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from .conftest import Cli, Server
+from .conftest import Cli
 
 YAML = b"""
 messagegroups:
@@ -15,20 +14,6 @@ messagegroups:
   m2: {name: Second, labels: {stage: dev}}
   m3: {labels: {stage: dev}}
 """
-
-
-@pytest.fixture(scope="module")
-def served(serve: Callable[..., Server]) -> str:
-    """The URL of a server for the above."""
-    return serve("--db", "sqlite://").url
-
-
-@pytest.fixture(params=["database", "server"])
-def where(request: pytest.FixtureRequest, cli: Cli) -> list[str]:
-    """Options that name a registry of the above."""
-    options = ["--server", request.getfixturevalue("served")] if request.param == "server" else []
-    assert cli("import", "-", *options, stdin=YAML).code == 0
-    return options
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from tests.cli.conftest import Cli
 
 from signalbook.values import dump_json
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Cli
 
 GROUP = "/messagegroups/shop/messages/"
 ORDER = {"n": 1}
@@ -59,10 +57,7 @@ def build(cli: Cli, name: str, *options: str, data: bytes = b'{"n": 1}') -> Any:
 def test_inputs(cli: Cli) -> None:
     """K-51"""
     ran = cli("message", "inputs", "order", "--registry", "book.json")
-    assert ran.out.splitlines() == [
-        "shop    string   template  required",
-        "urgent  boolean  property  optional",
-    ]
+    assert ran.out.splitlines() == ["shop    string   template  required", "urgent  boolean  property  optional"]
     found = json.loads(cli("message", "inputs", GROUP + "order", "--registry", "book.json", "--json").out)
     assert (found["message"], found["inputs"][0]["name"]) == (GROUP + "order", "shop")
 
@@ -107,9 +102,8 @@ def test_payloads_of_all_kinds(cli: Cli, name: str, data: bytes, payload: dict[s
     ran = build(cli, name, "--data", "-", data=data)
     record = json.loads(ran.out)
     assert {member: record[member] for member in payload} == payload
-    given = cli(
-        "message", "check", "-", "--registry", "book.json", "--group", "/messagegroups/shop", stdin=ran.out.encode()
-    )
+    options = ("--registry", "book.json", "--group", "/messagegroups/shop")
+    given = cli("message", "check", "-", *options, stdin=ran.out.encode())
     assert (given.code, given.out) == (0, "1 checked: 1 may be sent, 0 may not\n")
 
 
@@ -155,9 +149,8 @@ def test_data_that_is_no_json(cli: Cli) -> None:
 
 
 def event(**members: Any) -> str:
-    return json.dumps(
-        {"specversion": "1.0", "id": "1", "type": "order", "source": "/shops/7", "data": ORDER, **members}
-    )
+    event = {"specversion": "1.0", "id": "1", "type": "order", "source": "/shops/7", "data": ORDER, **members}
+    return json.dumps(event)
 
 
 def test_messages_that_may_not_be_sent(cli: Cli, tmp_path: Path) -> None:
@@ -190,10 +183,8 @@ def test_a_base_that_is_a_version(cli: Cli, tmp_path: Path) -> None:
     document = {"messagegroups": {"shop": {"messages": {"base": base, **derived}}}}
     (tmp_path / "book.json").write_bytes(dump_json(document))
     made = {name: json.loads(build(cli, name).out) for name in ("pinned", "latest")}
-    assert {name: (each["type"], each["source"]) for name, each in made.items()} == {
-        "pinned": ("order.1", "/shops/1"),
-        "latest": ("order.2", "/shops/2"),
-    }
+    found = {name: (each["type"], each["source"]) for name, each in made.items()}
+    assert found == {"pinned": ("order.1", "/shops/1"), "latest": ("order.2", "/shops/2")}
     missing = f"there is no base message {GROUP}base/versions/9"
     warning = f"warning: {GROUP}lost: basemessage: {missing}"
     ran = build(cli, "lost", data=b"5")

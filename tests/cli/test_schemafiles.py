@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import commit
 
 from signalbook.cli.revisions import files_at
 from signalbook.cli.schemafiles import SchemaFile, forget_files
@@ -69,11 +69,6 @@ def test_files_of_a_hidden_folder_find_each_other() -> None:
     assert resolve("address.json", ".schemas/order.json") == address
 
 
-def git(*arguments: str) -> None:
-    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
-
-
 def test_a_revision_has_its_own_files() -> None:
     """Files that came, changed, or went since then change nothing."""
     write("a/order.json")
@@ -81,9 +76,7 @@ def test_a_revision_has_its_own_files() -> None:
     identified, moved = write("parts/address.json", URI), write("parts/moved.json", f"{URI}/moved")
     write("node_modules/x/other.json", f"{URI}/skipped")
     Path("a/link.json").symlink_to("gone.json")
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-qm", "first")
+    commit(".")
     Path("a/changed.json").write_text("{}")
     Path("a/gone.json").unlink()
     Path("parts/address.json").write_text("{}")
@@ -105,9 +98,7 @@ def test_large_files_of_a_revision_are_not_read_for_identities() -> None:
     small = write("small.json", URI)
     write("order.json")
     write("large.json", f"https://example.org/{'a' * len(small)}")
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-qm", "first")
+    commit(".")
     files = files_at(Path.cwd(), "HEAD")
     assert dict(files.read_small(files.list_paths(), len(small))) == {
         Path.cwd() / "order.json": Path("order.json").read_bytes(),

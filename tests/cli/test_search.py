@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
-import pytest
-
-from .conftest import Cli, Server
+from .conftest import Cli
 
 YAML = b"""
 messagegroups:
@@ -23,20 +20,6 @@ schemagroups:
     schemas:
       order: {format: JsonSchema/draft-07, schema: {properties: {customer_id: {description: who bought}}}}
 """
-
-
-@pytest.fixture(scope="module")
-def served(serve: Callable[..., Server]) -> str:
-    """The URL of a server for the above."""
-    return serve("--db", "sqlite://").url
-
-
-@pytest.fixture(params=["database", "server"])
-def where(request: pytest.FixtureRequest, cli: Cli) -> list[str]:
-    """Options that name a registry of the above."""
-    options = ["--server", request.getfixturevalue("served")] if request.param == "server" else []
-    assert cli("import", "-", *options, stdin=YAML).code == 0
-    return options
 
 
 def test_hits_and_why(cli: Cli, where: list[str]) -> None:

@@ -85,17 +85,11 @@ def test_what_keeps_a_server_from_starting(cli: Cli, options: tuple[str, ...], m
     assert message in ran.err
 
 
-def test_a_port_in_use(cli: Cli, server: str) -> None:
-    ran = cli("serve", "--port", server.rpartition(":")[2])
-    assert ran.code == 1
-    assert "choose another --host or --port" in ran.err
-
-
-def test_a_confluent_port_in_use(cli: Cli, server: str) -> None:
+@pytest.mark.parametrize("option", ["--port", "--confluent-port"])
+def test_a_port_in_use(cli: Cli, server: str, option: str) -> None:
     with kept_port() as port:
-        ran = cli("serve", "--port", str(port), "--confluent-port", server.rpartition(":")[2])
-    assert ran.code == 1
-    assert "choose another --host or --confluent-port" in ran.err
+        ran = cli("serve", "--port", str(port), option, server.rpartition(":")[2])
+    assert (ran.code, f"choose another --host or {option}" in ran.err) == (1, True)
 
 
 def test_kafkas_clients_have_a_port_of_their_own(tmp_path: Path) -> None:

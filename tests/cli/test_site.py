@@ -14,9 +14,7 @@ DOCUMENT = {"messagegroups": {"m": {"messages": {"one": {"envelope": "CloudEvent
 
 @pytest.fixture(autouse=True)
 def _source() -> None:
-    """A folder with a document."""
-    folder = Path("source")
-    folder.mkdir()
+    Path("source").mkdir()
     write(DOCUMENT)
 
 

@@ -18,19 +18,16 @@ Ask = Callable[..., Ran]
 
 @pytest.fixture(scope="module")
 def sinks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder for sinks that are files."""
     return tmp_path_factory.mktemp("sinks")
 
 
 @pytest.fixture(scope="module")
 def server(serve: Callable[..., Server], sinks: Path) -> Server:
-    """A registry whose sinks are files."""
     return serve("--db", "sqlite://", "--sink-folder", sinks)
 
 
 @pytest.fixture
 def ask(cli: Cli, server: Server) -> Ask:
-    """A command about that server."""
     return lambda *arguments, **sent: cli(*arguments, "--server", server.url, **sent)
 
 
