@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any, Protocol, Self, TypeVar
 
 import httpx
@@ -20,33 +20,26 @@ from signalbook.access.tokens import TokenRequest
 from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
+from signalbook.storage import open_store
 from signalbook.storage.store import Store
 from signalbook.values import now
 
-MODEL: dict[str, Any] = {
-    "groups": {
-        "dirs": {
-            "singular": "dir",
-            "attributes": {"*": {"type": "any"}},
-            "resources": {
-                "files": {
-                    "singular": "file",
-                    "attributes": {
-                        "size": {"type": "uinteger"},
-                        "ratio": {"type": "decimal"},
-                        "hidden": {"type": "boolean"},
-                        "tags": {"type": "array", "item": {"type": "string"}},
-                        "counts": {"type": "map", "item": {"type": "integer"}},
-                        "owner": {"type": "object", "attributes": {"*": {"type": "any"}}},
-                        "text": {"type": "string"},
-                        "*": {"type": "any"},
-                    },
-                },
-                "notes": {"singular": "note", "hasdocument": False, "attributes": {"*": {"type": "any"}}},
-            },
-        }
-    }
+ANY: dict[str, Any] = {"*": {"type": "any"}}
+_FILE_ATTRIBUTES: dict[str, Any] = {
+    "size": {"type": "uinteger"},
+    "ratio": {"type": "decimal"},
+    "hidden": {"type": "boolean"},
+    "tags": {"type": "array", "item": {"type": "string"}},
+    "counts": {"type": "map", "item": {"type": "integer"}},
+    "owner": {"type": "object", "attributes": ANY},
+    "text": {"type": "string"},
+    **ANY,
 }
+_RESOURCES: dict[str, Any] = {
+    "files": {"singular": "file", "attributes": _FILE_ATTRIBUTES},
+    "notes": {"singular": "note", "hasdocument": False, "attributes": ANY},
+}
+MODEL: dict[str, Any] = {"groups": {"dirs": {"singular": "dir", "attributes": ANY, "resources": _RESOURCES}}}
 """``/dirs/files`` have documents, ``/dirs/notes`` have none."""
 
 
@@ -97,7 +90,6 @@ class Client:
         return self._loop.run(work)
 
     def send(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        """Any request."""
         return self._loop.run(self._http.request(method, path, **sent))
 
     def together(self, *requests: tuple[str, str, Any], **sent: Any) -> list[httpx.Response]:
@@ -110,19 +102,23 @@ class Client:
         return self._loop.run(all_of_them())
 
     def get(self, path: str, **sent: Any) -> httpx.Response:
-        """GET."""
         return self.send("GET", path, **sent)
 
     def put(self, path: str, body: Any = None, **sent: Any) -> httpx.Response:
-        """PUT of JSON."""
         return self.send("PUT", path, json=body, **sent)
+
+    def pages(self, path: str, **sent: Any) -> Iterator[httpx.Response]:
+        """Yield the page at ``path`` and those that its links lead to."""
+        while path:
+            page = self.get(path, **sent)
+            yield page
+            path = page.links.get("next", {}).get("url", "")
 
     def put_document(self, path: str, content: bytes, contenttype: str | None = None, **headers: str) -> httpx.Response:
         """PUT in document form; ``headers`` without their ``xRegistry-`` prefix."""
         sent = {f"xRegistry-{name}": value for name, value in headers.items()}
-        return self.send(
-            "PUT", path, content=content, headers={**sent, **({"Content-Type": contenttype} if contenttype else {})}
-        )
+        sent |= {"Content-Type": contenttype} if contenttype else {}
+        return self.send("PUT", path, content=content, headers=sent)
 
     def refused(self, method: str, path: str, code: str, **sent: Any) -> dict[str, Any]:
         """The body of an error, which must be ``code`` and change nothing (R22)."""
@@ -148,12 +144,8 @@ def serve() -> Iterator[Serve]:
 
         def made(store: Store, /, **settings: Any) -> Client:
             # Keys are kept beside the database of the settings: in memory, whatever the store is.
-            common = {
-                "model": "empty",
-                "registry_id": "test",
-                "db": "sqlite://",
-                "allow_hosts": ("r.example", "other.example"),
-            }
+            hosts = ("r.example", "other.example")
+            common = {"model": "empty", "registry_id": "test", "db": "sqlite://", "allow_hosts": hosts}
             chosen = Settings(**{**common, **settings})
             audit = Audit(store, chosen)
             app = create_app(Engine(store, settings=chosen), chosen, direct=True, close=lambda: None, audit=audit)
@@ -170,9 +162,22 @@ def client(store: Store, serve: Serve) -> Client:
     return client
 
 
+@pytest.fixture(scope="module")
+def lasting_store() -> Iterator[Store]:
+    """A store for all tests of a module."""
+    with closing(open_store("sqlite://")) as store:
+        yield store
+
+
 def bearer(store: Store, subject: str, *groups: str, scopes: tuple[str, ...] | None = None) -> dict[str, str]:
     """The headers of requests of who has an API token."""
     with store.write() as transaction:
         wanted = TokenRequest(subject=subject, groups=groups, scopes=scopes)
         _, text = tokens.create(transaction.tokens, wanted, now())
     return {"Authorization": f"Bearer {text}"}
+
+
+@pytest.fixture
+def pat(store: Store) -> dict[str, str]:
+    """The headers of an administrator's requests, by the policies of tests that have one."""
+    return bearer(store, "pat")

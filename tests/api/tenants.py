@@ -175,33 +175,14 @@ def bind(group: str, schema: str, message: str, subject: str, **others: str) -> 
     numbers = {"versions": "1", "ids": "1", "guids": "0" * 32, "reports": "1", "~": "5", "subscriptions": "0" * 28}
     names = {"contexts": f".{group}", "resources": "topic-both", "resources+": "topic-both", "pipelines": "a"}
     messages = {"messages": message, "messagedefinitions": message}
-    return {
-        **groups,
-        **subjects,
-        **numbers,
-        **names,
-        **messages,
-        "schemas": schema,
-        "tokens": "t",
-        "static": "explorer.css",
-        **others,
-    }
+    names |= {"schemas": schema, "tokens": "t", "static": "explorer.css"}
+    return {**groups, **subjects, **numbers, **names, **messages, **others}
 
 
 VISIBLE: Final = bind("open", "order", "placed", ":.open:sale-value")
-HIDDEN_GROUP: Final = bind(
-    "hush", "hush-pay", "hush-base", ":.hush:sale-value", pipelines="hush", resources="topic-hush", ids="2"
-)
-HIDDEN_RESOURCE: Final = bind(
-    "open",
-    "hush-pay",
-    "hush-base",
-    ":.open:hush-value",
-    pipelines="hush",
-    resources="topic-hush",
-    ids="3",
-    versions="2",
-)
+_HUSH: Final = {"pipelines": "hush", "resources": "topic-hush"}
+HIDDEN_GROUP: Final = bind("hush", "hush-pay", "hush-base", ":.hush:sale-value", ids="2", **_HUSH)
+HIDDEN_RESOURCE: Final = bind("open", "hush-pay", "hush-base", ":.open:hush-value", ids="3", versions="2", **_HUSH)
 HIDDEN_DELETED: Final = bind("open", "hush-gone", "hush-gone", ":.open:hush-gone", ids="4", pipelines="b")
 DANGLING: Final = bind("open", "to-hidden", "billed", ":.open:alias-to-hidden", ids="5", pipelines="z", versions="2")
 OTHER_CASE: Final = bind("open", "HUSH-PAY", "HUSH-BASE", ":.open:HUSH-value", pipelines="HUSH", resources="TOPIC-HUSH")
@@ -214,6 +195,8 @@ QUERY_VALUES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("binary", "collections", "doc"), ("",)),
     **dict.fromkeys(("deleted", "deletedAsNegative", "deletedOnly", "latestOnly", "fetchMaxId"), _BOOLEAN),
     **dict.fromkeys(("defaultToGlobal", "findTags", "normalize", "verbose"), _BOOLEAN),
+    **dict.fromkeys(("key", "protocol", "referenceFormat", "ruleType", "value"), ("hush",)),
+    **dict.fromkeys(("from", "to"), ("2020-01-01T00:00:00Z",)),
     "associationType": ("key", "value"),
     "action": ("create",),
     "after": ("0", "99999"),
@@ -225,29 +208,22 @@ QUERY_VALUES: Final[dict[str, tuple[str, ...]]] = {
     "envelope": ("CloudEvents/1.0",),
     "filter": ("name=*hush*", "schemas.name=order", "messages.basemessage=*hush*", "xid!=null"),
     "format": ("resolved", "serialized", "hush"),
-    "from": ("2020-01-01T00:00:00Z",),
     "group": ("/schemagroups/hush", "/schemagroups/open"),
     "ignore": ("*",),
     "inline": ("*", "schemas.versions,schemas.meta", "messages"),
-    "key": ("hush",),
     "lifecycle": ("WEAK",),
     "limit": ("1", "2"),
     "offset": ("1", "3"),
     "outcome": ("done",),
-    "protocol": ("hush",),
     "q": ("hush", "order", "about"),
-    "referenceFormat": ("hush",),
     "resourceType": ("topic",),
-    "ruleType": ("hush",),
     "sort": ("name", "name=desc"),
     "source": ("/compat/schemaregistry/v0.2", "/"),
     "specversion": ("1.0-rc4", "0"),
     "subject": (":.open:hush-value", ":.open:sale-value", ":.hush:"),
     "subjectPrefix": (":.open:", ":.hush:", ":*:"),
-    "to": ("2020-01-01T00:00:00Z",),
     "type": ("schema", "message"),
     "uri": tuple(f"http://r.example{xid}/versions/1" for xid in _XIDS),
-    "value": ("hush",),
     "versions": ("all",),
     "what": ("read",),
     "who": ("subject:hush", "subject:ann"),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.api.conftest import bearer
+from tests.api.conftest import Client, Serve, bearer
 
 from signalbook.access import tokens
 from signalbook.access.base import ACTIONS
@@ -14,9 +14,6 @@ from signalbook.access.tokens import TokenRequest
 from signalbook.documents import read_document
 from signalbook.storage.store import Store
 from signalbook.values import now
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client, Serve
 
 ADMINISTRATOR: dict[str, Any] = {"who": ["subject:pat"], "role": "administrator"}
 READERS: dict[str, Any] = {"who": ["group:staff"], "role": "reader"}
@@ -33,12 +30,6 @@ def client(store: Store, serve: Serve) -> Client:
     made = client.put("/access", policy(READERS))
     assert made.status_code == 201, made.text
     return client
-
-
-@pytest.fixture
-def pat(store: Store) -> dict[str, str]:
-    """The headers of an administrator's requests."""
-    return bearer(store, "pat")
 
 
 @pytest.fixture
@@ -171,18 +162,9 @@ def test_a_token_is_explained_by_what_it_stands_for(client: Client, store: Store
 def test_who_am_i(client: Client, sam: dict[str, str]) -> None:
     shown = client.get("/access/self?xid=/schemagroups/g", headers=sam).json()
     assert shown.pop("token")
-    assert shown == {
-        "name": "sam",
-        "authenticated": True,
-        "subject": "sam",
-        "groups": ["staff"],
-        "restricted": True,
-        "policy": 1,
-        "hidden": False,
-        "xid": "/schemagroups/g",
-        "may": ["list", "read"],
-        "somewhere": ["list", "read"],
-    }
+    identity = {"name": "sam", "authenticated": True, "subject": "sam", "groups": ["staff"]}
+    rights = {"restricted": True, "policy": 1, "hidden": False, "may": ["list", "read"], "somewhere": ["list", "read"]}
+    assert shown == {**identity, **rights, "xid": "/schemagroups/g"}
     assert client.get("/access/self?xid=schemagroups", headers=sam).status_code == 400
 
 

@@ -108,14 +108,9 @@ def registry(random: Random) -> Entities:
         for _ in range(random.randint(2, 3)):
             own = mark(next(number))
             referred = random.choice(schemas)
-            message = {
-                **texts(own),
-                "envelope": "CloudEvents/1.0",
-                "envelopemetadata": {},
-                "dataschemaformat": "JsonSchema/draft-07",
-                "dataschemaxid": referred,
-                "dataschemauri": f"#{referred}",
-            }
+            schema_of = {"dataschemaformat": "JsonSchema/draft-07", "dataschemaxid": referred}
+            message = {**texts(own), "envelope": "CloudEvents/1.0", "envelopemetadata": {}, **schema_of}
+            message["dataschemauri"] = f"#{referred}"
             others = [other for other in found if "/messages/" in other]
             if others:
                 message["basemessage"] = random.choice(others)
@@ -123,11 +118,8 @@ def registry(random: Random) -> Entities:
     for xid in [xid for xid in found if xid.startswith("/endpoints/")]:
         referred = random.choice([other for other in found if re.fullmatch("/messagegroups/[^/]+", other)])
         alternative = random.choice(sorted(found))
-        found[xid] |= {
-            "usage": ["producer"],
-            "messagegroups": [referred],
-            "deprecated": {"alternative": f"http://r.example{alternative}"},
-        }
+        found[xid] |= {"usage": ["producer"], "messagegroups": [referred]}
+        found[xid]["deprecated"] = {"alternative": f"http://r.example{alternative}"}
     return found
 
 
@@ -276,11 +268,8 @@ def writes(entities: Entities) -> Iterator[tuple[str, str, Any]]:
             yield "PUT", f"{xid}/meta", {"defaultversionid": "1", "defaultversionsticky": True}
         if "/schemas/" in xid:
             other = owner.replace("/schemagroups/", f"{SCHEMAS}/schemagroups/")
-            yield (
-                "POST",
-                f"{other}/n{number}?format=JsonSchema/draft-07",
-                {"$ref": f"http://r.example{xid}", "n": number},
-            )
+            document = {"$ref": f"http://r.example{xid}", "n": number}
+            yield "POST", f"{other}/n{number}?format=JsonSchema/draft-07", document
             new = schema(FORMATS[number % 3], f"n{number}", xid)
             yield "POST", f"{owner}$details" if number % 2 else owner, {f"n{number}": new}
             # Compared with the Versions there are, whatever these refer to.
@@ -402,15 +391,12 @@ def test_what_is_hidden_leaves_no_trace(sqlite_store: Callable[[], Store], rando
 def test_nor_where_much_is_readable_and_written(store: Store, sqlite_store: Callable[[], Store]) -> None:
     """On each database: parts of Groups are hidden, what is shown refers to them, and much may be written."""
     entities = registry(Random(1))
-    rules = [
+    actions, written = ["create", "update", "delete"], ["/schemagroups/qx00z", "/messagegroups/qx02z"]
+    rules: list[Rule] = [
         {"who": ["subject:ann"], "allow": ["read"], "on": ["/"]},
         {"who": ["subject:ann"], "deny": ["read"], "on": ["/*/*/schemas/qx*7z", "/messagegroups/*/messages/qx*2z"]},
         {"who": ["subject:ann"], "deny": ["read"], "on": ["/schemagroups/qx01z", "/endpoints/qx05z"]},
-        {
-            "who": ["subject:ann"],
-            "allow": ["create", "update", "delete"],
-            "on": ["/schemagroups/qx00z", "/messagegroups/qx02z"],
-        },
+        {"who": ["subject:ann"], "allow": actions, "on": written},
         {"who": ["subject:ann"], "allow": ["update"], "on": ["/endpoints/qx*", "/schemagroups/qx01z"]},
     ]
     shown = [xid for xid in entities if readable(rules, xid)]

@@ -39,17 +39,21 @@ class Sample:
 ONE: list[Step] = [("PUT", f"{V1}$details", {})]
 TWO = [*ONE, ("PUT", f"{V2}$details", {})]
 STUCK = [*ONE, ("PATCH", f"{F1}/meta", {"defaultversionid": "v1"})]
-CREATED: Told = {
-    ("registry.updated", "/"): {*STAMPS, "dirs", "dirscount"},
-    ("group.created", D1): None,
-    ("resource.created", F1): None,
-    ("version.created", V1): None,
-}
+REGISTRY: Told = {("registry.updated", "/"): {*STAMPS, "dirs", "dirscount"}}
+GROUP: Told = {("group.updated", D1): {*STAMPS, "files", "filescount"}}
+CREATED: Told = {**REGISTRY, ("group.created", D1): None, ("resource.created", F1): None, ("version.created", V1): None}
+NEW_2: Told = {("version.created", V2): None}
+GONE_1: Told = {("version.deleted", V1): None}
+GONE_2: Told = {("version.deleted", V2): None}
+GONE: Told = {("resource.deleted", F1): None, **GONE_1}
 MOVED = {*VERSION, *META, "meta.defaultversionid"}
-NEWER: Told = {("resource.updated", F1): MOVED | MEMBERS, ("version.created", V2): None}
+NEWER: Told = {("resource.updated", F1): MOVED | MEMBERS, **NEW_2}
 MANY: list[Step] = [*ONE, ("POST", f"{F1}/versions", {f"v1.{number}": {} for number in range(20)})]
-BESIDE: Told = {("resource.updated", F1): MEMBERS, ("version.created", V2): None}
+BESIDE: Told = {("resource.updated", F1): MEMBERS, **NEW_2}
 NAMED = {*STAMPS, "name"}
+BOTH_NAMED: Told = {("resource.updated", F1): NAMED, ("version.updated", V1): NAMED}
+GROUP_DEPRECATED: Told = {("group.deprecation", D1): {"alternative", "effective"}}
+RESOURCE_DEPRECATED: Told = {("resource.deprecation", F1): {"alternative", "effective"}}
 DEPRECATED = {"deprecated": {"alternative": "https://x.example", "effective": "2030-01-01T00:00:00Z"}}
 WHOLE = {
     "name": "all of it",
@@ -62,21 +66,14 @@ SAMPLES = {
     "update a Registry attribute": Sample([], ("PATCH", "/", {"name": "foo"}), {("registry.updated", "/"): NAMED}),
     "create a tree of entities (E-21, R307)": Sample([], ("PUT", f"{V1}$details", {}), CREATED),
     "create a tree of entities, as a document": Sample([], ("PUT", V1, {}), CREATED),
-    "update a Resource attribute (E-20)": Sample(
-        ONE,
-        ("PATCH", f"{F1}$details", {"name": "foo"}),
-        {("resource.updated", F1): NAMED, ("version.updated", V1): NAMED},
-    ),
+    "update a Resource attribute (E-20)": Sample(ONE, ("PATCH", f"{F1}$details", {"name": "foo"}), BOTH_NAMED),
     "update a Resource's meta sub-object (E-17)": Sample(
         ONE, ("PATCH", f"{F1}/meta", {"labels": {"a": "b"}}), {("resource.updated", F1): {*META, "meta.labels"}}
     ),
     "update and deprecate (E-18, E-30)": Sample(
         ONE,
         ("PATCH", f"{F1}/meta", {"labels": {"a": "b"}, **DEPRECATED}),
-        {
-            ("resource.updated", F1): {*META, "meta.labels", "meta.deprecated"},
-            ("resource.deprecation", F1): {"alternative", "effective"},
-        },
+        {("resource.updated", F1): {*META, "meta.labels", "meta.deprecated"}, **RESOURCE_DEPRECATED},
     ),
     "create a new Version, not sticky (E-11, E-22)": Sample(ONE, ("PUT", f"{V2}$details", {}), NEWER),
     "create a new Version, sticky (E-22)": Sample(STUCK, ("PUT", f"{V2}$details", {}), BESIDE),
@@ -86,9 +83,7 @@ SAMPLES = {
         {("resource.updated", F1): MOVED},
     ),
     "update a Version attribute, of the default (E-20)": Sample(
-        ONE,
-        ("PATCH", f"{V1}$details", {"name": "foo"}),
-        {("resource.updated", F1): NAMED, ("version.updated", V1): NAMED},
+        ONE, ("PATCH", f"{V1}$details", {"name": "foo"}), BOTH_NAMED
     ),
     "update a Version attribute, not of the default (R306)": Sample(
         [*STUCK, ("PUT", f"{V2}$details", {})],
@@ -98,21 +93,9 @@ SAMPLES = {
     "POST a new Version, not sticky (E-22)": Sample(ONE, ("POST", f"{F1}$details", {"versionid": "v2"}), NEWER),
     "POST a new Version, sticky (E-22)": Sample(STUCK, ("POST", f"{F1}$details", {"versionid": "v2"}), BESIDE),
     "delete a Group (E-23, R308)": Sample(
-        TWO,
-        ("DELETE", D1, None),
-        {
-            ("registry.updated", "/"): {*STAMPS, "dirs", "dirscount"},
-            ("group.deleted", D1): None,
-            ("resource.deleted", F1): None,
-            ("version.deleted", V1): None,
-            ("version.deleted", V2): None,
-        },
+        TWO, ("DELETE", D1, None), {**REGISTRY, ("group.deleted", D1): None, **GONE, **GONE_2}
     ),
-    "create a Group (E-14, E-25)": Sample(
-        [],
-        ("PUT", D1, {}),
-        {("registry.updated", "/"): {*STAMPS, "dirs", "dirscount"}, ("group.created", D1): None},
-    ),
+    "create a Group (E-14, E-25)": Sample([], ("PUT", D1, {}), {**REGISTRY, ("group.created", D1): None}),
 }
 """Those of the specification; all but the import, which wants a registry without a model."""
 
@@ -125,51 +108,29 @@ MORE = {
         ONE,
         ("PUT", f"{D1}/files/f2/versions/v1$details", {}),
         {
-            ("group.updated", D1): {*STAMPS, "files", "filescount"},
+            **GROUP,
             ("resource.created", f"{D1}/files/f2"): None,
             ("version.created", f"{D1}/files/f2/versions/v1"): None,
         },
     ),
-    "a Resource deleted (E-16, E-26)": Sample(
-        TWO,
-        ("DELETE", F1, None),
-        {
-            ("group.updated", D1): {*STAMPS, "files", "filescount"},
-            ("resource.deleted", F1): None,
-            ("version.deleted", V1): None,
-            ("version.deleted", V2): None,
-        },
-    ),
-    "its only Version deleted": Sample(
-        ONE,
-        ("DELETE", V1, None),
-        {
-            ("group.updated", D1): {*STAMPS, "files", "filescount"},
-            ("resource.deleted", F1): None,
-            ("version.deleted", V1): None,
-        },
-    ),
+    "a Resource deleted (E-16, E-26)": Sample(TWO, ("DELETE", F1, None), {**GROUP, **GONE, **GONE_2}),
+    "its only Version deleted": Sample(ONE, ("DELETE", V1, None), {**GROUP, **GONE}),
     "an old Version deleted, its successor made a root (E-19)": Sample(
         TWO,
         ("DELETE", V1, None),
         {
             ("resource.updated", F1): {*MEMBERS, *STAMPS, "ancestorid"},
             ("version.updated", V2): {*STAMPS, "ancestorid"},
-            ("version.deleted", V1): None,
+            **GONE_1,
         },
     ),
     "the default Version deleted (E-11, E-19)": Sample(
-        TWO,
-        ("DELETE", V2, None),
-        {("resource.updated", F1): {*MOVED, *MEMBERS}, ("version.deleted", V2): None},
+        TWO, ("DELETE", V2, None), {("resource.updated", F1): MOVED | MEMBERS, **GONE_2}
     ),
     "what the old and the new default have (E-11, R299)": Sample(
         [("PUT", f"{V1}$details", {"name": "one"})],
         ("PUT", f"{V2}$details", {"description": "two", "file": {"a": 1}}),
-        {
-            ("resource.updated", F1): {*MOVED, *MEMBERS, "name", "description", "file", "contenttype"},
-            ("version.created", V2): None,
-        },
+        {("resource.updated", F1): {*MOVED, *MEMBERS, "name", "description", "file", "contenttype"}, **NEW_2},
     ),
     "one more of many Versions (E-11)": Sample(
         [*MANY, ("PUT", f"{V2}$details", {"name": "two"})],
@@ -187,9 +148,7 @@ MORE = {
         {("resource.updated", F1): {*NAMED, *META, "meta.labels"}, ("version.updated", V1): NAMED},
     ),
     "a Group deprecated (E-15, R303)": Sample(
-        ONE,
-        ("PATCH", D1, DEPRECATED),
-        {("group.updated", D1): {*STAMPS, "deprecated"}, ("group.deprecation", D1): {"alternative", "effective"}},
+        ONE, ("PATCH", D1, DEPRECATED), {("group.updated", D1): {*STAMPS, "deprecated"}, **GROUP_DEPRECATED}
     ),
     "a deprecation altered (E-15)": Sample(
         [*ONE, ("PATCH", D1, DEPRECATED)],
@@ -199,24 +158,15 @@ MORE = {
     "a deprecation taken back (E-15)": Sample(
         [*ONE, ("PATCH", D1, DEPRECATED)],
         ("PATCH", D1, {"deprecated": None}),
-        {("group.updated", D1): {*STAMPS, "deprecated"}, ("group.deprecation", D1): {"alternative", "effective"}},
+        {("group.updated", D1): {*STAMPS, "deprecated"}, **GROUP_DEPRECATED},
     ),
     "a Resource's deprecation taken back (E-18)": Sample(
         [*ONE, ("PATCH", f"{F1}/meta", DEPRECATED)],
         ("PATCH", f"{F1}/meta", {"deprecated": None}),
-        {
-            ("resource.updated", F1): {*META, "meta.deprecated"},
-            ("resource.deprecation", F1): {"alternative", "effective"},
-        },
+        {("resource.updated", F1): {*META, "meta.deprecated"}, **RESOURCE_DEPRECATED},
     ),
     "a Group created deprecated (E-8, R303)": Sample(
-        [],
-        ("PUT", D1, DEPRECATED),
-        {
-            ("registry.updated", "/"): {*STAMPS, "dirs", "dirscount"},
-            ("group.created", D1): None,
-            ("group.deprecation", D1): {"alternative", "effective"},
-        },
+        [], ("PUT", D1, DEPRECATED), {**REGISTRY, ("group.created", D1): None, **GROUP_DEPRECATED}
     ),
     "capabilities (E-12, E-13)": Sample(
         [],
@@ -238,29 +188,17 @@ MORE = {
     "a Resource made a reference to another (E-16)": Sample(
         [*TWO, ("PUT", f"{D1}/files/f2/versions/v1$details", {})],
         ("PUT", f"{F1}/meta", {"xref": f"{D1}/files/f2"}),
-        {
-            ("resource.updated", F1): MOVED | MEMBERS | {"meta.xref"},
-            ("version.deleted", V1): None,
-            ("version.deleted", V2): None,
-        },
+        {("resource.updated", F1): MOVED | MEMBERS | {"meta.xref"}, **GONE_1, **GONE_2},
     ),
     "several Groups in one map (E-9)": Sample(
         ONE,
         ("POST", "/dirs", {"d1": {"name": "foo"}, "d2": {}}),
-        {
-            ("registry.updated", "/"): {*STAMPS, "dirs", "dirscount"},
-            ("group.updated", D1): NAMED,
-            ("group.created", "/dirs/d2"): None,
-        },
+        {**REGISTRY, ("group.updated", D1): NAMED, ("group.created", "/dirs/d2"): None},
     ),
     "several Versions in one map, the newest the default": Sample(
         ONE,
         ("POST", f"{F1}/versions", {"v2": {}, "v3": {}}),
-        {
-            ("resource.updated", F1): MOVED | MEMBERS,
-            ("version.created", V2): None,
-            ("version.created", V3): None,
-        },
+        {("resource.updated", F1): MOVED | MEMBERS, **NEW_2, ("version.created", V3): None},
     ),
 }
 """What the text of the specification says and no sample shows."""
@@ -273,7 +211,6 @@ def told(client: Client, after: int) -> list[JSONObject]:
 
 
 def newest(client: Client) -> int:
-    """The position of the last event."""
     return int(told(client, 0)[-1]["id"])
 
 
@@ -290,7 +227,6 @@ def named(events: list[JSONObject]) -> Told:
 
 @pytest.fixture
 def sampled(store: Store, serve: Serve) -> Client:
-    """A registry with the model of the samples."""
     client = serve(store)
     assert client.put("/modelsource", SAMPLE_MODEL).status_code == 200
     return client

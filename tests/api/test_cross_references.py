@@ -147,11 +147,8 @@ def test_a_dangling_definition_matches_no_message(client: Client) -> None:
     form = client.get(path, headers=ANN)
     token = re.search(r'name="token" value="([^"]*)"', form.text)
     assert token is not None
-    sent = {
-        "token": token[1],
-        "kind": "event",
-        "message": '{"specversion": "1.0", "id": "1", "source": "/", "type": "u"}',
-    }
+    message = '{"specversion": "1.0", "id": "1", "source": "/", "type": "u"}'
+    sent = {"token": token[1], "kind": "event", "message": message}
     answer = client.send("POST", path, data=sent, headers={**ANN, "Cookie": form.headers.get("set-cookie", "")})
     assert answer.is_success, answer.text
     assert "ambiguous" not in answer.text

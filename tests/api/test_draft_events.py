@@ -33,7 +33,6 @@ OTHER: list[Step] = [*SECOND, ("POST", f"{GROUP}/schemas/other?format=text", b"o
 
 @pytest.fixture
 def registry(store: Store, serve: Serve) -> Client:
-    """A registry with the default model."""
     return serve(store, model="default")
 
 
@@ -51,11 +50,7 @@ def told(client: Client, after: int) -> list[dict[str, Any]]:
         (FIRST, SECOND[-1], [(UPDATED, f"{ORDER}/versions/2")]),
         (FIRST, FIRST[-1], []),
         (SECOND, ("DELETE", f"{GROUP}/schemas/order", b""), [(DELETED, ORDER)]),
-        (
-            OTHER,
-            ("DELETE", f"{GROUP}/schemas", b""),
-            [(DELETED, ORDER), (DELETED, "/schemagroups/g/schemas/other")],
-        ),
+        (OTHER, ("DELETE", f"{GROUP}/schemas", b""), [(DELETED, ORDER), (DELETED, "/schemagroups/g/schemas/other")]),
         (OTHER, ("DELETE", GROUP, b""), [(DELETED, "/schemagroups/g")]),
         (OTHER, ("DELETE", "/schemagroups/g", b""), [(DELETED, "/schemagroups/g")]),
         (SECOND, ("DELETE", f"{ORDER}/versions/2", b""), [(DELETED, f"{ORDER}/versions/2")]),
@@ -103,8 +98,7 @@ STAMP = "2020-10-30T17:31:00Z"
 def test_the_time_is_as_recorded(registry: Client) -> None:
     """D-4, D-18: what a client of xRegistry set, or an import brought along, and of a version when it was created"""
     version = {"format": "text", "createdat": STAMP, "modifiedat": "2022-01-01T00:00:00Z"}
-    schemas = {"order": {"versions": {"1": version}}}
-    group = {"modifiedat": STAMP, "createdat": STAMP, "schemas": schemas}
+    group = {"modifiedat": STAMP, "createdat": STAMP, "schemas": {"order": {"versions": {"1": version}}}}
     registry.send("POST", "/schemagroups", json={"g": group}).raise_for_status()
     events = {event["subject"]: event["time"] for event in told(registry, 0)}
     assert events["/schemagroups/g"] == registry.get(GROUP).json()["updatedtimeutc"] == STAMP
@@ -114,10 +108,8 @@ def test_the_time_is_as_recorded(registry: Client) -> None:
     start = int(registry.get("/events?limit=1").links["last"]["url"].rpartition("=")[2])
     registry.send("PATCH", f"{ORDER}/versions/1$details", json={"description": "x"}).raise_for_status()
     registry.send("DELETE", "/schemagroups/g").raise_for_status()
-    (*_, changed), deleted = (
-        [event for event in told(registry, start) if "versions" in event["subject"]],
-        (told(registry, start)[-1]),
-    )
+    events_since = told(registry, start)
+    changed, deleted = [event for event in events_since if "versions" in event["subject"]][-1], events_since[-1]
     assert (changed["type"], changed["time"]) == (UPDATED, STAMP)
     xregistry = registry.get(f"/events?after={start}").json()
     assert (deleted["type"], deleted["time"]) == (DELETED, xregistry[-1]["time"])

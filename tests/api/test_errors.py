@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from tests.api.conftest import Client, Serve
 
 from signalbook.conformance.reports import unreached
 from signalbook.engine.engine import Engine
@@ -18,9 +19,6 @@ from signalbook.errors import CATALOGUE
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.xid import Xid
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client, Serve
 
 GROUP = "/schemagroups/g"
 SCHEMA = f"{GROUP}/schemas/s"
@@ -81,8 +79,7 @@ def test_server_busy(client: Client, file: Path) -> None:
 def test_server_error(client: Client, file: Path) -> None:
     """A table that is lost: the answer tells an instance to look for in the log, and nothing of the inside."""
     sql(file, "DROP TABLE entities")
-    body = check(client.get(GROUP), "server_error", GROUP)
-    assert body["instance"]
+    assert check(client.get(GROUP), "server_error", GROUP)["instance"]
 
 
 def test_too_large(client: Client) -> None:

@@ -47,14 +47,10 @@ def test_a_link_leads_behind_all_events(client: Any) -> None:
 def test_pages_are_linked_until_the_end(client: Any) -> None:
     for number in range(5):
         client.put(f"/dirs/d{number}", {})
-    whole, page, found = client.get("/events").json(), "/events?limit=3", []
-    while page:
-        answer = client.get(page)
-        assert answer.headers["Content-Type"].startswith("application/cloudevents-batch+json")
-        assert len(answer.json()) <= 3
-        found += answer.json()
-        page = answer.links.get("next", {}).get("url", "")
-    assert found == whole
+    whole, pages = client.get("/events").json(), list(client.pages("/events?limit=3"))
+    assert all(page.headers["Content-Type"].startswith("application/cloudevents-batch+json") for page in pages)
+    assert max(len(page.json()) for page in pages) <= 3
+    assert [event for page in pages for event in page.json()] == whole
 
 
 @pytest.mark.parametrize(
@@ -78,13 +74,9 @@ def test_only_what_is_wanted(client: Any, filter: str) -> None:
     """D-29: the dialects, page by page"""
     for number in range(5):
         client.put(f"/dirs/d{number}", {})
-    page, found = f"/events?{urlencode({'filter': filter, 'limit': 2})}", []
-    while page:
-        answer = client.get(page)
-        assert len(answer.json()) <= 2
-        found += [event["subject"] for event in answer.json()]
-        page = answer.links.get("next", {}).get("url", "")
-    assert found == [f"/dirs/d{number}" for number in range(5)]
+    pages = [page.json() for page in client.pages(f"/events?{urlencode({'filter': filter, 'limit': 2})}")]
+    assert max(map(len, pages)) <= 2
+    assert [event["subject"] for page in pages for event in page] == [f"/dirs/d{number}" for number in range(5)]
 
 
 @pytest.mark.parametrize(
@@ -102,13 +94,10 @@ def test_the_events_of_a_api(store: Store, serve: Serve, source: str, expected: 
     for group in ("schemagroups", "messagegroups"):
         client.put(f"/{group}/g", {}).raise_for_status()
     for named in (source, f"http://r.example{source}"):
-        page, found = f"/events?{urlencode({'source': named, 'limit': 1, 'filter': NOT_UPDATED})}", []
-        while page:
-            answer = client.get(page)
-            found += [(event["type"], event["subject"]) for event in answer.json()]
-            assert {event["source"] for event in answer.json()} <= {f"http://r.example{source}"}
-            page = answer.links.get("next", {}).get("url", "")
-        assert found == expected
+        query = urlencode({"source": named, "limit": 1, "filter": NOT_UPDATED})
+        events = [event for page in client.pages(f"/events?{query}") for event in page.json()]
+        assert {event["source"] for event in events} == {f"http://r.example{source}"}
+        assert [(event["type"], event["subject"]) for event in events] == expected
 
 
 @pytest.mark.parametrize("source", ["/compat", "http://other.example/", "x"])
@@ -174,11 +163,8 @@ def test_a_page_of_hidden_changes_ends_and_leads_on(
     assert client.send("POST", "/dirs", json={f"hidden{number}": {} for number in range(100)}).is_success
     client.put("/dirs/shown", {})
     put_policy(store, {"who": ["subject:ann"], "allow": ["read"], "on": ["/dirs/shown"]})
-    page, found, pages = "/events", [], 0
-    while page:
-        answer = client.get(page, headers={"X-User": "ann"})
-        found += [event["subject"] for event in answer.json()]
-        page, pages = answer.links.get("next", {}).get("url", ""), pages + 1
-    assert pages > 4
+    pages = [page.json() for page in client.pages("/events", headers={"X-User": "ann"})]
+    found = [event["subject"] for page in pages for event in page]
+    assert len(pages) > 4
     assert "/dirs/shown" in found
     assert not [subject for subject in found if "hidden" in subject]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.api.conftest import Client, Serve
 from tests.examples import examples
 
-from signalbook.storage import open_store
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client, Serve
+from signalbook.storage.store import Store
 
 METHODS = st.sampled_from(["GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS"])
 KNOWN = "dirs d1 files f1 notes n1 meta versions 1 null request $details f1$details"
@@ -29,20 +26,8 @@ PATHS = st.one_of(
     st.sampled_from(["/", "/dirs", "/dirs/d1", "/dirs/d1/files/f1", "/dirs/d1/files/f1$details", "/dirs/d1/notes/n1"])
     | st.sampled_from(["/dirs/d1/notes/n1/meta", "/dirs/d1/notes/n1/versions", "/capabilities", "/modelsource"]),
 )
-FLAGS = st.sampled_from(
-    [
-        "binary",
-        "collections",
-        "doc",
-        "epoch",
-        "filter",
-        "ignore",
-        "inline",
-        "limit",
-        "setdefaultversionid",
-        "specversion",
-    ]
-)
+QUERY_FLAGS = "binary collections doc epoch filter ignore inline limit setdefaultversionid specversion"
+FLAGS = st.sampled_from(QUERY_FLAGS.split())
 QUERIES = st.lists(
     st.tuples(FLAGS, st.sampled_from(["", "*", "null", "0", "dirs.*", "é"]) | st.text(max_size=5)), max_size=3
 )
@@ -72,13 +57,6 @@ HEADERS = st.dictionaries(
 )
 
 
-@pytest.fixture(scope="module")
-def stores() -> Iterator[Any]:
-    store = open_store("sqlite://")
-    yield store
-    store.close()
-
-
 @settings(max_examples=examples(400), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(method=METHODS, path=PATHS, query=QUERIES, body=BODIES | st.binary(max_size=20), headers=HEADERS)
 def test_any_request(
@@ -96,8 +74,8 @@ def test_any_request(
 
 
 @pytest.fixture
-def hostile(stores: Any, serve: Serve) -> Client:
-    client = serve(stores)
+def hostile(lasting_store: Store, serve: Serve) -> Client:
+    client = serve(lasting_store)
     files = {"singular": "file", "attributes": {"*": {"type": "any"}, "size": {"type": "integer"}}}
     notes = {"singular": "note", "hasdocument": False}
     model = {"groups": {"dirs": {"singular": "dir", "resources": {"files": files, "notes": notes}}}}

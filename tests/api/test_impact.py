@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
+from tests.api.conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
 from tests.api.test_pipelines import report
 
 from signalbook.api import impact as impact_api
@@ -17,11 +18,6 @@ from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.values import JSONObject
 from signalbook.work import Abandoned, TooComplex, Work
-
-from .conftest import ADMINISTRATOR, PROXIED, put_policy
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client, Serve
 
 SCHEMA = "/schemagroups/g/schemas/s"
 MESSAGE = "/messagegroups/g/messages/m"

@@ -80,7 +80,6 @@ class Reader:
 
     @property
     def subjects(self) -> list[str]:
-        """What they are about."""
         return [event["subject"] for event in self.events]
 
     @property

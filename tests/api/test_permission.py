@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.api.conftest import bearer
+from tests.api.conftest import Client, Serve, bearer
 
 from signalbook.api.kernel import admission, requests
 from signalbook.storage.store import Store
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client, Serve
 
 POLICY = {
     "rules": [
@@ -24,11 +21,8 @@ POLICY = {
     ]
 }
 SCHEMA = {"format": "JsonSchema/draft-07", "schema": {"type": "object"}}
-AVRO = {
-    "format": "Avro/1.12.0",
-    "contenttype": "application/avro",
-    "schema": {"type": "record", "name": "r", "fields": []},
-}
+AVRO_SCHEMA = {"type": "record", "name": "r", "fields": []}
+AVRO = {"format": "Avro/1.12.0", "contenttype": "application/avro", "schema": AVRO_SCHEMA}
 REPORT = {"batch": "b1"}
 
 
@@ -53,12 +47,6 @@ def bob(store: Store) -> dict[str, str]:
 def olga(store: Store) -> dict[str, str]:
     """The headers of an owner's."""
     return bearer(store, "olga")
-
-
-@pytest.fixture
-def pat(store: Store) -> dict[str, str]:
-    """The headers of an administrator's."""
-    return bearer(store, "pat")
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
+from tests.api.conftest import Client, Serve
 from tests.serving import serving
 
 from signalbook import work
@@ -27,9 +28,6 @@ from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.work import IN_TURN
 from signalbook.xid import Xid
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client, Serve
 
 S = "/schemagroups/g/schemas/s"
 DRAFT = "/compat/schemaregistry/v0.2/schemagroups/g/schemas/s"
@@ -105,8 +103,7 @@ def test_what_was_added_meanwhile_is_compared_with(client: Client, store: Store)
             body["schema"]["fields"][1]["default"] = body["schema"]["fields"][2]["default"] = 0
             # An engine of its own, as another server would have it.
             with work.unlimited(), Engine(store, settings=Settings()).writing() as session:
-                target = Xid.parse(f"{S}/versions/2")
-                session.execute(Command(method=Method.PUT, target=target, body=body))
+                session.execute(Command(method=Method.PUT, target=Xid.parse(f"{S}/versions/2"), body=body))
 
     with watched(validation, "violations", add) as comparisons:
         new = details(avro("a", doc="other" + "x" * IN_TURN))

@@ -120,18 +120,8 @@ async def streamed(app: Starlette, headers: dict[str, str], query: str) -> str:
         sent.append(f"{message.get('status', '')}{message.get('body', b'').decode()}")
 
     given = {"accept": "text/event-stream", "host": "r.example", **headers}
-    await app(
-        {
-            "type": "http",
-            "method": "GET",
-            "path": "/events",
-            "scheme": "http",
-            "http_version": "1.1",
-            "client": ("127.0.0.1", 1),
-            "query_string": query.encode(),
-            "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
-        },
-        receive,
-        send,
-    )
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/events", "scheme": "http"}
+    scope |= {"http_version": "1.1", "client": ("127.0.0.1", 1), "query_string": query.encode()}
+    scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+    await app(scope, receive, send)
     return "".join(sent)

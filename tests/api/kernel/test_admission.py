@@ -5,18 +5,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.api.conftest import ADMINISTRATOR, PROXIED, put_policy
+from tests.api.conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
 
 import signalbook
 from signalbook.access.authentication import Authenticator
 from signalbook.api.kernel import admission
 from signalbook.storage.store import Store
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client, Serve
 
 READERS: dict[str, Any] = {"who": ["subject:ann"], "role": "reader"}
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import httpx
 import pytest
+from tests.api.conftest import Client
 
 from signalbook.api.kernel.compression import coding
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.responses import Response
-
-if TYPE_CHECKING:
-    import httpx
-    from tests.api.conftest import Client
 
 PATH = "/dirs/d1/files/f1"
 DETAILS = f"{PATH}$details"

@@ -10,9 +10,11 @@ import pytest
 from signalbook.api.kernel.errors import Conflict, NotAllowed, PreconditionFailed, ReadOnly, problem_response
 from signalbook.api.kernel.responses import Response
 from signalbook.engine.write.workingcopies import IdClash
-from signalbook.errors import RegistryError
+from signalbook.errors import CATALOGUE, RegistryError
 from signalbook.values import Finding
 from signalbook.xid import Xid
+
+INCOMPATIBLE = "compatibility_violation"
 
 
 def body(answer: Response) -> dict[str, Any]:
@@ -25,9 +27,8 @@ def body(answer: Response) -> dict[str, Any]:
 def test_an_error_of_the_catalogue_tells_all_in_its_detail() -> None:
     """A-53: RFC9457's members, with the single faults beside."""
     faults = [Finding(path="a.b", rule="r", message="too odd")]
-    found = body(
-        problem_response(RegistryError("bad_request", subject="/g", error_detail="no", faults=faults), "/api/g")
-    )
+    error = RegistryError("bad_request", subject="/g", error_detail="no", faults=faults)
+    found = body(problem_response(error, "/api/g"))
     assert (found["status"], found["instance"]) == (400, "/api/g")
     assert found["type"].endswith("#bad_request")
     assert "a.b: too odd [r]" in found["detail"]
@@ -35,33 +36,23 @@ def test_an_error_of_the_catalogue_tells_all_in_its_detail() -> None:
 
 
 @pytest.mark.parametrize(
-    "error",
-    [RegistryError("compatibility_violation", subject="/s", compat="backward"), IdClash(Xid.parse("/schemagroups/G"))],
-)
-def test_conflicts_of_the_catalogue(error: RegistryError) -> None:
-    """A-26, J-20: xRegistry has no 409, the drafts do."""
-    found = body(problem_response(error, "/api/g"))
-    assert (found["status"], found["type"]) == (409, error.definition.type)
-
-
-@pytest.mark.parametrize(
-    ("error", "status"),
+    ("error", "status", "type"),
     [
-        (Conflict("/g", "the format stays", [Finding(path="format", rule="r", message="m")]), 409),
-        (PreconditionFailed("/g", "If-Match"), 412),
+        (RegistryError(INCOMPATIBLE, subject="/s", compat="backward"), 409, CATALOGUE[INCOMPATIBLE].type),
+        (IdClash(Xid.parse("/schemagroups/G")), 409, CATALOGUE["bad_request"].type),
+        (Conflict("/g", "the format stays", [Finding(path="format", rule="r", message="m")]), 409, "about:blank"),
+        (PreconditionFailed("/g", "If-Match"), 412, "about:blank"),
     ],
 )
-def test_errors_outside_the_catalogue(error: Exception, status: int) -> None:
+def test_conflicts_have_statuses_of_http(error: Exception, status: int, type: str) -> None:
+    """A-26, J-20: xRegistry has no 409, the drafts do; other conflicts are not in the catalogue."""
     found = body(problem_response(error, "/api/g"))
-    assert (found["status"], found["type"]) == (status, "about:blank")
+    assert (found["status"], found["type"]) == (status, type)
 
 
 @pytest.mark.parametrize(
     "error",
-    [
-        ReadOnly("it is read-only", ("GET", "HEAD")),
-        NotAllowed(subject="/g", allow=("GET", "HEAD"), action="PUT"),
-    ],
+    [ReadOnly("it is read-only", ("GET", "HEAD")), NotAllowed(subject="/g", allow=("GET", "HEAD"), action="PUT")],
 )
 def test_405_tells_what_is_allowed(error: Exception) -> None:
     """C-37."""

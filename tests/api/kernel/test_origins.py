@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
+from tests.api.conftest import Client, Serve
 
 from signalbook.api.kernel.origins import Origins
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.store import Store
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client, Serve
 
 UI = "https://ui.example"
 WRITES = ("PUT", "POST", "PATCH", "DELETE", "BREW")
@@ -46,8 +43,7 @@ def test_pages_of_others_write_nothing(guarded: Client, headers: dict[str, str])
     before = guarded.get("/?inline=*").text
     for method, path in product(WRITES, PATHS):
         answer = guarded.send(method, path, content=b'{"labels": {}}', headers=headers)
-        assert answer.status_code == 403
-        assert "allow_origins" in answer.json()["detail"]
+        assert (answer.status_code, "allow_origins" in answer.json()["detail"]) == (403, True)
         assert "Access-Control-Allow-Origin" not in answer.headers
     assert guarded.get("/?inline=*").text == before
 
@@ -72,9 +68,8 @@ def test_others_write(guarded: Client, headers: dict[str, str], content_type: st
     given = {"Content-Type": content_type} if content_type else {}
     answer = guarded.send("PATCH", "/", content=b'{"name": "n"}', headers=given | headers)
     assert answer.status_code == 200
-    allowed = (
-        headers.get("Origin") if headers.get("Origin") in (UI, "http://dev.example:8000", "http://[::1]") else None
-    )
+    origin = headers.get("Origin")
+    allowed = origin if origin in (UI, "http://dev.example:8000", "http://[::1]") else None
     assert answer.headers.get("Access-Control-Allow-Origin") == allowed
     assert answer.headers["Vary"] == "Origin"
 
@@ -84,8 +79,7 @@ def test_others_write(guarded: Client, headers: dict[str, str], content_type: st
 def test_every_page_reads(guarded: Client, method: str, origin: str) -> None:
     """R315."""
     answer = guarded.send(method, "/", headers={"Origin": origin, "Sec-Fetch-Site": "cross-site"})
-    assert answer.status_code == 200
-    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, "*")
 
 
 @pytest.mark.parametrize("method", WRITES)
@@ -97,13 +91,6 @@ def test_preflights_of_writes(guarded: Client, method: str) -> None:
         assert answer.headers["Vary"] == "Origin"
 
 
-def test_a_page_below_the_base_url(store: Store, serve: Serve) -> None:
-    """A proxy that passes its own name on for ``Host``."""
-    client = serve(store, base_url="https://public.example/registry")
-    assert client.put("/modelsource", {}, headers={"Origin": "https://public.example"}).status_code == 200
-    assert client.put("/modelsource", {}, headers={"Origin": "https://other.example"}).status_code == 403
-
-
 OWN = ("localhost", "LocalHost:8080", "a.localhost", "127.0.0.1:8080", "127.8.9.1", "[::1]", "[::1]:8080", "")
 NAMED = ("public.example", "Public.example.:443", "r.example:1", "proxy.internal")
 FOREIGN = ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "r.example.evil", "10.1.2.3", "[::2]")
@@ -113,9 +100,8 @@ BROKEN = ('"', "a b", "é")
 @pytest.mark.parametrize("listening", ["127.0.0.1", "localhost", "::1"])
 def test_names_on_loopback(store: Store, serve: Serve, listening: str) -> None:
     """DNS rebinding: the page's own name leads to this machine."""
-    client = serve(
-        store, host=listening, base_url="https://public.example/r", allow_hosts=("r.example", "Proxy.internal")
-    )
+    hosts = ("r.example", "Proxy.internal")
+    client = serve(store, host=listening, base_url="https://public.example/r", allow_hosts=hosts)
     for name in (*OWN, *NAMED):
         assert client.get("/", headers={"Host": name}).status_code == 200, name
     for name in (*FOREIGN, *BROKEN):
@@ -124,6 +110,8 @@ def test_names_on_loopback(store: Store, serve: Serve, listening: str) -> None:
             assert answer.status_code == 421, name
             assert "allow_hosts" in answer.json()["detail"]
             assert "evil" not in answer.text + str(answer.headers)
+    assert client.put("/modelsource", {}, headers={"Origin": "https://public.example"}).status_code == 200
+    assert client.put("/modelsource", {}, headers={"Origin": "https://other.example"}).status_code == 403
 
 
 def test_names_on_a_network(store: Store, serve: Serve) -> None:

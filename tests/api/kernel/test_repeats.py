@@ -163,8 +163,7 @@ def test_a_registration_that_comes_again(client: Client, repeated: list[bytes]) 
     assert client.send(body[7:]) == answers[-1]
     client.socket.sendall((head + body) * 2 + GROUP + head + body)
     assert [statuses(client.read()) for _ in range(4)] == [[200], [200], [404], [200]]
-    other = body.replace(b"string", b"double")
-    assert b'"error_code":40901' in put(client, SUBJECT, other, b"POST")
+    assert b'"error_code":40901' in put(client, SUBJECT, body.replace(b"string", b"double"), b"POST")
 
 
 def test_answers_come_in_the_order_of_the_requests(client: Client, port: int, repeated: list[bytes]) -> None:

@@ -27,12 +27,9 @@ def parts(*contents: bytes, last: bool = True) -> Iterator[Any]:
         yield {"type": "http.request", "body": content, "more_body": number < len(contents) or not last}
 
 
-def test_a_body_in_parts() -> None:
-    assert read(parts(b"a", b"", b"bc")) == b"abc"
-
-
-def test_a_length_with_leading_zeros() -> None:
+def test_a_body_in_parts_and_with_a_length_that_has_leading_zeros() -> None:
     """The parser of HTTP takes more digits than ``int``."""
+    assert read(parts(b"a", b"", b"bc")) == b"abc"
     assert read(parts(b"ab"), headers=[(b"content-length", b"0" * 5000 + b"2")]) == b"ab"
 
 

@@ -97,6 +97,10 @@ def subject(*parts: tuple[str, str]) -> tuple[tuple[tuple[str, str]], ...]:
     return tuple(((part),) for part in parts)
 
 
+LETTERS = (("organizationName", "g"), ("organizationName", "h"))
+NAMES = (("DNS", "h.example"), ("email", "a@x"))
+
+
 @pytest.mark.parametrize(
     ("certificate", "identity"),
     [
@@ -106,14 +110,8 @@ def subject(*parts: tuple[str, str]) -> tuple[tuple[tuple[str, str]], ...]:
         ({"subject": subject(("organizationName", "g"))}, None),
         ({"subject": subject(("commonName", "a\0b"))}, None),
         ({"subject": subject(("commonName", "ann"))}, Identity(subject="ann")),
-        (
-            {"subject": subject(("organizationName", "g"), ("organizationName", "h"), ("commonName", "ann"))},
-            Identity(subject="ann", groups=frozenset("gh")),
-        ),
-        (
-            {"subject": (), "subjectAltName": (("DNS", "h.example"), ("email", "a@x"), ("URI", "spiffe://x/y"))},
-            Identity(subject="spiffe://x/y"),
-        ),
+        ({"subject": subject(*LETTERS, ("commonName", "ann"))}, Identity(subject="ann", groups=frozenset("gh"))),
+        ({"subject": (), "subjectAltName": (*NAMES, ("URI", "spiffe://x/y"))}, Identity(subject="spiffe://x/y")),
         ({"subject": (), "subjectAltName": (("IP Address", "::1"), ("DNS", "h"))}, Identity(subject="h")),
     ],
 )

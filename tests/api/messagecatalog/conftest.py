@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from tests.api.conftest import Client, Serve
 
 from signalbook.storage.store import Store
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client, Serve
 
 
 @pytest.fixture

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.api.conftest import Client
 
 from signalbook.cncf.messagecatalog import originals
 from signalbook.cncf.messagecatalog.conversion import definition_to_message, message_to_definition
 from signalbook.cncf.messagecatalog.metaschemas import format_attributes, to_first_spelling, to_newer_spelling
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client
 
 MOUNTS = {"first": "/compat/messagecatalog/v0/messagecatalog", "v01": "/compat/messagecatalog/v0.1/messagecatalog"}
 _numbers = count()
@@ -25,38 +23,30 @@ _FLAG = st.fixed_dictionaries({"value": st.sampled_from([True, False, "true", "{
 _SCHEMA = st.sampled_from(
     [{"value": "urn:x"}, {"value": "urn:x", "schematype": "Avro"}, {"schematype": "JSON", "schema": {}}]
 )
+_FIVE = st.just({"value": 5})
+
+
+def _some(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects with some of the members."""
+    return st.fixed_dictionaries({}, optional=members)
+
+
+_ATTRIBUTES = st.fixed_dictionaries(
+    {"type": st.just({"value": "a.b"})},
+    optional={"subject": _TEMPLATE, "colour": _TEMPLATE, "dataschema": _SCHEMA, "size": _FIVE},
+)
 DEFINITIONS: dict[str, st.SearchStrategy[Any]] = {
-    "CloudEvents": st.fixed_dictionaries(
-        {
-            "attributes": st.fixed_dictionaries(
-                {"type": st.just({"value": "a.b"})},
-                optional={
-                    "subject": _TEMPLATE,
-                    "colour": _TEMPLATE,
-                    "dataschema": _SCHEMA,
-                    "size": st.just({"value": 5}),
-                },
-            )
-        }
+    "CloudEvents": st.fixed_dictionaries({"attributes": _ATTRIBUTES}),
+    "AMQP": _some(
+        header=_some(durable=_FLAG, ttl=_FIVE),
+        properties=_some(to=_TEMPLATE, messageid=_TEMPLATE),
+        applicationproperties=st.dictionaries(st.sampled_from(["a", "Upper"]), _TEMPLATE),
+        applicationdata=st.fixed_dictionaries({"amqpencoding": st.just("Value")}, optional={"dataschema": _SCHEMA}),
     ),
-    "AMQP": st.fixed_dictionaries(
-        {},
-        optional={
-            "header": st.fixed_dictionaries({}, optional={"durable": _FLAG, "ttl": st.just({"value": 5})}),
-            "properties": st.fixed_dictionaries({}, optional={"to": _TEMPLATE, "messageid": _TEMPLATE}),
-            "applicationproperties": st.dictionaries(st.sampled_from(["a", "Upper"]), _TEMPLATE),
-            "applicationdata": st.fixed_dictionaries(
-                {"amqpencoding": st.just("Value")}, optional={"dataschema": _SCHEMA}
-            ),
-        },
-    ),
-    "MQTT": st.fixed_dictionaries(
-        {},
-        optional={
-            "publish": st.fixed_dictionaries({}, optional={"retain": _FLAG, "topicname": _TEMPLATE}),
-            "userproperty": st.dictionaries(st.sampled_from(["a", "B c"]), _TEMPLATE),
-            "payload": st.fixed_dictionaries({"dataschema": _SCHEMA}),
-        },
+    "MQTT": _some(
+        publish=_some(retain=_FLAG, topicname=_TEMPLATE),
+        userproperty=st.dictionaries(st.sampled_from(["a", "B c"]), _TEMPLATE),
+        payload=st.fixed_dictionaries({"dataschema": _SCHEMA}),
     ),
     "ours": st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2),
 }
@@ -97,9 +87,8 @@ def test_every_api_shows_what_was_written_through_any(book: Client, written: tup
     assert v01["definition"] == originals.sent_definition(form, message)
     stated = format_attributes(form)
     if form != "ours":
-        assert message_to_definition(
-            form, definition_to_message(form, v01["definition"], stated)
-        ) == message_to_definition(form, message)
+        again = definition_to_message(form, v01["definition"], stated)
+        assert message_to_definition(form, again) == message_to_definition(form, message)
         sections = {name: value for name, value in first.json().items() if name not in originals.BESIDE}
         assert to_newer_spelling(form, to_first_spelling(form, v01["definition"])) == to_newer_spelling(form, sections)
     if api == "v01":

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client
+from tests.api.conftest import Client
 
 MOUNT = "/compat/messagecatalog/v0"
 ROOT = f"{MOUNT}/messagecatalog"
@@ -33,14 +31,10 @@ def group(book: Client) -> Client:
 def test_groups(book: Client) -> None:
     """B-1, B-18, A-44: PUT creates and changes, and returns the effective attributes."""
     assert book.get(ROOT).json() == []
-    made = book.put(f"{ROOT}/g", {"id": "g", "format": "AMQP", "description": "d", "createdtimeutc": "ignored"})
+    sent = {"id": "g", "format": "AMQP", "description": "d"}
+    made = book.put(f"{ROOT}/g", {**sent, "createdtimeutc": "ignored"})
     assert (made.status_code, made.headers["Location"]) == (201, f"http://r.example{ROOT}/g")
-    shown = made.json()
-    assert {name: shown[name] for name in ("id", "format", "description")} == {
-        "id": "g",
-        "format": "AMQP",
-        "description": "d",
-    }
+    assert {name: made.json()[name] for name in sent} == sent
     changed = book.put(f"{ROOT}/g", {"format": "NATS"})
     assert (changed.status_code, changed.json()["format"]) == (200, "NATS")
     assert "description" not in changed.json()
@@ -187,7 +181,7 @@ def test_custom_formats_take_any_document(book: Client) -> None:
     assert book.get(DEFINITION).content == body
 
 
-BASE = f"http://r.example{MOUNT}"
+BASE, EXAMPLE = f"http://r.example{MOUNT}", "http://messagecatalog.example.com/"
 
 
 @pytest.mark.parametrize(
@@ -195,18 +189,8 @@ BASE = f"http://r.example{MOUNT}"
     [
         pytest.param("", "342", f"{BASE}/342", id="empty"),
         pytest.param(BASE, "342", f"{BASE}/342", id="L-3"),
-        pytest.param(
-            "http://messagecatalog.example.com/",
-            "/g/x/versions/2",
-            "http://messagecatalog.example.com/g/x/versions/2",
-            id="path",
-        ),
-        pytest.param(
-            "http://messagecatalog.example.org/",
-            "http://md.example.org/41751",
-            "http://md.example.org/41751",
-            id="absolute",
-        ),
+        pytest.param(EXAMPLE, "/g/x/versions/2", f"{EXAMPLE}g/x/versions/2", id="path"),
+        pytest.param(EXAMPLE, "http://md.example.org/41751", "http://md.example.org/41751", id="absolute"),
         pytest.param("urn:example:messagecatalog", "a1b2c3d4", "urn:example:messagecatalog:a1b2c3d4", id="urn"),
         pytest.param("", "", f"{BASE}/messagecatalog/g/messagedefinitions/a.b/versions/1", id="A-30 implied"),
         pytest.param("urn:x", "", "urn:x:/messagecatalog/g/messagedefinitions/a.b/versions/1", id="A-28 implied id"),
@@ -232,10 +216,8 @@ def test_uris_that_lead_nowhere(group: Client, query: str, status: int) -> None:
 
 def test_a_version_with_an_id_of_its_own_is_another(group: Client) -> None:
     """A-45, D-7: or a copy of two equal versions would lose one URI."""
-    numbers = [
-        post(group, messagedefinition_id=name).headers["MessageDefinition-Version"] for name in ("u:1", "u:2", "u:1")
-    ]
-    assert numbers == ["1", "2", "1"]
+    answers = [post(group, messagedefinition_id=name) for name in ("u:1", "u:2", "u:1")]
+    assert [answer.headers["MessageDefinition-Version"] for answer in answers] == ["1", "2", "1"]
 
 
 def test_a_uri_is_of_one_version(group: Client) -> None:
@@ -260,24 +242,16 @@ def test_ids_with_what_xregistry_does_not_take(group: Client) -> None:
 
 def test_what_xregistry_wrote_is_a_document_here(book: Client) -> None:
     """J-10, J-13, J-18: versions without a number are not seen."""
-    message = {
-        "envelope": "CloudEvents/1.0",
-        "envelopemetadata": {"type": {"value": "a.b"}, "subject": {"value": "{x}", "required": True}},
-        "description": "d",
-    }
+    metadata = {"type": {"value": "a.b"}, "subject": {"value": "{x}", "required": True}}
+    message = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, "description": "d"}
     book.put("/messagegroups/g", {"envelope": "CloudEvents/1.0"})
     book.put("/messagegroups/g/messages/a.b/versions/v1", message)
     book.put("/messagegroups/g/messages/a.b/versions/7", message)
     book.put("/messagegroups/g/messages/only/versions/v1", message)
     answer = book.get(DEFINITION)
     assert answer.headers["MessageDefinition-Version"] == "7"
-    assert json.loads(answer.content) == {
-        "id": "a.b",
-        "format": "CloudEvents",
-        "version": 7,
-        "description": "d",
-        "attributes": {"type": "a.b", "subject": "{x}"},
-    }
+    members = {"id": "a.b", "format": "CloudEvents", "version": 7, "description": "d"}
+    assert json.loads(answer.content) == {**members, "attributes": {"type": "a.b", "subject": "{x}"}}
     assert book.get(f"{DEFINITION}/versions").json() == [7]
     assert book.get(f"{ROOT}/g/messagedefinitions").json() == ["a.b"]
     assert book.get(f"{ROOT}/g/messagedefinitions/only").status_code == 404
@@ -290,10 +264,7 @@ def test_a_message_shows_what_it_derives_from(book: Client) -> None:
     base = {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "base"}, "colour": {"value": "red"}}}
     book.put("/messagegroups/g", {"envelope": "CloudEvents/1.0"})
     book.put("/messagegroups/g/messages/base", base)
-    derived = {
-        "basemessage": "/messagegroups/g/messages/base",
-        "envelope": "CloudEvents/1.0",
-        "envelopemetadata": {"type": {"value": "a.b"}},
-    }
-    assert book.put("/messagegroups/g/messages/a.b", derived).status_code == 201
+    metadata = {"type": {"value": "a.b"}}
+    derived = {"basemessage": "/messagegroups/g/messages/base", "envelope": "CloudEvents/1.0"}
+    assert book.put("/messagegroups/g/messages/a.b", {**derived, "envelopemetadata": metadata}).status_code == 201
     assert book.get(DEFINITION).json()["attributes"] == {"type": "a.b", "colour": "red"}

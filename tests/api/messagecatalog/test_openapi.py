@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import jsonschema_rs
 import pytest
 import yaml
+from tests.api.conftest import Client
 from tests.others import OTHERS, OURS, skip_without
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client
 
 MOUNT = "/compat/messagecatalog/v0.1"
 ROOT = f"{MOUNT}/messagecatalog"
@@ -22,7 +20,10 @@ _DEFINITION = "/messagecatalog/{group-id}/messagedefinitions/{messagedefinition-
 _ID = "io.cloudevents.messagecatalog.deleted"
 _BODY = {"id": _ID, "definition": {"attributes": {"type": {"value": _ID}}}}
 _GROUP = {"id": "g", "specversion": "0.1", "format": "CloudEvents"}
-_HERE = f"{ROOT}/g/messagedefinitions/{_ID}"
+_DEFINITIONS = f"{ROOT}/g/messagedefinitions"
+_HERE = f"{_DEFINITIONS}/{_ID}"
+_POST = ("post", "/messagecatalog/{group-id}/messagedefinitions")
+_URI = f"{MOUNT}/messagedefinition?uri="
 
 
 def _send(method: str, path: str, **sent: Any) -> Callable[[Client], httpx.Response]:
@@ -30,10 +31,8 @@ def _send(method: str, path: str, **sent: Any) -> Callable[[Client], httpx.Respo
 
 
 EXCHANGES: dict[tuple[str, str, str], Callable[[Client], httpx.Response]] = {
-    ("get", "/messagedefinition", "200"): _send(
-        "GET", f"{MOUNT}/messagedefinition", params={"uri": f"http://r.example{_HERE}/versions/1"}
-    ),
-    ("get", "/messagedefinition", "404"): _send("GET", f"{MOUNT}/messagedefinition?uri=urn:none"),
+    ("get", "/messagedefinition", "200"): _send("GET", f"{_URI}http://r.example{_HERE}/versions/1"),
+    ("get", "/messagedefinition", "404"): _send("GET", f"{_URI}urn:none"),
     ("get", "/messagecatalog", "200"): _send("GET", ROOT),
     ("post", "/messagecatalog", "201"): _send("POST", ROOT, json={**_GROUP, "id": "new"}),
     ("post", "/messagecatalog", "409"): _send("POST", ROOT, json=_GROUP),
@@ -45,12 +44,8 @@ EXCHANGES: dict[tuple[str, str, str], Callable[[Client], httpx.Response]] = {
     ("delete", "/messagecatalog/{group-id}", "404"): _send("DELETE", f"{ROOT}/none"),
     ("get", "/messagecatalog/{group-id}/messagedefinitions", "200"): _send("GET", f"{ROOT}/g/messagedefinitions"),
     ("get", "/messagecatalog/{group-id}/messagedefinitions", "404"): _send("GET", f"{ROOT}/none/messagedefinitions"),
-    ("post", "/messagecatalog/{group-id}/messagedefinitions", "200"): _send(
-        "POST", f"{ROOT}/g/messagedefinitions", json=_BODY
-    ),
-    ("post", "/messagecatalog/{group-id}/messagedefinitions", "400"): _send(
-        "POST", f"{ROOT}/g/messagedefinitions", json={"id": "a b"}
-    ),
+    (*_POST, "200"): _send("POST", _DEFINITIONS, json=_BODY),
+    (*_POST, "400"): _send("POST", _DEFINITIONS, json={"id": "a b"}),
     ("get", _DEFINITION, "200"): _send("GET", _HERE),
     ("delete", _DEFINITION, "204"): _send("DELETE", _HERE),
     ("delete", _DEFINITION, "404"): _send("DELETE", f"{_HERE}.none"),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pytest
+from tests.api.conftest import Client, Serve
 
 from signalbook.engine.config import capabilities
 from signalbook.storage.store import Store
 
-if TYPE_CHECKING:
-    from tests.api.conftest import Client, Serve
-
+FIRST = "/compat/messagecatalog/v0"
 MOUNT = "/compat/messagecatalog/v0.1"
 ROOT = f"{MOUNT}/messagecatalog"
 DEFINITIONS = f"{ROOT}/g/messagedefinitions"
@@ -82,10 +81,7 @@ def test_versions(group: Client) -> None:
     assert second.json()["version"] == 2
     assert group.get(f"{DEFINITIONS}/a.b").json() == second.json()
     shown = group.get(f"{DEFINITIONS}/a.b/versions").json()
-    assert [(each["version"], each["documentation"]) for each in shown] == [
-        (1, "of all versions"),
-        (2, "of all versions"),
-    ]
+    assert [(each["version"], each["documentation"]) for each in shown] == [(n, "of all versions") for n in (1, 2)]
     assert group.get(f"{DEFINITIONS}/a.b/versions/1").json() == shown[0]
     assert group.get(DEFINITIONS).json() == [second.json()]
     for path in ("a.b", "a.b/versions/1"):
@@ -147,22 +143,15 @@ def test_definitions_that_are_refused(group: Client, document: Any) -> None:
 
 def test_every_fault_is_reported(group: Client) -> None:
     answer = post(group, {"attributes": {"A": {}, "time": {"value": "now"}}}, authority="x").json()
-    assert [fault["path"] for fault in answer["faults"]] == [
-        "definition.attributes.A",
-        "definition.attributes.time.value",
-        "definition.attributes.type",
-        "authority",
-    ]
+    paths = "definition.attributes.A definition.attributes.time.value definition.attributes.type authority"
+    assert " ".join(fault["path"] for fault in answer["faults"]) == paths
 
 
 def test_a_document_with_several_versions_is_posted_as_such(group: Client) -> None:
     """C-9: and answered so."""
     other = {"attributes": {**EVENT["attributes"], "colour": {"value": "red"}}}
-    document = {
-        "id": "a.b",
-        "description": "d",
-        "versions": [{"version": 1, "definition": EVENT}, {"version": 2, "definition": other}],
-    }
+    versions = [{"version": 1, "definition": EVENT}, {"version": 2, "definition": other}]
+    document = {"id": "a.b", "description": "d", "versions": versions}
     answer = told(group.send("POST", DEFINITIONS, json=document))
     assert [(each["version"], each["definition"]) for each in answer["versions"]] == [(1, EVENT), (2, other)]
     assert answer["description"] == "d"
@@ -300,11 +289,11 @@ def test_filters(group: Client, query: str, ids: list[str]) -> None:
 
 def test_filters_of_groups_and_unknown_ones(book: Client) -> None:
     """C-29."""
-    book.put(f"{ROOT}/a", {"specversion": "0.1", "format": "NATS"})
-    book.put(f"{ROOT}/b", {"specversion": "0.1", "format": "AMQP"})
+    for name, form in (("a", "NATS"), ("b", "AMQP")):
+        book.put(f"{ROOT}/{name}", {"specversion": "0.1", "format": form})
     assert [each["id"] for each in book.get(f"{ROOT}?filter=format=AMQP").json()] == ["b"]
-    assert book.get(f"{ROOT}?filter=colour=red").status_code == 400
-    assert book.get(f"{ROOT}?filter=definition.x").status_code == 400
+    for query in ("filter=colour=red", "filter=definition.x"):
+        assert book.get(f"{ROOT}?{query}").status_code == 400
 
 
 @pytest.mark.parametrize("filter", ["", "&filter=format=NATS"])
@@ -352,19 +341,11 @@ def test_a_versions_path_is_its_own(group: Client) -> None:
     """B-5, C-36: in either catalog, before the definition is there and after"""
     path = "/messagecatalog/g/messagedefinitions/future/versions/1"
     for before in (True, False):
-        first_draft = f"/compat/messagecatalog/v0{path}"
-        for claim in (
-            path,
-            f"http://r.example{MOUNT}{path}",
-            f"http://r.example{first_draft}",
-            MOUNT + path,
-            first_draft,
-        ):
+        for claim in (path, *(f"{root}{api}{path}" for root in ("http://r.example", "") for api in (MOUNT, FIRST))):
             refused = post(group, event("evil"), "evil", versionuri=claim)
             assert (refused.status_code, "future" in refused.json()["detail"]) == (409, True)
             first = f"/compat/messagecatalog/v0/messagecatalog/g/messagedefinitions/evil?id={quote(claim, safe='')}"
-            sent = {"attributes": {"type": "evil"}}
-            assert group.send("POST", first, json=sent).status_code == 409
+            assert group.send("POST", first, json={"attributes": {"type": "evil"}}).status_code == 409
         if before:
             assert post(group, event("future"), "future").status_code == 200
     assert group.get(f"{MOUNT}/messagedefinition", params={"uri": path}).json()["id"] == "future"

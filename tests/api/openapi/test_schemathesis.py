@@ -11,45 +11,28 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 from tests.serving import BIN, serving
 
-MODEL: dict[str, Any] = {
-    "groups": {
-        "dirs": {
-            "singular": "dir",
-            "resources": {
-                "files": {
-                    "singular": "file",
-                    "attributes": {
-                        "size": {"type": "uinteger"},
-                        "tags": {"type": "array", "item": {"type": "string"}},
-                        "owner": {"type": "object", "attributes": {"name": {"type": "string"}}},
-                    },
-                },
-                "notes": {
-                    "singular": "note",
-                    "hasdocument": False,
-                    "attributes": {
-                        "kind": {
-                            "type": "string",
-                            "ifvalues": {"Big": {"siblingattributes": {"weight": {"type": "decimal"}}}},
-                        },
-                    },
-                },
-            },
-        }
-    }
-}
-CHECKS = (
-    "not_a_server_error",
-    "status_code_conformance",
-    "response_headers_conformance",
-    "response_schema_conformance",
-    "allow_header_conformance",
-    "unsupported_method",
-    "wrong_bodies_are_refused",
-    "metadata_is_json",
-)
+MODEL: dict[str, Any] = yaml.safe_load("""
+groups:
+  dirs:
+    singular: dir
+    resources:
+      files:
+        singular: file
+        attributes:
+          size: {type: uinteger}
+          tags: {type: array, item: {type: string}}
+          owner: {type: object, attributes: {name: {type: string}}}
+      notes:
+        singular: note
+        hasdocument: false
+        attributes:
+          kind: {type: string, ifvalues: {Big: {siblingattributes: {weight: {type: decimal}}}}}
+""")
+CHECKS = """not_a_server_error,status_code_conformance,response_headers_conformance,response_schema_conformance,
+    allow_header_conformance,unsupported_method,wrong_bodies_are_refused,metadata_is_json"""
 
 
 BESIDE = "^/(events|check|health|notifications|compat/[^c]|subscriptions|pipelines|[.]well-known)"
@@ -86,7 +69,7 @@ def test_any_request(described: list[str], tmp_path: Path) -> None:
     unknown in a query is ignored (``negative_data_rejection``, in whose place bodies are checked), there is no login
     (``ignored_auth``, ``object_level_authorization``) and no header that a request has to have.
     """
-    command = [str(BIN / "schemathesis"), "run", *described, "--checks", ",".join(CHECKS)]
+    command = [str(BIN / "schemathesis"), "run", *described, "--checks", "".join(CHECKS.split())]
     command += ["--max-examples", "6", "--seed", "1", "--no-color"]
     command += ["--request-timeout", "300", "--suppress-health-check", "too_slow,filter_too_much"]
     command += [] if "--phases" in described else ["--phases", "fuzzing"]

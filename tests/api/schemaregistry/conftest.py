@@ -22,15 +22,12 @@ class Schemas:
         self.other = client
 
     def send(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        """Any request."""
         return self.other.send(method, f"{MOUNT}{path}", **sent)
 
     def get(self, path: str, **sent: Any) -> httpx.Response:
-        """GET."""
         return self.send("GET", path, **sent)
 
     def put(self, id: str, /, **group: Any) -> httpx.Response:
-        """PUT of a group."""
         return self.send("PUT", f"/schemagroups/{id}", json=group)
 
     def post(self, id: str, content: bytes = INT, query: str = "", **headers: str) -> httpx.Response:
@@ -40,22 +37,18 @@ class Schemas:
         return self.send("POST", f"/schemagroups/{group}/schemas/{schema}{query}", content=content, headers=sent)
 
     def lookup(self, uri: str, method: str = "GET") -> httpx.Response:
-        """The version with a URI."""
         return self.send(method, "/schema", params={"uri": uri})
 
     def state(self) -> str:
-        """All there is, as xRegistry tells it."""
         return self.other.get("/?inline=*").text
 
     def events(self) -> list[Any]:
-        """All changes so far."""
         found: list[Any] = self.other.get("/events", params={"limit": "1000"}).json()
         return found
 
 
 @pytest.fixture
 def schemas(store: Store, serve: Serve) -> Schemas:
-    """An empty registry on each database."""
     return Schemas(serve(store, model="default"))
 
 

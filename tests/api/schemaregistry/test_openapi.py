@@ -110,7 +110,6 @@ def test_each_exchange(described: dict[str, Any], filled: Schemas, method: str, 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of its own."""
     with serving(tmp_path_factory.mktemp("registry"), "--body-timeout", "2") as root:
         yield root
 
@@ -118,16 +117,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.merge
 def test_any_request(url: str, openapi: Path, tmp_path: Path) -> None:
     """A-53: requests made from the document, right ones and wrong ones; nothing fails inside."""
-    command = [
-        str(BIN / "schemathesis"),
-        "run",
-        str(openapi.resolve()),
-        "--url",
-        url + BASE.removeprefix("http://r.example"),
-    ]
-    command += ["--checks", "not_a_server_error,response_schema_conformance", "--phases", "fuzzing"]
-    command += ["--max-examples", "8", "--seed", "1", "--no-color"]
-    command += ["--request-timeout", "300", "--suppress-health-check", "too_slow"]
+    options = """--checks not_a_server_error,response_schema_conformance --phases fuzzing --max-examples 8 --seed 1
+        --no-color --request-timeout 300 --suppress-health-check too_slow"""
+    api = url + BASE.removeprefix("http://r.example")
+    command = [str(BIN / "schemathesis"), "run", str(openapi.resolve()), "--url", api, *options.split()]
     environment = {**os.environ, "PYTHONHASHSEED": "1"}  # the same requests each time, with the seed above
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr

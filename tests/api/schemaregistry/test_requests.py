@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from tests.api.conftest import Serve
 from tests.api.schemaregistry.conftest import MOUNT, Schemas
 
-from signalbook.storage import open_store
 from signalbook.storage.store import Store
 
 S = "/schemagroups/g/schemas/s"
@@ -49,7 +47,7 @@ def test_methods(filled: Schemas) -> None:
             assert answer.headers["Content-Type"] == "application/problem+json"
 
 
-NOTHING = [
+NOTHING = (
     "",
     "/",
     "/schemas",
@@ -59,7 +57,7 @@ NOTHING = [
     "/schemagroups//schemas",
     "/%0A",
     "//",
-]
+)
 
 
 def test_paths_of_nothing(filled: Schemas) -> None:
@@ -92,13 +90,8 @@ def test_a_registry_that_is_read_only(filled: Schemas) -> None:
 
 def test_a_registry_without_schemas(store: Store, serve: Serve) -> None:
     other = Schemas(serve(store))
-    for method, path in (
-        ("GET", "/schemagroups"),
-        ("PUT", "/schemagroups/g"),
-        ("GET", "/schema?uri=urn:x"),
-        ("OPTIONS", "/schemagroups"),
-    ):
-        assert other.send(method, path, content=b"{}").status_code == 404, method
+    for request in ("GET /schemagroups", "PUT /schemagroups/g", "GET /schema?uri=urn:x", "OPTIONS /schemagroups"):
+        assert other.send(*request.split(), content=b"{}").status_code == 404, request
 
 
 def test_bounds(store: Store, serve: Serve) -> None:
@@ -107,8 +100,7 @@ def test_bounds(store: Store, serve: Serve) -> None:
     assert bounded.post("g/s", b"x" * 2001, schema_format="own").status_code == 400
     assert bounded.post("g/s", b"x" * 1000, schema_format="own").status_code == 200
     assert bounded.get(S).status_code == 406
-    gzipped = bounded.post("g/s", b"x", content_encoding="gzip", schema_format="own")
-    assert gzipped.status_code == 400
+    assert bounded.post("g/s", b"x", content_encoding="gzip", schema_format="own").status_code == 400
 
 
 def test_the_url_is_that_of_the_setting(store: Store, serve: Serve) -> None:
@@ -156,16 +148,9 @@ def test_any_request(
             assert answer.json()["title"]
 
 
-@pytest.fixture(scope="module")
-def one_store() -> Iterator[Store]:
-    store = open_store("sqlite://")
-    yield store
-    store.close()
-
-
 @pytest.fixture
-def hostile(one_store: Store, serve: Serve) -> Schemas:
-    made = Schemas(serve(one_store, model="default"))
+def hostile(lasting_store: Store, serve: Serve) -> Schemas:
+    made = Schemas(serve(lasting_store, model="default"))
     made.put("g", format="own")
     made.post("g/s", b"x")
     return made

@@ -53,7 +53,6 @@ GROUPS: dict[str, Any] = {f"g{number:02}": {"description": "one of many"} for nu
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium."""
     program = shutil.which("chromium")
     assert program, "chromium is missing: tools/setup test installs it"
     with sync_playwright() as playwright:
@@ -74,7 +73,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[Provider]:
-    """A real issuer."""
     with provider() as found:
         yield found
 
@@ -114,13 +112,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory, issuer: Provider) -> Iterat
 
 @contextmanager
 def opened(
-    browser: Browser,
-    url: str,
-    *,
-    width: int = 1400,
-    scheme: str = "light",
-    scripts: bool = True,
-    status: int = 0,
+    browser: Browser, url: str, *, width: int = 1400, scheme: str = "light", scripts: bool = True, status: int = 0
 ) -> Iterator[Page]:
     """A page in a browser of its own; anything that its policy forbids, or its scripts do wrong, fails the test.
 
@@ -404,17 +396,11 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             by_message = {"landed": landed, "rejected": rejected, "rejected_share": share, "reasons": reasons}
             example = {"source": "orders", "position": 7, "message": "-5 is less than 0", "excerpt": '{"total":-5}'}
             violation = {"definition": message, "path": "/total", "rule": "minimum", "messages": rejected}
-            sent = report(
-                f"b{hour}",
-                finished=f"2026-11-24T{hour + 1:02}:00:00Z",
-                read=landed + rejected,
-                landed=landed,
-                dead_lettered=rejected,
-                lag=times,
-                by_message={message: by_message},
-                reasons=reasons,
-                violations=[{**violation, "example": example}] if rejected else [],
-            )
+            counts = {"read": landed + rejected, "landed": landed, "dead_lettered": rejected, "lag": times}
+            parts = {"by_message": {message: by_message}, "reasons": reasons}
+            violations = [{**violation, "example": example}] if rejected else []
+            finished = f"2026-11-24T{hour + 1:02}:00:00Z"
+            sent = report(f"b{hour}", finished=finished, violations=violations, **counts, **parts)
             httpx.post(f"{root}/pipelines/orders/reports", json=sent, timeout=120).raise_for_status()
         yield f"{root}/ui"
 

@@ -63,16 +63,13 @@ def test_an_addition_that_may_be_left_out_is_compatible(explorer: Client) -> Non
 def test_references_are_followed(explorer: Client) -> None:
     """Without what it refers to a schema means nothing."""
     put_versions(explorer, {"$ref": "/schemagroups/shop/schemas/order/versions/1"}, {"type": "integer"})
-    words = compared(explorer).words("main")
-    assert words.count("? no") == 2
+    assert compared(explorer).words("main").count("? no") == 2
 
 
 def test_imports_of_protobuf_are_found(explorer: Client) -> None:
     head = 'syntax = "proto3"; package p; '
-    explorer.put(
-        "/schemagroups/shop/schemas/money.proto$details",
-        {"format": "Protobuf/3", "schema": head + "message Money { int64 units = 1; }"},
-    )
+    money = {"format": "Protobuf/3", "schema": head + "message Money { int64 units = 1; }"}
+    explorer.put("/schemagroups/shop/schemas/money.proto$details", money)
     text = head + 'import "money.proto"; message Item { Money price = 1; int32 count = 2; }'
     put_versions(explorer, text, text.replace("int32 count", "string count"), format="Protobuf/3")
     words = compared(explorer).words("main")
@@ -94,10 +91,8 @@ def test_what_cannot_be_compared_says_why(explorer: Client) -> None:
 
 def test_attributes_that_differ_are_shown_by_their_place(explorer: Client) -> None:
     message = "/messagegroups/shop/messages/placed"
-    explorer.put(
-        f"{message}/versions/2",
-        {"name": "New name", "envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "shop.new"}}},
-    )
+    changed = {"name": "New name", "envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "shop.new"}}}
+    explorer.put(f"{message}/versions/2", changed)
     words = compared(explorer, of=message).words("main")
     assert "name Order placed New name" in words
     assert "envelopemetadata.type.value shop.placed shop.new" in words
@@ -174,11 +169,9 @@ def test_the_timeline_leads_to_what_changed(explorer: Client) -> None:
 def test_who_changed_it_is_for_those_who_may_audit(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     put_policy(store, {"who": ["subject:ann"], "role": "owner", "on": ["/schemagroups/*"]})
-    ann = {"X-User": "ann"}
+    ann, body = {"X-User": "ann"}, {"format": "Own/1", "schema": "x"}
     for name in ("item", "item2"):
-        answer = client.put(
-            f"/schemagroups/shop/schemas/{name}$details", {"format": "Own/1", "schema": "x"}, headers=ann
-        )
+        answer = client.put(f"/schemagroups/shop/schemas/{name}$details", body, headers=ann)
         assert answer.is_success, answer.text
     words = show(client, f"{SCHEMA}/versions", headers=ADMINISTRATOR).words("main")
     assert f"create {SCHEMA}" in words

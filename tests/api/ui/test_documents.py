@@ -8,11 +8,7 @@ import pytest
 
 from signalbook.api.ui.documents import highlighted
 
-BEGUN = {
-    "protobuf": ("/* ", "/\\\n* "),
-    "xml": ("<!--", "<?", "<![CDATA[", "&", "<a b:b:b:"),
-    "json": ("@ ", "'"),
-}
+BEGUN = {"protobuf": ("/* ", "/\\\n* "), "xml": ("<!--", "<?", "<![CDATA[", "&", "<a b:b:b:"), "json": ("@ ", "'")}
 
 
 def words(markup: str) -> str:

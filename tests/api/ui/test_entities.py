@@ -8,12 +8,13 @@ from ..conftest import Client
 from .conftest import show
 
 MESSAGE = "/messagegroups/shop/messages/placed"
+ORDER = "/schemagroups/shop/schemas/order"
 
 
 def test_attributes_come_with_what_the_model_says(explorer: Client) -> None:
     assert "Order placed" in show(explorer, MESSAGE).words("main")
     assert "usage array of string producer" in show(explorer, "/endpoints/orders").words("main")
-    schema = show(explorer, "/schemagroups/shop/schemas/order").words("main")
+    schema = show(explorer, ORDER).words("main")
     assert "format string JsonSchema/draft-07 Schema format as NAME/VERSION" in schema
 
 
@@ -34,17 +35,14 @@ def test_what_refers_to_nothing_of_the_model_is_text(explorer: Client) -> None:
 
 
 def test_it_shows_the_way_to_the_json(explorer: Client) -> None:
-    for path, wanted in (
-        (MESSAGE, MESSAGE),
-        ("/schemagroups/shop/schemas/order", "/schemagroups/shop/schemas/order$details"),
-    ):
+    for path, wanted in ((MESSAGE, MESSAGE), (ORDER, f"{ORDER}$details")):
         page = show(explorer, path)
         assert f"curl -s 'http://r.example{wanted}'" in page.words("aside")
         assert explorer.get(page.links()[path]).json()["xid"] == path
 
 
 def test_what_refers_to_an_entity_is_beside_it(explorer: Client) -> None:
-    assert "Used by placed message" in show(explorer, "/schemagroups/shop/schemas/order").words("aside")
+    assert "Used by placed message" in show(explorer, ORDER).words("aside")
     message = show(explorer, "/messagegroups/shop/messages/placed")
     assert "Used by orders endpoint: producer" in message.words("aside")
     assert message.links()["orders"] == "/ui/endpoints/orders"
@@ -52,11 +50,9 @@ def test_what_refers_to_an_entity_is_beside_it(explorer: Client) -> None:
 
 
 def test_the_page_of_a_schema_says_how_many_more_use_it(explorer: Client) -> None:
-    schema = "/schemagroups/shop/schemas/order"
-    messages = {f"m{number:02}": {"dataschemaxid": schema} for number in range(25)}
+    messages = {f"m{number:02}": {"dataschemaxid": ORDER} for number in range(25)}
     assert explorer.send("POST", "/messagegroups/shop/messages", json=messages).is_success
-    page = show(explorer, schema)
-    assert page.links()["and 16 more"] == f"/ui/-/impact{schema}"
+    assert show(explorer, ORDER).links()["and 16 more"] == f"/ui/-/impact{ORDER}"
 
 
 def test_an_endpoint_has_the_messages_of_its_groups(explorer: Client) -> None:
@@ -74,10 +70,9 @@ def test_an_endpoint_has_the_messages_of_its_groups(explorer: Client) -> None:
 
 
 def test_a_version_leads_to_what_it_differs_in(explorer: Client) -> None:
-    path = "/schemagroups/shop/schemas/order"
-    compared = f"/ui/-/compare?of={quote(path, safe='')}&old=1&new=2"
-    assert show(explorer, f"{path}/versions/2").links()["What changed since version 1"] == compared
-    first = show(explorer, f"{path}/versions/1").links()
+    compared = f"/ui/-/compare?of={quote(ORDER, safe='')}&old=1&new=2"
+    assert show(explorer, f"{ORDER}/versions/2").links()["What changed since version 1"] == compared
+    first = show(explorer, f"{ORDER}/versions/1").links()
     assert first["What the default version, 2, has instead"] == compared
     assert not any(text.startswith("What changed since") for text in first)
     assert show(explorer, compared.removeprefix("/ui")).status == 200

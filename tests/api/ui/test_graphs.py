@@ -36,8 +36,7 @@ def test_boxes_are_apart_and_inside(columns: list[int], links: set[tuple[int, in
 
 def test_the_order_of_a_column_follows_that_of_its_neighbours() -> None:
     nodes = [node(name, column) for column, names in enumerate(("abcd", "hgfe")) for name in names]
-    graph = layered(nodes, {("a", "e", ""), ("b", "f", ""), ("c", "g", ""), ("d", "h", "")})
-    at = rows(graph)
+    at = rows(layered(nodes, {("a", "e", ""), ("b", "f", ""), ("c", "g", ""), ("d", "h", "")}))
     assert sorted("efgh", key=at.__getitem__) == ["e", "f", "g", "h"]
     assert [at[a] for a in "abcd"] == [at[b] for b in "efgh"]
 

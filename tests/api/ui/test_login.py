@@ -40,7 +40,6 @@ class Visitor:
         self.cookies = dict(cookies or {})
 
     def send(self, method: str, path: str, headers: Any = None, **sent: Any) -> httpx.Response:
-        """A request with what the browser keeps."""
         cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
         answer = self._client.send(
             method, path, headers={**(cookie if self.cookies else {}), **(headers or {})}, **sent
@@ -53,7 +52,6 @@ class Visitor:
         return answer
 
     def show(self, path: str, method: str = "GET", **sent: Any) -> Document:
-        """A page of the explorer."""
         answer = self.send(method, f"/ui{path}", **sent)
         page = Document(answer.status_code, answer.headers, answer.text, parse(answer.text))
         harmless(page)
@@ -123,8 +121,7 @@ def test_a_session_may_what_its_token_may(client: Client, store: Store) -> None:
         for path in ("/", "/messagegroups", "/messagegroups/open-team", "/messagegroups/secret", "/export", "/access"):
             by_token, by_session = client.get(path, headers=header), visitor.send("GET", path)
             assert (by_session.status_code, by_session.text) == (by_token.status_code, by_token.text), (name, path)
-        form = visitor.show("/-/edit/messagegroups/open-team")
-        assert form.status == (403 if scopes else 200)
+        assert visitor.show("/-/edit/messagegroups/open-team").status == (403 if scopes else 200)
 
 
 def test_a_cookie_writes_by_forms_alone(client: Client, store: Store) -> None:
@@ -152,8 +149,7 @@ def test_form_tokens_are_of_one_session(client: Client, store: Store) -> None:
     form = fields(visitor.show("/-/edit/messagegroups/open")) | {"description": "late", "do": "save"}
     visitor.log_in(secret)
     answer = visitor.send("POST", "/ui/-/edit/messagegroups/open", data=form)
-    assert answer.status_code == 403
-    assert "Nothing was done" in answer.text
+    assert (answer.status_code, "Nothing was done" in answer.text) == (403, True)
     again = Document(403, answer.headers, answer.text, parse(answer.text))
     harmless(again)
     assert fields(again)["description"] == "late"
@@ -246,8 +242,7 @@ def test_a_login_takes_its_form(client: Client, store: Store) -> None:
     secret, visitor = secret_of(store, "eve", "team"), Visitor(client)
     foreign = fields(Visitor(client).show("/-/login"))["token"]
     for token in ("", "x", foreign):
-        answer = visitor.log_in(secret, token=token)
-        assert (answer.status_code, SESSION in visitor.cookies) == (403, False)
+        assert (visitor.log_in(secret, token=token).status_code, SESSION in visitor.cookies) == (403, False)
     site = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
     form = {**fields(visitor.show("/-/login")), "secret": secret}
     assert visitor.send("POST", "/ui/-/login", data=form, headers=site).status_code == 403
@@ -305,8 +300,7 @@ def test_there_are_as_many_ways_in_as_are_configured(store: Store, serve: Serve)
     with store.write() as transaction:
         who = LoggedIn(identity=Identity(subject="ann", groups=frozenset({"team"})))
         _, secret = sessions.begin(transaction.sessions, who, now(), 1.0)
-    page = Visitor(off, {SESSION: secret}).show("")
-    assert not {"Log in", "You are ann"} & page.links().keys()
+    assert not {"Log in", "You are ann"} & Visitor(off, {SESSION: secret}).show("").links().keys()
     assert off.get("/ui/-/login").status_code == 404
     assert off.get("/ui/-/identity").status_code == 200
     issuers = {"oidc_issuers": ("http://127.0.0.1:9",), "oidc_audience": ("x",), "login_client_id": "us"}
@@ -337,8 +331,7 @@ def test_logins_have_limits_of_their_own_for_each_address(store: Store, serve: S
     put_policy(store, TEAM, OPEN)
     client.put("/messagegroups/open", {}, headers=ADMINISTRATOR)
     answers = (client.get("/ui/-/login/callback?code=x&state=y") for _ in range(50))
-    refused = next(answer for answer in answers if answer.status_code == 429)
-    assert refused.headers["retry-after"] == "1"
+    assert next(answer for answer in answers if answer.status_code == 429).headers["retry-after"] == "1"
     assert client.get("/ui/-/login", headers={"X-Forwarded-For": "192.0.2.1"}).status_code == 200
     assert client.get("/messagegroups/open").status_code == 200
 
@@ -502,8 +495,7 @@ def test_the_page_of_who_one_is(client: Client, store: Store) -> None:
     assert {"readin parts", "updateno", "administerno"} <= {
         row.replace(" ", "", 1) if " " in row else row for row in rows
     } or rows
-    administrator = client.send("GET", "/ui/-/identity", headers=ADMINISTRATOR).text
-    assert "without a session" in administrator
+    assert "without a session" in client.send("GET", "/ui/-/identity", headers=ADMINISTRATOR).text
 
 
 def test_who_is_refused_is_told_who_he_is_and_what_is_missing(client: Client, store: Store) -> None:

@@ -42,13 +42,8 @@ FORMATS: dict[str, Any] = {
 
 
 def definition(format: str = "JsonSchema/draft-07", schema: Any = SCHEMA, **more: Any) -> dict[str, Any]:
-    return {
-        "envelope": "CloudEvents/1.0",
-        "envelopemetadata": {"type": {"value": "shop.paid"}},
-        "dataschemaformat": format,
-        "dataschema": schema,
-        **more,
-    }
+    event = {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "shop.paid"}}}
+    return {**event, "dataschemaformat": format, "dataschema": schema, **more}
 
 
 def put(client: Client, path: str, body: dict[str, Any]) -> None:
@@ -57,8 +52,7 @@ def put(client: Client, path: str, body: dict[str, Any]) -> None:
 
 
 def element(page: Document, id: str) -> str:
-    found = next(each for each in page.root.iter() if each.get("id") == id)
-    return "".join(found.itertext())
+    return "".join(next(each for each in page.root.iter() if each.get("id") == id).itertext())
 
 
 def rows(page: Document) -> dict[str, str]:
@@ -134,21 +128,14 @@ def test_a_record_is_sent_where_the_endpoint_says(explorer: Client) -> None:
 
 
 def test_where_no_sample_conforms_it_says_why(explorer: Client) -> None:
-    schema = {**SCHEMA, "not": {"required": ["amount"]}}
-    put(explorer, MESSAGE, definition(schema=schema))
+    put(explorer, MESSAGE, definition(schema={**SCHEMA, "not": {"required": ["amount"]}}))
     assert "No sample could be made that conforms" in show(explorer, MESSAGE).words("main")
 
 
 _CAPITALS = {"type": "string", "pattern": r"^\p{Lu}{3}$"}
 
 
-@pytest.mark.parametrize(
-    ("required", "expected"),
-    [
-        ([], "it conforms"),
-        (["odd/~"], "It lacks required members"),
-    ],
-)
+@pytest.mark.parametrize(("required", "expected"), [([], "it conforms"), (["odd/~"], "It lacks required members")])
 def test_a_member_without_a_value_is_left_out_of_a_sample(explorer: Client, required: list[str], expected: str) -> None:
     properties = {
         "parcel": {"type": "string", "pattern": "^P[0-9]{10}$"},
@@ -205,16 +192,10 @@ def test_a_payload_alone_is_held_to_the_schema(explorer: Client) -> None:
     assert "it is not Base64" in try_it(explorer, "?", kind="payload", base64="yes").words("main")
 
 
-def test_what_was_entered_stays_in_lines(explorer: Client) -> None:
+def test_the_form_begins_with_the_sample_and_what_was_entered_stays_in_lines(explorer: Client) -> None:
     put(explorer, MESSAGE, definition())
-    page = try_it(explorer, "{\r\n}")
-    assert "".join(page.all("textarea")[0].itertext()).strip() == "{\n}"
-
-
-def test_the_form_begins_with_the_sample(explorer: Client) -> None:
-    put(explorer, MESSAGE, definition())
-    page = show(explorer, f"/-/try{MESSAGE}")
-    assert json.loads(page.words("textarea"))["data"] == {"amount": 3}
+    assert json.loads(show(explorer, f"/-/try{MESSAGE}").words("textarea"))["data"] == {"amount": 3}
+    assert "".join(try_it(explorer, "{\r\n}").all("textarea")[0].itertext()).strip() == "{\n}"
 
 
 def test_what_is_no_message_cannot_be_tried(explorer: Client) -> None:

@@ -146,8 +146,7 @@ def test_large_reports_make_small_pages(explorer: Client) -> None:
     violations = [{**one, "rule": f"r{n}"} for n in range(500)]
     for number in range(4):
         put_reports(
-            explorer,
-            report(f"l{number}", landed=0, read=1, by_message=many, violations=violations, note="&" * 500),
+            explorer, report(f"l{number}", landed=0, read=1, by_message=many, violations=violations, note="&" * 500)
         )
     page = show(explorer, "/-/pipelines/orders")
     assert page.status == 200

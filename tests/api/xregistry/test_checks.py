@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from tests.api.conftest import Client, Serve
 
 from signalbook.storage.store import Store
-
-if TYPE_CHECKING:
-    from tests.api.conftest import Client, Serve
 
 S = "/schemagroups/g/schemas/s"
 AVRO = "Avro/1.11"

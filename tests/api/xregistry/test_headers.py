@@ -20,11 +20,7 @@ ATTRIBUTES = {
     "*": {"type": "any"},
 }
 MODEL = compile_model(
-    {
-        "groups": {
-            "dirs": {"singular": "dir", "resources": {"files": {"singular": "file", "attributes": ATTRIBUTES}}},
-        }
-    }
+    {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file", "attributes": ATTRIBUTES}}}}}
 )
 FILES = MODEL.groups["dirs"].resources["files"]
 
@@ -47,14 +43,9 @@ def test_decoding_what_is_broken(value: str) -> None:
 
 def test_values_take_the_type_of_their_attribute() -> None:
     """R12."""
-    assert attributes(size="5", ratio="1.5", hidden="true", text="5", epoch="3", **{"counts.a": "-1"}) == {
-        "size": 5,
-        "ratio": 1.5,
-        "hidden": True,
-        "text": "5",
-        "epoch": 3,
-        "counts": {"a": -1},
-    }
+    sent = {"size": "5", "ratio": "1.5", "hidden": "true", "text": "5", "epoch": "3", "counts.a": "-1"}
+    typed = {"size": 5, "ratio": 1.5, "hidden": True, "text": "5", "epoch": 3, "counts": {"a": -1}}
+    assert attributes(**sent) == typed
 
 
 @pytest.mark.parametrize(("name", "value"), [("size", "many"), ("ratio", "nan"), ("hidden", "True"), ("size", "1.5")])
@@ -104,29 +95,10 @@ def test_headers_beside_a_metadata_body() -> None:
 
 def test_what_is_written() -> None:
     """R158-R160: scalars and maps of scalars; never documents, arrays, objects or the content type."""
-    shown = {
-        "fileid": "f1",
-        "epoch": 2,
-        "isdefault": True,
-        "name": "a b",
-        "labels": {"x.y": "é"},
-        "counts": {"n": 1},
-        "contenttype": "text/plain",
-        "fileurl": "http://x",
-        "file": "no",
-        "filebase64": "no",
-        "tags": ["no"],
-        "owner": {"no": "no"},
-        "loose": {"no": 1},
-        "meta": {},
-        "versions": {},
-    }
-    assert list(write_headers(shown, FILES)) == [
-        ("xRegistry-fileid", "f1"),
-        ("xRegistry-epoch", "2"),
-        ("xRegistry-isdefault", "true"),
-        ("xRegistry-name", "a%20b"),
-        ("xRegistry-labels.x.y", "%C3%A9"),
-        ("xRegistry-counts.n", "1"),
-        ("xRegistry-fileurl", "http://x"),
-    ]
+    shown = {"fileid": "f1", "epoch": 2, "isdefault": True, "name": "a b", "labels": {"x.y": "é"}, "counts": {"n": 1}}
+    documents = {"contenttype": "text/plain", "fileurl": "http://x", "file": "no", "filebase64": "no"}
+    objects = {"tags": ["no"], "owner": {"no": "no"}, "loose": {"no": 1}, "meta": {}, "versions": {}}
+    headers = {"fileid": "f1", "epoch": "2", "isdefault": "true", "name": "a%20b"}
+    headers |= {"labels.x.y": "%C3%A9", "counts.n": "1", "fileurl": "http://x"}
+    written = list(write_headers({**shown, **documents, **objects}, FILES))
+    assert written == [(f"xRegistry-{name}", value) for name, value in headers.items()]

@@ -6,15 +6,12 @@ On one database: the others are held to what lies below by the tests beside thes
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+import httpx
 import pytest
+from tests.api.conftest import Client
 
 from signalbook.storage.store import Store
-
-if TYPE_CHECKING:
-    import httpx
-    from tests.api.conftest import Client
 
 ROOT = "http://r.example"
 F1, N1 = "/dirs/d1/files/f1", "/dirs/d1/notes/n1"
@@ -147,8 +144,7 @@ def test_what_creates_says_where(filled: Client, path: str, method: str, version
     assert filled.get(created.removeprefix(ROOT)).status_code == 200
     assert ("Content-Location" in answer.headers) == version
     if version:
-        named = filled.get(answer.headers["Content-Location"].removeprefix(ROOT))
-        assert named.status_code == 200
+        assert filled.get(answer.headers["Content-Location"].removeprefix(ROOT)).status_code == 200
         assert "$details" not in answer.headers["Content-Location"]
 
 
@@ -163,8 +159,7 @@ def test_what_is_not_there(filled: Client, path: str, method: str) -> None:
     if method == "DELETE" and path.endswith("/meta"):
         assert filled.send(method, path).status_code == 405  # R259: nobody deletes a meta
         return
-    body = filled.refused(method, path, "not_found")
-    assert body["subject"].startswith("/dirs")
+    assert filled.refused(method, path, "not_found")["subject"].startswith("/dirs")
 
 
 METADATA = tuple(

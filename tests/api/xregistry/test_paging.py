@@ -169,15 +169,9 @@ def test_what_is_no_link(filled: Client) -> None:
     url = links(filled.get("/dirs/d/files?limit=3&filter=size>0&sort=size"))["next"][0].removeprefix(BASE)
     cursor = url.partition("cursor=")[2]
     for wrong in (
-        "/dirs/d/files?cursor=",
-        "/dirs/d/files?cursor=%FF",
-        "/dirs/d/files?cursor=AAAA",
-        f"{url}&limit=5",
-        f"{url[:-2]}",
-        f"/dirs/d/files?cursor={cursor}",
-        f"/dirs/d/files?filter=size>1&sort=size&cursor={cursor}",
-        f"/dirs/d/files?filter=size>0&sort=size=desc&cursor={cursor}",
-        f"/dirs?cursor={cursor}",
+        *(f"/dirs/d/files?cursor={text}" for text in ("", "%FF", "AAAA", cursor)),
+        *(f"/dirs/d/files?filter=size>{sort}&cursor={cursor}" for sort in ("1&sort=size", "0&sort=size=desc")),
+        *(f"{url}&limit=5", f"{url[:-2]}", f"/dirs?cursor={cursor}"),
     ):
         filled.refused("GET", wrong, "bad_request")
     assert filled.get(url).status_code == 200
@@ -202,21 +196,8 @@ def test_without_the_capability(filled: Client) -> None:
 
 def test_a_position_of_any_type(client: Client) -> None:
     """R214, R288: booleans, numbers, times, long and foreign strings, none at all."""
-    values = [
-        None,
-        True,
-        False,
-        5,
-        2.5,
-        -1,
-        10**18,
-        "",
-        "x" * 400 + "1",
-        "x" * 400 + "0",
-        "\u00e9\u4e2d",
-        {"a": 1},
-        "null",
-    ]
+    numbers = [None, True, False, 5, 2.5, -1, 10**18]
+    values = [*numbers, "", "x" * 400 + "1", "x" * 400 + "0", "\u00e9\u4e2d", {"a": 1}, "null"]
     for name in ("any", "when"):
         files = {f"f{number}": {} if value is None else {name: value} for number, value in enumerate(values)}
         client.send("POST", "/dirs/d/files", json=files)

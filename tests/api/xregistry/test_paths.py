@@ -62,33 +62,18 @@ def test_details(raw: str) -> None:
     assert path.text == raw
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        "/$details",
-        "/dirs$details",
-        "/dirs/d1$details",
-        "/dirs/d1/files$details",
-        "/dirs/d1/files/f1/meta$details",
-        "/dirs/d1/files/f1/versions$details",
-        "/dirs/d1/files/f1$details/versions",
-        "/model$details",
-    ],
-)
+MISPLACED = """/$details /dirs$details /dirs/d1$details /dirs/d1/files$details /dirs/d1/files/f1/meta$details
+    /dirs/d1/files/f1/versions$details /dirs/d1/files/f1$details/versions /model$details"""
+SHAPES = "other meta/x versions/v1/x versions/v1/x/y/z"
+
+
+@pytest.mark.parametrize("raw", MISPLACED.split())
 def test_misplaced_details(raw: str) -> None:
     """R155."""
     assert code(raw) == "bad_details"
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        "/dirs/d1/files/f1/other",
-        "/dirs/d1/files/f1/meta/x",
-        "/dirs/d1/files/f1/versions/v1/x",
-        "/dirs/d1/files/f1/versions/v1/x/y/z",
-    ],
-)
+@pytest.mark.parametrize("raw", [f"/dirs/d1/files/f1/{shape}" for shape in SHAPES.split()])
 def test_shapes_that_do_not_exist(raw: str) -> None:
     """R133."""
     assert code(raw) == "api_not_found"

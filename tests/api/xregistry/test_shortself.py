@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.api.conftest import MODEL, Client, Serve
 
-if TYPE_CHECKING:
-    from signalbook.storage.store import Store
+from signalbook.storage.store import Store
 
 ROOT = "http://r.example"
 LONG = "/dirs/a.long.name.of.a.group/files/a.long.name.of.a.file"
@@ -80,14 +79,12 @@ def test_it_stays_as_long_as_the_entity(short: Client, store: Store, serve: Serv
     """R32: through updates, while the capability is off, and when another server starts."""
     before = dict(shorts(short.get("/?inline=*").json()))
     short.send("PATCH", f"{LONG}$details", json={"name": "N"})
-    off = short.send("PATCH", "/capabilities", json={"shortself": None})
-    assert off.json()["shortself"] is False
+    assert short.send("PATCH", "/capabilities", json={"shortself": None}).json()["shortself"] is False
     assert shorts(short.get("/?inline=*").json()) == []
     # Those that were given out are in messages by now, so they still lead to their entities.
     assert short.get(below(before[LONG])).json() == {"a": 2}
     short.send("PATCH", "/capabilities", json={"shortself": True})
-    other = serve(store)
-    assert dict(shorts(other.get("/?inline=*").json())) == before
+    assert dict(shorts(serve(store).get("/?inline=*").json())) == before
 
 
 def test_those_of_deleted_entities_lead_nowhere(short: Client) -> None:
