@@ -1,5 +1,3 @@
-"""Ids and paths of the drafts, and those of xRegistry."""
-
 from __future__ import annotations
 
 import re

@@ -1,11 +1,10 @@
-"""Versions found by their URIs."""
-
 from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import yaml
 from msgspec.structs import replace
 from tests.engine.conftest import Registry
 
@@ -28,14 +27,10 @@ FIRST, SECOND = (f"{ROOT}{mount}" for mount in MOUNTS["messagegroups"])
 SCHEMAS = UriBases(groups="schemagroups", root=ROOT)
 MESSAGES = UriBases(groups="messagegroups", root=ROOT)
 S = "/schemagroups/g/schemas/s"
-VERSIONS: dict[str, JSONObject] = {
-    "1": {},
-    "2": {"globaluri": "342"},
-    "3": {"globaluri": "/343", "authority": "urn:example:schemas"},
-    "4": {"globaluri": "https://else.example/4"},
-    "5": {"authority": "https://a.example/base/"},
-    "v6": {"globaluri": "urn:six"},
-}
+VERSIONS: dict[str, JSONObject] = yaml.safe_load("""
+{"1": {}, "2": {globaluri: "342"}, "3": {globaluri: /343, authority: "urn:example:schemas"},
+  "4": {globaluri: "https://else.example/4"}, "5": {authority: "https://a.example/base/"}, v6: {globaluri: "urn:six"}}
+""")
 
 
 @pytest.fixture
@@ -224,9 +219,8 @@ def test_many_claims_take_two_queries(filled: Registry, monkeypatch: pytest.Monk
         return named(self, uris, limit)
 
     monkeypatch.setattr(EntityReader, "named", count)
-    filled.post(
-        "/schemagroups/g/schemas", {f"i{n}": {"format": "Own/1", "globaluri": f"urn:many:{n}"} for n in range(400)}
-    )
+    schemas = {f"i{n}": {"format": "Own/1", "globaluri": f"urn:many:{n}"} for n in range(400)}
+    filled.post("/schemagroups/g/schemas", schemas)
     assert asked == [400]
 
 

@@ -1,5 +1,3 @@
-"""Versions by number."""
-
 from __future__ import annotations
 
 import pytest

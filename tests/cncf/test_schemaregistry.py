@@ -1,5 +1,3 @@
-"""Groups, schemas and versions of the draft, and what they are in xRegistry."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,3 @@
-"""Avro IDL as schemas of its types."""
-
 from __future__ import annotations
 
 import json
@@ -223,9 +221,8 @@ _types = st.recursive(
     ),
     max_leaves=4,
 )
-_fields = st.lists(
-    st.tuples(_words, _types, _defaults, st.text(max_size=8)), max_size=4, unique_by=lambda each: each[0]
-)
+_parts = st.tuples(_words, _types, _defaults, st.text(max_size=8))
+_fields = st.lists(_parts, max_size=4, unique_by=lambda each: each[0])
 
 
 def written(kind: Any) -> str:

@@ -1,5 +1,3 @@
-"""Documents of other standards that somebody has damaged."""
-
 from __future__ import annotations
 
 import copy

@@ -1,5 +1,3 @@
-"""Data contracts of the standard as schemas and messages."""
-
 from __future__ import annotations
 
 import json
@@ -77,37 +75,26 @@ def test_schemas_messages_and_endpoints() -> None:
     assert group["description"] == "What was ordered.\n\nAny."
     schema = group["schemas"]["Placed"]
     assert schema["labels"] == {"odcs.primarykey": "id", "odcs.unique": "id"}
-    assert schema["schema"] == {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "properties": {
-            "id": {"type": "string", "minLength": 1, "pattern": "^[a-z]+$"},
-            "state": {"title": "State", "type": ["string", "null"], "enum": ["new", "old", None]},
-            "day": {"type": ["string", "null"]},
-            "at": {"type": "string", "format": "date-time", "examples": ["2026-01-01T00:00:00Z"]},
-            "items": {
-                "type": "array",
-                "minItems": 1,
-                "items": {
-                    "type": "object",
-                    "properties": {"sku": {"type": "string"}, "count": {"type": ["integer", "null"]}},
-                    "required": ["sku"],
-                },
-            },
-        },
-        "required": ["id", "at", "items"],
-    }
-    assert made["messagegroups"]["Orders"]["messages"]["Placed"] == {
-        "dataschemaformat": "JsonSchema/draft/2020-12",
-        "dataschemauri": "/schemagroups/Orders/schemas/Placed",
-        "protocol": "KAFKA",
-        "protocoloptions": {"topic": "orders.placed"},
-        "datacontenttype": "application/json",
-    }
-    assert made["endpoints"]["Orders-prod"]["protocoloptions"] == {
-        "endpoints": [{"bootstrap.servers": ["a:9092", "b:9092"]}],
-        "topic": "orders.placed",
-    }
+    assert schema["schema"] == yaml.safe_load("""
+    $schema: "https://json-schema.org/draft/2020-12/schema"
+    type: object
+    properties:
+      id: {type: string, minLength: 1, pattern: "^[a-z]+$"}
+      state: {title: State, type: [string, "null"], enum: [new, old, null]}
+      day: {type: [string, "null"]}
+      at: {type: string, format: date-time, examples: ["2026-01-01T00:00:00Z"]}
+      items:
+        type: array
+        minItems: 1
+        items: {type: object, properties: {sku: {type: string}, count: {type: [integer, "null"]}}, required: [sku]}
+    required: [id, at, items]
+    """)
+    assert made["messagegroups"]["Orders"]["messages"]["Placed"] == yaml.safe_load("""
+    {dataschemaformat: JsonSchema/draft/2020-12, dataschemauri: /schemagroups/Orders/schemas/Placed, protocol: KAFKA,
+      protocoloptions: {topic: orders.placed}, datacontenttype: application/json}
+    """)
+    expected = {"endpoints": [{"bootstrap.servers": ["a:9092", "b:9092"]}], "topic": "orders.placed"}
+    assert made["endpoints"]["Orders-prod"]["protocoloptions"] == expected
     for loss in (
         "left out price",
         "/servers/1: left out a server of type 's3'",
@@ -128,9 +115,8 @@ def test_maps_vectors_enums_and_limits_of_3_0() -> None:
         {"name": "n", "logicalType": "number", "required": True,
          "logicalTypeOptions": {"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}},
     )  # fmt: skip
-    assert of_properties({"name": "p", "physicalType": "VARCHAR(40)", "required": True})["properties"] == {
-        "p": {"type": "string"}
-    }
+    expected = {"p": {"type": "string"}}
+    assert of_properties({"name": "p", "physicalType": "VARCHAR(40)", "required": True})["properties"] == expected
     assert schema["properties"] == {
         "m": {"type": "object", "additionalProperties": {"type": "integer"}},
         "v": {"type": "array", "items": {"type": "number"}, "minItems": 3, "maxItems": 3},

@@ -1,5 +1,3 @@
-"""Services of the discovery draft as groups and endpoints."""
-
 from __future__ import annotations
 
 import json
@@ -71,12 +69,10 @@ def test_a_service() -> None:
         "dataschemaformat": "JsonSchema/draft-07",
         "dataschema": {"type": "object", "required": ["id"]},
     }
-    assert group["messages"]["example-parcel-lost"]["envelopemetadata"]["dataschema"] == {
-        "value": "https://schemas.example/lost"
-    }
-    assert made["endpoints"]["parcel-store"]["protocoloptions"] == {
-        "endpoints": [{"uri": "https://events.example/subscribe"}]
-    }
+    expected = {"value": "https://schemas.example/lost"}
+    assert group["messages"]["example-parcel-lost"]["envelopemetadata"]["dataschema"] == expected
+    actual = made["endpoints"]["parcel-store"]["protocoloptions"]
+    assert actual == {"endpoints": [{"uri": "https://events.example/subscribe"}]}
     assert losses == [
         ": its id is parcel-store, for parcel store [DS-5]".removeprefix(": "),
         "/events/1: its id is example-parcel-lost, for example/parcel lost [DS-5]",
@@ -92,19 +88,16 @@ def test_lists_of_services(around: Any) -> None:
 
 def test_the_names_of_the_first_texts_and_other_schemas() -> None:
     kinds = {"avro/binary": '{"type": "string"}', "application/protobuf": "message A {}", "application/yang": "x"}
-    types = [
-        {"type": f"t{n}", "dataschematype": kind, "dataschemacontent": text}
-        for n, (kind, text) in enumerate(kinds.items())
-    ]
+    contents = enumerate(kinds.items())
+    types = [{"type": f"t{n}", "dataschematype": kind, "dataschemacontent": text} for n, (kind, text) in contents]
     document = {key: value for key, value in SERVICE.items() if key != "events"} | {"types": types, "name": "s"}
     made, losses = read(document)
     found = made["messagegroups"]["s"]["messages"]
     assert (found["t0"]["dataschemaformat"], found["t0"]["dataschema"]) == ("Avro/1.11", {"type": "string"})
     assert (found["t1"]["dataschemaformat"], found["t1"]["dataschema"]) == ("Protobuf", "message A {}")
     assert "dataschema" not in found["t2"]
-    assert any(
-        "/types/2/dataschemacontent: left out its schema: schemas in application/yang" in each for each in losses
-    )
+    loss = "/types/2/dataschemacontent: left out its schema: schemas in application/yang"
+    assert any(loss in each for each in losses)
 
 
 @pytest.mark.parametrize(

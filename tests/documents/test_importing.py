@@ -1,10 +1,9 @@
-"""What a document is about."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import pytest
+import yaml
 
 from signalbook.documents import DocumentError, Upload, aim, compare, extend_model
 from signalbook.values import JSON, JSONObject
@@ -64,25 +63,20 @@ def test_what_is_no_model_is_left_to_the_registry() -> None:
     assert extended("nonsense", GROUP_TYPES) == "nonsense"
 
 
-GROUP: JSONObject = {
-    "dirid": "d",
-    "self": "#/",
-    "epoch": 3,
-    "description": "old",
-    "options": {"size": 1, "color": "red"},
-    "filesurl": "#/files",
-    "filescount": 1,
-    "files": {
-        "f": {
-            "fileid": "f",
-            "meta": {"fileid": "f", "epoch": 2, "defaultversionid": "2", "labels": {"a": "b"}},
-            "versions": {
-                "1": {"versionid": "1", "name": "one", "file": "x"},
-                "2": {"versionid": "2", "name": "two", "file": "y"},
-            },
-        }
-    },
-}
+GROUP: JSONObject = yaml.safe_load("""
+dirid: d
+self: "#/"
+epoch: 3
+description: old
+options: {size: 1, color: red}
+filesurl: "#/files"
+filescount: 1
+files:
+  f:
+    fileid: f
+    meta: {fileid: f, epoch: 2, defaultversionid: "2", labels: {a: b}}
+    versions: {"1": {versionid: "1", name: one, file: x}, "2": {versionid: "2", name: two, file: y}}
+""")
 
 
 def find(xid: Xid) -> JSONObject | None:

@@ -7,14 +7,11 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import JSON_SCALARS, json_trees
 
 from signalbook.documents import DocumentError, repair_json
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4),
-    max_leaves=12,
-)
+json_values = json_trees(JSON_SCALARS, st.text(), size=4, leaves=12)
 
 
 @pytest.mark.parametrize(

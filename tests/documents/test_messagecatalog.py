@@ -1,5 +1,3 @@
-"""Documents of message catalogs, by their shape."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,3 @@
-"""Webhooks of OpenAPI as messages of HTTP."""
-
 from __future__ import annotations
 
 import json
@@ -51,6 +49,7 @@ components:
       discriminator: {propertyName: kind}
     answer: {type: object}
 """
+A = {"$ref": "#/components/schemas/a"}
 
 
 def read(text: str | dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -60,11 +59,8 @@ def read(text: str | dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def hooks(**operations: Any) -> dict[str, Any]:
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "T", "version": "1"},
-        "webhooks": {name: {"post": body} for name, body in operations.items()},
-    }
+    webhooks = {name: {"post": body} for name, body in operations.items()}
+    return {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}, "webhooks": webhooks}
 
 
 def body(schema: Any, content_type: str = "application/json") -> dict[str, Any]:
@@ -144,15 +140,12 @@ def test_json_schema_of_3_1_stays_as_it_is() -> None:
 
 def test_events_over_http() -> None:
     """CloudEvents in binary mode by their headers, in structured mode by their content type."""
-    parameters = [
-        {"name": name, "in": "header", "required": True, "schema": schema}
-        for name, schema in {"ce-specversion": {}, "ce-type": {"const": "a.b"}, "ce-region": {}, "X-Own": {}}.items()
-    ]
+    schemas = {"ce-specversion": {}, "ce-type": {"const": "a.b"}, "ce-region": {}, "X-Own": {}}
+    parameters = [{"name": n, "in": "header", "required": True, "schema": each} for n, each in schemas.items()]
     event = {"properties": {"type": {"const": "a.b"}, "data": {"$ref": "#/components/schemas/a"}}}
-    document = hooks(
-        binary={"parameters": parameters, **body({"type": "object"})},
-        structured=body(event, "application/cloudevents+json"),
-    ) | {"components": {"schemas": {"a": {"type": "object"}}}}
+    binary, structured = body({"type": "object"}), body(event, "application/cloudevents+json")
+    document = hooks(binary={"parameters": parameters, **binary}, structured=structured)
+    document["components"] = {"schemas": {"a": {"type": "object"}}}
     found = messages(document)
     assert found["binary"]["envelopemetadata"] == {"type": {"value": "a.b"}, "region": {"required": True}}
     assert found["binary"]["protocoloptions"]["headers"] == [{"name": "X-Own", "required": True}]
@@ -163,19 +156,9 @@ def test_events_over_http() -> None:
 def test_path_items_content_types_and_names() -> None:
     operation = {"requestBody": {"$ref": "#/components/requestBodies/both"}, "deprecated": True}
     document = hooks(**{"/orders/{id}": operation})
-    document["webhooks"]["/orders/{id}"] |= {
-        "put": {
-            "parameters": [
-                {"name": "A", "in": "header", "schema": {"type": "boolean"}},
-                {"name": "x-OWN", "in": "header"},
-            ]
-        },
-        "parameters": [
-            {"name": "X-Own", "in": "header", "required": True},
-            {"name": "a", "in": "header", "required": True},
-            {"name": "B", "in": "header", "required": True},
-        ],
-    }
+    own = [{"name": "A", "in": "header", "schema": {"type": "boolean"}}, {"name": "x-OWN", "in": "header"}]
+    shared = [{"name": name, "in": "header", "required": True} for name in ("X-Own", "a", "B")]
+    document["webhooks"]["/orders/{id}"] |= {"put": {"parameters": own}, "parameters": shared}
     content = {"application/x-www-form-urlencoded": {"schema": {}}, "application/json": {"schema": {"type": "object"}}}
     document["components"] = {"requestBodies": {"both": {"content": content}}}
     made, losses = read(document)
@@ -202,13 +185,9 @@ def test_path_items_content_types_and_names() -> None:
         (hooks(m={"parameters": {}}), "/webhooks/m/post/parameters: must be a list"),
         (hooks(m={"summary": 5}), "/webhooks/m/post/summary: must be a string"),
         (hooks(m=body(5)), "schema: a schema is an object"),
-        (hooks(m=body({"$ref": "#/components/schemas/a"})), "there is no #/components/schemas/a"),
+        (hooks(m=body(A)), "there is no #/components/schemas/a"),
         (hooks(m=body({"properties": {"a": {"$ref": "#/no"}}})), "there is no #/no"),
-        (
-            hooks(m=body({"$ref": "#/components/schemas/a"}))
-            | {"components": {"schemas": {"a": {"$ref": "#/components/schemas/a"}}}},
-            "in a circle",
-        ),
+        (hooks(m=body(A)) | {"components": {"schemas": {"a": A}}}, "in a circle"),
     ],
 )
 def test_errors_have_their_place(document: dict[str, Any], reason: str) -> None:
@@ -231,9 +210,8 @@ def test_files_of_a_document(tmp_path: Path) -> None:
     (tmp_path / "types.yaml").write_text('Order: {items: {$ref: "#/Address"}}\nAddress: {type: object}')
     (tmp_path / "api.json").write_text(json.dumps(hooks() | {"webhooks": {"placed": {"$ref": "hooks/placed.json"}}}))
     (source,) = read_folder(tmp_path)
-    assert (
-        source.document["messagegroups"]["T"]["messages"]["placed"]["dataschemauri"] == "/schemagroups/T/schemas/Order"
-    )
+    expected = "/schemagroups/T/schemas/Order"
+    assert source.document["messagegroups"]["T"]["messages"]["placed"]["dataschemauri"] == expected
     assert source.document["schemagroups"]["T"]["schemas"]["Order"]["schema"] == {
         "items": {"$ref": "#/$defs/Address"}, "$defs": {"Address": {"type": "object"}},
     }  # fmt: skip
@@ -272,11 +250,9 @@ def allows(schema: dict[str, Any], value: Any) -> bool:
     if value is None:
         return bool(schema["nullable"])
     if schema["type"] == "array":
-        return (
-            isinstance(value, list)
-            and len(value) <= schema["maxItems"]
-            and all(allows(schema["items"], each) for each in value)
-        )
+        items = schema["items"]
+        fits = isinstance(value, list) and len(value) <= schema["maxItems"]
+        return fits and all(allows(items, each) for each in value)
     if isinstance(value, list) or value not in schema.get("enum", [value]):
         return False
     return bool(value > schema["minimum"] if schema.get("exclusiveMinimum") else value >= schema["minimum"])

@@ -1,5 +1,3 @@
-"""Folders of ``.proto`` files."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -26,12 +24,8 @@ def test_a_group_of_files(tmp_path: Path) -> None:
     assert source.document["xid"] == "/schemagroups/protos"
     schemas = source.document["schemas"]
     assert schemas.keys() == {"shop.v1.money", "top"}
-    assert schemas["shop.v1.money"] == {
-        "name": "shop/v1/money.proto",
-        "format": "Protobuf/3",
-        "contenttype": "text/plain",
-        "schema": MONEY,
-    }
+    expected = {"name": "shop/v1/money.proto", "format": "Protobuf/3", "contenttype": "text/plain", "schema": MONEY}
+    assert schemas["shop.v1.money"] == expected
     assert schemas["top"]["format"] == "Protobuf/2"
 
 

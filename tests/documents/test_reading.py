@@ -1,5 +1,3 @@
-"""Documents from bytes, files and folders."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Documents with their names, repairs and files."""
-
 from __future__ import annotations
 
 import json
@@ -60,13 +58,7 @@ def test_files_elsewhere_are_not_read(tmp_path: Path) -> None:
     assert read_source(path, root=tmp_path).files
 
 
-@pytest.mark.parametrize(
-    ("data", "advice"),
-    [
-        (b"[1,]", "line 1: took away the comma before ]"),
-        (b'{"a": }', ""),
-    ],
-)
+@pytest.mark.parametrize(("data", "advice"), [(b"[1,]", "line 1: took away the comma before ]"), (b'{"a": }', "")])
 def test_advice_for_text_that_is_broken(data: bytes, advice: str) -> None:
     with pytest.raises(DocumentError) as caught:
         parse_source(data, name="x.json")

@@ -1,5 +1,3 @@
-"""JSON text in pieces, indented."""
-
 from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings

@@ -1,5 +1,3 @@
-"""A registry as a folder."""
-
 from __future__ import annotations
 
 import pytest
@@ -58,12 +56,7 @@ def test_files_are_called_what_they_are(version: JSON, suffix: str) -> None:
 
 @pytest.mark.parametrize(
     ("xid", "path"),
-    [
-        ("/", "registry"),
-        ("/dirs", "dirs"),
-        ("/dirs/a:b", "dirs/a%3Ab"),
-        ("/dirs/d/files/f.", "dirs/d/files/f%2E"),
-    ],
+    [("/", "registry"), ("/dirs", "dirs"), ("/dirs/a:b", "dirs/a%3Ab"), ("/dirs/d/files/f.", "dirs/d/files/f%2E")],
 )
 def test_places(xid: str, path: str) -> None:
     assert str(place(Xid.parse(xid))) == path

@@ -1,5 +1,3 @@
-"""Checks of values against compiled attributes."""
-
 from __future__ import annotations
 
 import copy
@@ -7,10 +5,11 @@ import copy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import JSON_SCALARS, json_trees
 
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Checked, builtin, compile_model, findings_to_error
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSONObject
 
 
 def attributes(definitions: JSONObject) -> AttributeSet:
@@ -40,11 +39,7 @@ MIXED: JSONObject = {
             "when": {"type": "timestamp"},
         },
     },
-    "wide": {
-        "type": "object",
-        "namecharset": "extended",
-        "attributes": {"a-b.c": STRING, "*": {"type": "integer"}},
-    },
+    "wide": {"type": "object", "namecharset": "extended", "attributes": {"a-b.c": STRING, "*": {"type": "integer"}}},
     "colour": {"type": "string", "enum": ["red", "green"]},
     "hint": {"type": "string", "enum": ["red"], "strict": False},
     "flag": {"type": "boolean", "enum": [True]},
@@ -150,10 +145,8 @@ def test_star_admits_other_names() -> None:
     """R16, R75."""
     rules = attributes({"*": {"type": "integer"}})
     assert rules.check({"anything": 1}).values == {"anything": 1}
-    assert faults(rules.check({"anything": "x", "With-Dash": 1})) == [
-        ("invalid_attribute", "anything"),
-        ("invalid_attribute", "With-Dash"),
-    ]
+    expected = [("invalid_attribute", "anything"), ("invalid_attribute", "With-Dash")]
+    assert faults(rules.check({"anything": "x", "With-Dash": 1})) == expected
 
 
 SWITCHES: JSONObject = {
@@ -242,10 +235,8 @@ def test_hints_are_for_few() -> None:
 
 def test_many_combinations_of_switches() -> None:
     """However many there are, each is checked by its own attributes."""
-    definitions = {
-        f"s{number}": {"type": "boolean", "ifvalues": {"true": {"siblingattributes": {f"a{number}": STRING}}}}
-        for number in range(10)
-    }
+    branches = [{"true": {"siblingattributes": {f"a{number}": STRING}}} for number in range(10)]
+    definitions = {f"s{number}": {"type": "boolean", "ifvalues": branch} for number, branch in enumerate(branches)}
     rules = attributes(definitions)
     for bits in range(2**10):
         on = [number for number in range(10) if bits >> number & 1]
@@ -329,11 +320,7 @@ def test_faults_become_one_error(values: JSONObject, code: str, arguments: JSONO
     assert found[0].error("/dirs/d").code == code
 
 
-JSON_VALUES: st.SearchStrategy[JSON] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
+JSON_VALUES = json_trees(JSON_SCALARS, st.text(max_size=5))
 RULES = attributes({**MIXED, **SWITCHES})
 
 
@@ -363,6 +350,5 @@ def test_the_member_of_deprecated_that_is_wrong() -> None:
     """R45, R278: "name: Name of the attribute in question"."""
     times = {"effective": "2026-01-02T00:00:00Z", "removal": "2026-01-01T00:00:00Z"}
     group = compile_model({"groups": {"dirs": {"singular": "dir"}}}).groups["dirs"]
-    assert [finding.path for finding in group.attributes.check({"deprecated": times}).findings] == [
-        "deprecated.removal"
-    ]
+    expected = ["deprecated.removal"]
+    assert [finding.path for finding in group.attributes.check({"deprecated": times}).findings] == expected

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -139,9 +140,8 @@ SCALAR_VALUES: dict[str, st.SearchStrategy[JSON]] = {
     "uritemplate": st.sampled_from(["{a}/b", "https://{h}/x'", "plain"]),
     "xid": st.sampled_from(["/schemagroups/g/schemas/s", "/messagegroups/g/messages/m"]),
 }
-ANYTHING = st.recursive(
-    TEXTS | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)
-)
+LEAVES = TEXTS | st.integers() | st.none()
+ANYTHING = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner))
 
 
 def values_of(definition: JSONObject) -> st.SearchStrategy[JSON]:
@@ -182,9 +182,8 @@ def entities(plural: str, resource: str) -> st.SearchStrategy[JSONObject]:
     """Client-settable values of a Group (or of a Version of ``resource``) by their model."""
     group = theirs().groups[plural]
     rules = group.resources[resource].attributes if resource else group.attributes
-    return objects(
-        {name: rule.definition for name, rule in rules.items() if not rule.managed and name != "constraints"}
-    )
+    settable = {name: rule for name, rule in rules.items() if not rule.managed and name != "constraints"}
+    return objects({name: rule.definition for name, rule in settable.items()})
 
 
 ENTITIES = ["endpoints", "messagegroups", "messagegroups/messages", "schemagroups", "schemagroups/schemas"]
@@ -222,20 +221,10 @@ def resource_findings(rules: AttributeSet, entity: JSONObject) -> Iterator[Value
         yield from rules.check(version).findings
 
 
-SAMPLES = [
-    "contoso-erp-jsons07",
-    "inkjet-proto3",
-    "lightbulb-avro",
-    "mqtt-sparkplugB",
-    "smartoven-xsd",
-    "vacuumcleaner-avro",
-    "watchkam-jsons07",
-    "waterboiler-mqtt5-jsons07",
-    "windgenerator-kafka-avro",
-    "schemastore_org",
-    "workshop",
-    "workshop-xsd",
-]
+SAMPLES = yaml.safe_load("""
+[contoso-erp-jsons07, inkjet-proto3, lightbulb-avro, mqtt-sparkplugB, smartoven-xsd, vacuumcleaner-avro,
+  watchkam-jsons07, waterboiler-mqtt5-jsons07, windgenerator-kafka-avro, schemastore_org, workshop, workshop-xsd]
+""")
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -322,10 +311,8 @@ def test_property_defaults_are_those_of_the_text() -> None:
         "source": {"type": "uritemplate", "required": True},
         "ext": {"type": "string", "required": False},
     }
-    assert values["protocoloptions"]["properties"] == {
-        "subject": {"type": "string", "required": False},
-        "message-id": {"required": False},
-    }
+    expected = {"subject": {"type": "string", "required": False}, "message-id": {"required": False}}
+    assert values["protocoloptions"]["properties"] == expected
 
 
 def test_messages_keep_versions() -> None:

@@ -1,5 +1,3 @@
-"""Attribute definitions of a model source."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Group and Resource types of a model source."""
-
 from __future__ import annotations
 
 import pytest
@@ -191,9 +189,8 @@ def test_imported_type_is_the_same_type() -> None:
 def test_types_stay_in_the_order_of_the_model() -> None:
     """Whatever the process: replicas answer with the same bytes, and tag them alike."""
     names = [f"{letter}s" for letter in "qwertyuiopasdfghjklzcvbnm"]
-    model = compile_model(
-        {"groups": {"dirs": {"singular": "dir", "resources": {n: {"singular": n[0]} for n in names}}}}
-    )
+    resources = {n: {"singular": n[0]} for n in names}
+    model = compile_model({"groups": {"dirs": {"singular": "dir", "resources": resources}}})
     assert list(model.groups["dirs"].resources) == names
 
 

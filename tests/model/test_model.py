@@ -1,5 +1,3 @@
-"""The compiled model as a whole."""
-
 from __future__ import annotations
 
 import copy
@@ -8,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.others import OTHERS, OURS, skip_without
 
 from signalbook.model import builtin, compile_model
@@ -49,24 +48,19 @@ def test_full_model_compiles_to_itself(name: str) -> None:
     assert compile_model(model.full()).fingerprint == model.fingerprint
 
 
-SOURCE: JSONObject = {
-    "groups": {
-        "dirs": {
-            "singular": "dir",
-            "resources": {
-                "files": {
-                    "singular": "file",
-                    "typemap": {"text/x": "string"},
-                    "attributes": {
-                        "format": {"type": "string", "matchversions": True},
-                        "size": {"type": "integer", "matchversions": True},
-                        "o": {"type": "object", "attributes": {"in": {"type": "string", "matchversions": True}}},
-                    },
-                }
-            },
-        }
-    }
-}
+SOURCE: JSONObject = yaml.safe_load("""
+groups:
+  dirs:
+    singular: dir
+    resources:
+      files:
+        singular: file
+        typemap: {text/x: string}
+        attributes:
+          format: {type: string, matchversions: true}
+          size: {type: integer, matchversions: true}
+          o: {type: object, attributes: {in: {type: string, matchversions: true}}}
+""")
 FILES = compile_model(SOURCE).groups["dirs"].resources["files"]
 
 

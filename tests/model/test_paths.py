@@ -1,5 +1,3 @@
-"""Dot notation."""
-
 from __future__ import annotations
 
 import pytest

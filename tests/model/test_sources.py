@@ -1,5 +1,3 @@
-"""Model sources that ship with the package, and those in files."""
-
 from __future__ import annotations
 
 import json

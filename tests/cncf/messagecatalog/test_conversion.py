@@ -1,10 +1,9 @@
-"""Definitions as messages of xRegistry, and back."""
-
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,20 +12,20 @@ from signalbook.cncf.messagecatalog.metaschemas import format_attributes
 from signalbook.cncf.messagecatalog.validation import metaschema_findings
 
 CLOUDEVENTS = {"envelope": "CloudEvents/1.0"}
+REFERENCE = {"dataschemaformat": "Avro/1.11", "dataschemauri": "u:x"}
+DRAFT_07 = {"dataschemaformat": "JsonSchema/draft-07"}
+NEWEST = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+RECORD = {"type": "record"}
+KAFKA = {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}}
 
 
 def test_cloudevents() -> None:
     """J-13 to J-15, C-24."""
-    attributes = {
-        "type": {"value": "a.b", "description": "d"},
-        "source": {"value": "/shops/{shop}"},
-        "subject": {"value": "{+path}"},
-        "dataschema": {"value": "urn:x:1", "schematype": "Avro"},
-        "datacontenttype": {"value": "application/avro", "required": True},
-        "colour": {"value": "{a}-{b}"},
-        "count": {"value": 5},
-        "group": {"value": "/{group-id}"},
-    }
+    attributes = yaml.safe_load("""
+    {type: {value: a.b, description: d}, source: {value: "/shops/{shop}"}, subject: {value: "{+path}"},
+      dataschema: {value: "urn:x:1", schematype: Avro}, datacontenttype: {value: application/avro, required: true},
+      colour: {value: "{a}-{b}"}, count: {value: 5}, group: {value: "/{group-id}"}}
+    """)
     message = definition_to_message("CloudEvents", {"attributes": attributes}, CLOUDEVENTS)
     assert message == {
         "envelope": "CloudEvents/1.0",
@@ -47,67 +46,47 @@ def test_cloudevents() -> None:
 
 def test_amqp() -> None:
     """J-13: dashed names; a header's fields are values, with xRegistry's defaults."""
-    definition = {
-        "header": {"durable": {"value": "true"}, "ttl": {"value": "{ttl}"}},
-        "properties": {"messageid": {"value": "{id}"}, "absoluteexpirytime": {"required": True}},
-        "applicationproperties": {"colour": {"value": "red"}, "Colour": {"value": "has no place"}},
-        "applicationdata": {
-            "dataschema": {"schematype": "JSON", "schema": {"type": "object"}},
-            "amqpencoding": "Value",
-        },
-    }
+    definition = yaml.safe_load("""
+    header: {durable: {value: "true"}, ttl: {value: "{ttl}"}}
+    properties: {messageid: {value: "{id}"}, absoluteexpirytime: {required: true}}
+    applicationproperties: {colour: {value: red}, Colour: {value: has no place}}
+    applicationdata: {dataschema: {schematype: JSON, schema: {type: object}}, amqpencoding: Value}
+    """)
     message = definition_to_message("AMQP", definition, {"protocol": "AMQP/1.0"})
-    assert message == {
-        "protocol": "AMQP/1.0",
-        "protocoloptions": {
-            "header": {"durable": True, "priority": 4, "first-acquirer": False, "delivery-count": 0},
-            "properties": {
-                "message-id": {"value": "{id}", "type": "uritemplate"},
-                "absolute-expiry-time": {"required": True},
-            },
-            "application-properties": {"colour": {"value": "red"}},
-            "amqpencoding": "Value",
-        },
-        "dataschemaformat": "JsonSchema/draft-07",
-        "dataschema": {"type": "object"},
-    }
+    assert message == yaml.safe_load("""
+    protocol: AMQP/1.0
+    protocoloptions:
+      header: {durable: true, priority: 4, first-acquirer: false, delivery-count: 0}
+      properties: {message-id: {value: "{id}", type: uritemplate}, absolute-expiry-time: {required: true}}
+      application-properties: {colour: {value: red}}
+      amqpencoding: Value
+    dataschemaformat: JsonSchema/draft-07
+    dataschema: {type: object}
+    """)
 
 
 def test_mqtt_and_nats() -> None:
     """J-13: user properties are a list in xRegistry."""
     publish = {"qos": {"value": 1}, "topicname": {"value": "a/{b}"}, "correlationdata": {"value": "AQ"}}
-    message = definition_to_message(
-        "MQTT", {"publish": publish, "userproperty": {"A b": {"value": "x", "required": True}}}, {}
-    )
+    userproperty = {"A b": {"value": "x", "required": True}}
+    message = definition_to_message("MQTT", {"publish": publish, "userproperty": userproperty}, {})
     assert message["protocol"] == "MQTT/5.0"
-    assert message["protocoloptions"] == {
-        "qos": 1,
-        "topic_name": "a/{b}",
-        "correlation_data": "AQ",
-        "user_properties": [{"name": "A b", "value": "x", "required": True}],
-    }
-    assert (
-        definition_to_message("MQTT", {"publish": {"mqttversion": {"value": "3.1.1"}}}, {})["protocol"] == "MQTT/3.1.1"
-    )
+    assert message["protocoloptions"] == yaml.safe_load("""
+    {qos: 1, topic_name: "a/{b}", correlation_data: AQ, user_properties: [{name: A b, value: x, required: true}]}
+    """)
+    expected = "MQTT/3.1.1"
+    assert definition_to_message("MQTT", {"publish": {"mqttversion": {"value": "3.1.1"}}}, {})["protocol"] == expected
     nats = {"pub": {"subject": {"value": "a.b"}, "replyto": {"value": "{+r} "}}}
     assert definition_to_message("NATS", nats, {"protocol": "NATS"})["protocoloptions"] == {"subject": "a.b"}
 
 
 def test_messages_with_envelope_and_protocol_keep_both() -> None:
     """J-18: the protocol is a section more."""
-    message = {
-        **CLOUDEVENTS,
-        "envelopemetadata": {"type": {"value": "a.b", "required": True}},
-        "envelopeoptions": {"mode": "binary"},
-        "protocol": "KAFKA",
-        "protocoloptions": {"topic": "t"},
-    }
+    metadata = {"type": {"value": "a.b", "required": True}}
+    message = {**CLOUDEVENTS, "envelopemetadata": metadata, "envelopeoptions": {"mode": "binary"}, **KAFKA}
     definition = message_to_definition("CloudEvents", message)
-    assert definition == {
-        "attributes": {"type": {"value": "a.b", "required": True}},
-        "protocol": {"name": "KAFKA", "options": {"topic": "t"}},
-        "envelope": {"options": {"mode": "binary"}},
-    }
+    protocol = {"name": "KAFKA", "options": {"topic": "t"}}
+    assert definition == {"attributes": metadata, "protocol": protocol, "envelope": {"options": {"mode": "binary"}}}
     assert list(metaschema_findings("CloudEvents", "a.b", definition)) == []
     assert definition_to_message("CloudEvents", definition, CLOUDEVENTS) == message
 
@@ -116,15 +95,7 @@ def test_messages_with_envelope_and_protocol_keep_both() -> None:
     ("format", "message"),
     [
         ("HTTP", {"protocol": "HTTP", "protocoloptions": {"method": "POST"}}),
-        (
-            "KAFKA",
-            {
-                "protocol": "KAFKA",
-                "protocoloptions": {"topic": "t"},
-                "dataschemaformat": "Avro/1.11",
-                "dataschemauri": "u:x",
-            },
-        ),
+        ("KAFKA", {**KAFKA, **REFERENCE}),
         ("xRegistry", {"protocol": "NATS", "protocoloptions": {"subject": "a"}, "datacontenttype": "a/b"}),
     ],
 )
@@ -135,11 +106,8 @@ def test_formats_that_no_draft_has(format: str, message: Any) -> None:
 
 def test_what_xregistry_says_elsewhere_is_shown_where_the_drafts_have_it() -> None:
     message = {"protocol": "MQTT/3.1.1", "protocoloptions": {"qos": 1}, "datacontenttype": "a/b"}
-    assert message_to_definition("MQTT", message)["publish"] == {
-        "mqttversion": {"value": "3.1.1"},
-        "qos": {"value": 1},
-        "contenttype": {"value": "a/b"},
-    }
+    expected = {"mqttversion": {"value": "3.1.1"}, "qos": {"value": 1}, "contenttype": {"value": "a/b"}}
+    assert message_to_definition("MQTT", message)["publish"] == expected
     header = {"header": {"durable": False, "priority": 4, "delivery-count": 0, "first-acquirer": False}}
     shown = message_to_definition("AMQP", {"protocol": "AMQP/1.0", "protocoloptions": header})
     assert list(metaschema_findings("AMQP", "a", shown)) == []
@@ -178,21 +146,9 @@ def test_what_was_projected_is_projected_the_same_again(properties: Any, annotat
 @pytest.mark.parametrize(
     ("schema", "wanted"),
     [
-        (
-            {"value": "urn:x", "schematype": "JSON"},
-            {"dataschemaformat": "JsonSchema/draft-07", "dataschemauri": "urn:x"},
-        ),
-        (
-            {"schema": {"$schema": "https://json-schema.org/draft/2020-12/schema"}},
-            {
-                "dataschemaformat": "JsonSchema/draft/2020-12",
-                "dataschema": {"$schema": "https://json-schema.org/draft/2020-12/schema"},
-            },
-        ),
-        (
-            {"value": "urn:x", "schema": {"type": "record"}},
-            {"dataschemaformat": "Avro/1.11", "dataschema": {"type": "record"}},
-        ),
+        ({"value": "urn:x", "schematype": "JSON"}, {**DRAFT_07, "dataschemauri": "urn:x"}),
+        ({"schema": NEWEST}, {"dataschemaformat": "JsonSchema/draft/2020-12", "dataschema": NEWEST}),
+        ({"value": "urn:x", "schema": RECORD}, {"dataschemaformat": "Avro/1.11", "dataschema": RECORD}),
         ({"schema": "<xs:schema/>"}, {"dataschemaformat": "XSD/1.0", "dataschema": "<xs:schema/>"}),
         ({"schema": "message A {}"}, {"dataschemaformat": "Protobuf/3", "dataschema": "message A {}"}),
         ({"value": "urn:x", "schematype": "XSD/1.1"}, {"dataschemaformat": "XSD/1.1", "dataschemauri": "urn:x"}),

@@ -1,10 +1,9 @@
-"""Definitions and their versions, here and in xRegistry."""
-
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import yaml
 
 from signalbook.cncf.messagecatalog import definitions
 from signalbook.cncf.messagecatalog.definitions import PostedVersion
@@ -25,16 +24,10 @@ def stored(number: int, attributes: Any) -> Any:
 
 def test_what_is_common_to_versions_is_of_the_definition() -> None:
     """C-3, C-4, J-16: and comes back under the names it had."""
-    document = {
-        "authority": "https://x.example",
-        "description": "d",
-        "documentation": "# Long",
-        "relatedto": "other!",
-        "relatedvia": "type",
-        "relation": "reply",
-        "tags": "b,a",
-        "owner": "us",
-    }
+    document = yaml.safe_load("""
+    {authority: "https://x.example", description: d, documentation: "# Long", relatedto: "other!", relatedvia: type,
+      relation: reply, tags: "b,a", owner: us}
+    """)
     message = definitions.definition_attributes("CloudEvents", posted(**document), GROUP)
     assert message["documentationtext"] == "# Long"
     assert message["relatedto"] == "other~21"

@@ -1,5 +1,3 @@
-"""Documents with embedded versions, in every shape."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -19,14 +17,8 @@ ONE = {"pub": {"subject": {"value": "a"}}}
 TWO = {"pub": {"subject": {"value": "a"}, "replyto": {"value": "b"}}}
 DATED = {"createdtimeutc": "2022-01-28T00:00:00Z"}
 SPELT = [{"pub": {"subject": "a"}}, {"version": 2, **DATED, "pub": {"subject": "a", "replyto": "b"}}]
-DEFINITION = {
-    "id": "d",
-    "description": "of both",
-    "versions": [
-        {"version": 1, "definition": ONE},
-        {"version": 2, "definition": TWO, **DATED},
-    ],
-}
+VERSIONS = [{"version": 1, "definition": ONE}, {"version": 2, "definition": TWO, **DATED}]
+DEFINITION = {"id": "d", "description": "of both", "versions": VERSIONS}
 
 
 def read(document: Any) -> Any:
@@ -55,10 +47,8 @@ def test_every_shape_is_the_same_document(collection: Any) -> None:
     found = registry_group(group)
     assert found["protocol"] == "NATS"
     versions = found["messages"]["d"]["versions"]
-    assert {number: each["protocoloptions"] for number, each in versions.items()} == {
-        "1": {"subject": "a"},
-        "2": {"subject": "a", "reply-to": "b"},
-    }
+    expected = {"1": {"subject": "a"}, "2": {"subject": "a", "reply-to": "b"}}
+    assert {number: each["protocoloptions"] for number, each in versions.items()} == expected
     assert [each["description"] for each in versions.values()] == ["of both", "of both"]
     assert (versions["2"]["ancestorid"], versions["2"]["createdat"]) == ("1", "2022-01-28T00:00:00Z")
 
@@ -85,9 +75,8 @@ def test_faults_have_paths(collection: Any, wrong: list[str]) -> None:
 def test_a_whole_catalog() -> None:
     """C-12."""
     reading = CatalogReader()
-    groups = reading.root(
-        {"specversion": "0.2", "groups": {"g": {"format": "NATS", "messagedefinitions": [DEFINITION]}}}
-    )
+    group = {"format": "NATS", "messagedefinitions": [DEFINITION]}
+    groups = reading.root({"specversion": "0.2", "groups": {"g": group}})
     assert [(group.id, len(group.posted)) for group in groups] == [("g", 2)]
     assert [fault.path for fault in reading.findings] == ["specversion"]
 
@@ -126,11 +115,8 @@ def test_versions_among_each_other() -> None:
     """C-9."""
     common = {"id": "d", "specversion": "0.1", "format": "NATS"}
     versions = [{**common, "version": 1, "definition": ONE}, {**common, "version": 2, "definition": TWO}]
-    assert definitions.embedded_definition(versions) == {
-        "id": "d",
-        "format": "NATS",
-        "versions": [{"version": 1, "definition": ONE}, {"version": 2, "definition": TWO}],
-    }
+    shown = [{"version": 1, "definition": ONE}, {"version": 2, "definition": TWO}]
+    assert definitions.embedded_definition(versions) == {"id": "d", "format": "NATS", "versions": shown}
 
 
 GROUP = {"id": "g", "format": "NATS"}
@@ -148,13 +134,9 @@ def groups(*read: SourceDocument) -> Any:
 
 def test_groups_and_what_lies_beside_them() -> None:
     """C-14: a definition belongs to the group of its folder, or of one above."""
-    found = groups(
-        *sources(
-            f__group=GROUP,
-            f__d={"id": "d", "versions": [{"version": 2, "definition": PUB}]},
-            f__deep__e={"id": "e", "relatedto": "d", "pub": {"subject": "b"}},
-        )
-    )
+    first = {"id": "d", "versions": [{"version": 2, "definition": PUB}]}
+    second = {"id": "e", "relatedto": "d", "pub": {"subject": "b"}}
+    found = groups(*sources(f__group=GROUP, f__d=first, f__deep__e=second))
     messages = found["g"]["messages"]
     assert messages["d"]["versions"]["2"]["protocoloptions"] == {"subject": "a"}
     assert messages["e"]["versions"]["1"]["relatedto"] == "d"
@@ -180,9 +162,8 @@ def test_a_root_document_beside_one_of_the_registry() -> None:
     registry: Any = {"schemagroups": {"s": {}}}
     found = adopt_catalog_documents(sources(a={"specversion": "0.1", "groups": {"g": GROUP}}, b=registry))
     assert [source.document for source in found] == [registry, {"messagegroups": {"g": {"protocol": "NATS"}}}]
-    assert adopt_catalog_documents(sources(b=registry, c={"name": "left-pad"})) == sources(
-        b=registry, c={"name": "left-pad"}
-    )
+    expected = sources(b=registry, c={"name": "left-pad"})
+    assert adopt_catalog_documents(sources(b=registry, c={"name": "left-pad"})) == expected
 
 
 def test_duplicates_are_errors() -> None:
@@ -207,12 +188,8 @@ def test_what_is_taken_though_it_is_not_right_is_reported() -> None:
     attributes = {"type": {"value": "a"}, "subject": {"value": "{group-id}"}}
     event = {"id": "a", "authority": "cloudevents.io", "definition": {"attributes": attributes}}
     found = adopt_catalog_documents(sources(f__group=group, f__event=event, f__package={"name": "left-pad"}))
-    assert [(file, repair.rule) for file, repair in found[0].repaired()] == [
-        ("f/group", "B-3"),
-        ("f/event", "L-19"),
-        ("f/event", "C-21"),
-        ("f/package", "C-14"),
-    ]
+    expected = [("f/group", "B-3"), ("f/event", "L-19"), ("f/event", "C-21"), ("f/package", "C-14")]
+    assert [(file, repair.rule) for file, repair in found[0].repaired()] == expected
     body = found[0].document["messagegroups"]["g"]
     assert body["labels"] == {"import.source": "group", "import.repairs": "B-3,C-21,L-19"}
     assert body["messages"]["a"]["versions"]["1"]["authority"] == "cloudevents.io"

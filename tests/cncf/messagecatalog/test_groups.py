@@ -1,10 +1,9 @@
-"""Groups, here and in xRegistry."""
-
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import yaml
 
 from signalbook.cncf.messagecatalog import definitions
 
@@ -32,27 +31,17 @@ def test_faults_of_groups(document: Any, wrong: list[str]) -> None:
 
 def test_groups_round_trip() -> None:
     """C-2, J-11, J-16; B-1 has fewer members."""
-    document = {
-        "id": "g!",
-        "specversion": "0.1",
-        "format": "CloudEvents",
-        "description": "d",
-        "documentation": "# T",
-        "tags": "x,y",
-        "groupProperties": {"team": "us"},
-        "owner": "we",
-    }
+    document = yaml.safe_load("""
+    {id: "g!", specversion: "0.1", format: CloudEvents, description: d, documentation: "# T", tags: "x,y",
+      groupProperties: {team: us}, owner: we}
+    """)
     stored = {"messagegroupid": "g~21", **STAMPS, **definitions.group_attributes(document, {})}
     times = {"createdtimeutc": STAMPS["createdat"], "updatedtimeutc": STAMPS["modifiedat"]}
     assert definitions.render_group(stored) == document | times
     first = {name: document[name] for name in ("id", "format", "description")}
     assert definitions.render_first_group(stored) == first | times
-    assert definitions.first_group_attributes(document) == {
-        **GROUP,
-        "protocol": None,
-        "format": None,
-        "description": "d",
-    }
+    expected = {**GROUP, "protocol": None, "format": None, "description": "d"}
+    assert definitions.first_group_attributes(document) == expected
 
 
 def test_documentation_that_xregistry_has_as_a_url_stays_one() -> None:

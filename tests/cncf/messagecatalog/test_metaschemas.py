@@ -1,5 +1,3 @@
-"""Names of formats, and what groups of xRegistry state in their place."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -57,13 +55,10 @@ def test_the_first_draft_writes_values_where_the_next_has_objects() -> None:
     lifted = to_newer_spelling("MQTT", FIRST)
     assert lifted["publish"] == {"qos": {"value": 1}, "topicname": {"value": "a/{b}"}}
     assert lifted["payload"] == {"dataschema": {"value": "urn:x"}}
-    assert to_first_spelling("MQTT", lifted) == {
-        "publish": {"qos": 1, "topicname": "a/{b}"},
-        "payload": FIRST["payload"],
-    }
-    assert to_newer_spelling("AMQP", {"applicationdata": {"amqpencoding": "Value"}})["applicationdata"] == {
-        "amqpencoding": "Value"
-    }
+    expected = {"publish": {"qos": 1, "topicname": "a/{b}"}, "payload": FIRST["payload"]}
+    assert to_first_spelling("MQTT", lifted) == expected
+    actual = to_newer_spelling("AMQP", {"applicationdata": {"amqpencoding": "Value"}})["applicationdata"]
+    assert actual == {"amqpencoding": "Value"}
 
 
 def test_what_the_first_draft_cannot_write_is_left_out() -> None:

@@ -36,10 +36,8 @@ def read(document: Any) -> CatalogGroup:
 def shown(group: CatalogGroup, id: str, number: int) -> JSONObject:
     """A version of a definition alone, as it is shown once the group is stored."""
     versions = registry_group(group)["messages"][id]["versions"]
-    stored = [
-        {"messageid": id, "versionid": name, "createdat": "c", "modifiedat": "m", **message}
-        for name, message in versions.items()
-    ]
+    times = {"createdat": "c", "modifiedat": "m"}
+    stored = [{"messageid": id, "versionid": name, **times, **message} for name, message in versions.items()]
     return definitions.render_definition("CloudEvents", stored[-1], stored[number - 1])
 
 
@@ -143,9 +141,8 @@ TEXTS = [
 @pytest.mark.parametrize(("text", "expected"), TEXTS)
 def test_our_own_text_is_right_once_it_is_repaired(text: str, expected: JSONObject) -> None:
     """L-1, L-15 to L-18, C-20, C-21: the same damage in definitions of our own."""
-    document, repairs = repair_json(
-        '{ "id" : "workshop.opened", "format" : "CloudEvents", "version" : 1, ' + text + "}", max_depth=64
-    )
+    head = '{ "id" : "workshop.opened", "format" : "CloudEvents", "version" : 1, '
+    document, repairs = repair_json(head + text + "}", max_depth=64)
     assert repairs
     found = shown(read(document), "workshop.opened", 1)["definition"]["attributes"]
     assert found["type"]["value"] == "workshop.opened"

@@ -1,5 +1,3 @@
-"""Values of fields and the template language."""
-
 from __future__ import annotations
 
 import pytest

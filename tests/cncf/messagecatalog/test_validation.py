@@ -1,66 +1,48 @@
-"""Definitions against their metaschemas."""
-
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import yaml
 
 from signalbook.cncf.messagecatalog.validation import doubts, metaschema_findings, relatedvia_fault
 
 ID = "com.example.placed"
 EVENT = {"type": {"value": ID}}
+DATASCHEMA = {"dataschema": {"value": "urn:x", "schematype": "JSON", "schema": {}}}
+SECTIONS = yaml.safe_load("""
+properties: {messageid: {value: "{id}"}, groupsequence: {value: "1"}, userid: {value: Z3Vlc3Q=}}
+applicationproperties: {x-opt-Colour: {value: red}}
+deliveryannotations: {a: {}}
+messageannotations: {b: {value: ""}}
+footer: {c: {value: 5}}
+applicationdata: {dataschema: {value: "urn:x"}, amqpencoding: Sequence}
+""")
+MQTT = yaml.safe_load("""
+publish: {mqttversion: {value: "5.0"}, qos: {value: 2}, retain: {value: false}, topicname: {value: "shops/{shop}"},
+  payloadformat: {value: 1}, expiryinterval: {value: "60"}, responsetopic: {value: ""},
+  correlationdata: {value: AQID}, contenttype: {value: application/json}}
+userproperty: {My Property: {value: x, required: true}}
+payload: {dataschema: {schematype: Protobuf, schema: 'syntax = "proto3";'}}
+""")
 
 
 def paths(format: str, definition: Any, id: str = ID) -> list[str]:
     return [fault.path for fault in metaschema_findings(format, id, definition)]
 
 
+def payload(**dataschema: Any) -> Any:
+    return {"payload": {"dataschema": dataschema}}
+
+
 RIGHT: list[Any] = [
     pytest.param("CloudEvents", {"attributes": EVENT}, id="C-25"),
     pytest.param("CloudEvents", {"attributes": {**EVENT, "subject": {"required": True}}}, id="C-20"),
     pytest.param("CloudEvents", {"attributes": {**EVENT, "n1": {"value": 5}, "b": {"value": True}}}, id="B-12 names"),
-    pytest.param(
-        "CloudEvents",
-        {"attributes": {**EVENT, "dataschema": {"value": "urn:x", "schematype": "JSON", "schema": {}}}},
-        id="C-24",
-    ),
+    pytest.param("CloudEvents", {"attributes": {**EVENT, **DATASCHEMA}}, id="C-24"),
     pytest.param("AMQP", {"header": {"durable": {"value": True}, "ttl": {"value": "{ttl}"}}}, id="B-14 header"),
-    pytest.param(
-        "AMQP",
-        {
-            "properties": {
-                "messageid": {"value": "{id}"},
-                "groupsequence": {"value": "1"},
-                "userid": {"value": "Z3Vlc3Q="},
-            },
-            "applicationproperties": {"x-opt-Colour": {"value": "red"}},
-            "deliveryannotations": {"a": {}},
-            "messageannotations": {"b": {"value": ""}},
-            "footer": {"c": {"value": 5}},
-            "applicationdata": {"dataschema": {"value": "urn:x"}, "amqpencoding": "Sequence"},
-        },
-        id="B-14 sections",
-    ),
-    pytest.param(
-        "MQTT",
-        {
-            "publish": {
-                "mqttversion": {"value": "5.0"},
-                "qos": {"value": 2},
-                "retain": {"value": False},
-                "topicname": {"value": "shops/{shop}"},
-                "payloadformat": {"value": 1},
-                "expiryinterval": {"value": "60"},
-                "responsetopic": {"value": ""},
-                "correlationdata": {"value": "AQID"},
-                "contenttype": {"value": "application/json"},
-            },
-            "userproperty": {"My Property": {"value": "x", "required": True}},
-            "payload": {"dataschema": {"schematype": "Protobuf", "schema": 'syntax = "proto3";'}},
-        },
-        id="B-15",
-    ),
+    pytest.param("AMQP", SECTIONS, id="B-14 sections"),
+    pytest.param("MQTT", MQTT, id="B-15"),
     pytest.param("MQTT", {"publish": {"mqttversion": "3.1.1", "qos": {"value": 1}}}, id="B-15 3.1.1"),
     pytest.param("NATS", {"pub": {"subject": {"value": "a.{b}"}}, "payload": {"dataschema": {}}}, id="C-26"),
     pytest.param(
@@ -76,91 +58,58 @@ def test_definitions_that_are_right(format: str, definition: Any) -> None:
     assert paths(format, definition) == []
 
 
-@pytest.mark.parametrize(
-    ("format", "definition", "wrong"),
-    [
-        pytest.param("CloudEvents", {}, ["attributes.type"], id="B-12 type is required"),
-        pytest.param("CloudEvents", {"attributes": {"type": {"value": "{t}"}}}, ["attributes.type"], id="B-12 exact"),
-        pytest.param("CloudEvents", {"attributes": {"type": {"value": "x"}}}, ["attributes.type.value"], id="C-25 id"),
-        pytest.param("CloudEvents", {"attributes": {**EVENT, "My": {}}}, ["attributes.My"], id="B-12 naming"),
-        pytest.param("CloudEvents", {"attributes": {**EVENT, "data": {}}}, ["attributes.data"], id="B-12 data"),
-        pytest.param(
-            "CloudEvents",
-            {
-                "attributes": {
-                    **EVENT,
-                    "specversion": {"value": "0.3"},
-                    "source": {"value": "a b"},
-                    "time": {"value": "now"},
-                    "datacontenttype": {"value": "json"},
-                    "dataschema": {"value": "relative"},
-                }
-            },
-            [
-                "attributes.time.value",
-                "attributes.specversion.value",
-                "attributes.source.value",
-                "attributes.dataschema.value",
-                "attributes.datacontenttype.value",
-            ],
-            id="B-12 known attributes, all faults",
-        ),
-        pytest.param("CloudEvents", {"attributes": {**EVENT, "x": "text"}}, ["attributes.x"], id="C-19 an object"),
-        pytest.param(
-            "CloudEvents",
-            {"attributes": {**EVENT, "x": {"required": "yes", "description": 1}}},
-            ["attributes.x.required", "attributes.x.description"],
-            id="C-19 members",
-        ),
-        pytest.param("AMQP", {"header": {"first-acquirer": {"value": True}}}, ["header.first-acquirer"], id="B-14"),
-        pytest.param("AMQP", {"properties": {"message-id": {}}}, ["properties.message-id"], id="B-14 closed"),
-        pytest.param("AMQP", {"header": {"priority": {"value": -1}}}, ["header.priority.value"], id="C-22 negative"),
-        pytest.param(
-            "AMQP", {"applicationdata": {"amqpencoding": "data"}}, ["applicationdata.amqpencoding"], id="B-14 encoding"
-        ),
-        pytest.param("AMQP", {"footer": {"ä": {}}}, ["footer.ä"], id="C-25 symbols"),
-        pytest.param(
-            "AMQP", {"properties": {"userid": {"value": "guest"}}}, ["properties.userid.value"], id="B-14 bytes"
-        ),
-        pytest.param("AMQP", {"properties": {"userid": {"value": 5}}}, ["properties.userid.value"], id="C-22 bytes"),
-        pytest.param(
-            "MQTT", {"publish": {"correlationdata": {"value": "ä"}}}, ["publish.correlationdata.value"], id="B-15 bytes"
-        ),
-        pytest.param("CloudEvents", {"attributes": EVENT, "data": {}}, ["data"], id="B-12 a section that is none"),
-        pytest.param("AMQP", {"application-properties": {}}, ["application-properties"], id="B-14 a misspelt section"),
-        pytest.param("MQTT", {"userproperties": "x"}, ["userproperties"], id="B-15 a section that is none"),
-        pytest.param("NATS", {"header": {}}, ["header"], id="C-26 a section that is none"),
-        pytest.param("MQTT", {"publish": {"qos": {"value": 3}}}, ["publish.qos.value"], id="B-15 qos"),
-        pytest.param("MQTT", {"publish": {"mqttversion": "4"}}, ["publish.mqttversion.value"], id="B-15 version"),
-        pytest.param(
-            "MQTT",
-            {"publish": {"mqttversion": "3.1.1", "contenttype": {"value": ""}}, "userproperty": {"x": {}}},
-            ["publish.contenttype", "userproperty"],
-            id="B-15 5.0 only",
-        ),
-        pytest.param("NATS", {"pub": {"queue": {}}}, ["pub.queue"], id="C-26 closed"),
-        pytest.param("NATS", {"pub": "x"}, ["pub"], id="B-10 sections are objects"),
-        pytest.param("NATS", [], [""], id="B-10 an object"),
-        pytest.param(
-            "NATS",
-            {"payload": {"dataschema": {"value": "a b", "schematype": 1, "schema": 5}}},
-            ["payload.dataschema.value", "payload.dataschema.schematype", "payload.dataschema.schema"],
-            id="C-23 members",
-        ),
-        pytest.param(
-            "NATS",
-            {"payload": {"dataschema": {"schematype": "Avro", "schema": "{}"}}},
-            ["payload.dataschema.schema"],
-            id="C-23 Avro is JSON",
-        ),
-        pytest.param(
-            "NATS",
-            {"payload": {"dataschema": {"schematype": "Protobuf", "schema": {}}}},
-            ["payload.dataschema.schema"],
-            id="C-23 Protobuf is text",
-        ),
-    ],
-)
+WRONG = {"specversion": "0.3", "source": "a b", "time": "now", "datacontenttype": "json", "dataschema": "relative"}
+KNOWN_ATTRIBUTES = {name: {"value": value} for name, value in WRONG.items()}
+FAULTS: dict[str, Any] = {
+    "B-12 type is required": ("CloudEvents", {}, ["attributes.type"]),
+    "B-12 exact": ("CloudEvents", {"attributes": {"type": {"value": "{t}"}}}, ["attributes.type"]),
+    "C-25 id": ("CloudEvents", {"attributes": {"type": {"value": "x"}}}, ["attributes.type.value"]),
+    "B-12 naming": ("CloudEvents", {"attributes": {**EVENT, "My": {}}}, ["attributes.My"]),
+    "B-12 data": ("CloudEvents", {"attributes": {**EVENT, "data": {}}}, ["attributes.data"]),
+    "B-12 known attributes, all faults": (
+        "CloudEvents",
+        {"attributes": {**EVENT, **KNOWN_ATTRIBUTES}},
+        [f"attributes.{name}.value" for name in ("time", "specversion", "source", "dataschema", "datacontenttype")],
+    ),
+    "C-19 an object": ("CloudEvents", {"attributes": {**EVENT, "x": "text"}}, ["attributes.x"]),
+    "C-19 members": (
+        "CloudEvents",
+        {"attributes": {**EVENT, "x": {"required": "yes", "description": 1}}},
+        ["attributes.x.required", "attributes.x.description"],
+    ),
+    "B-14": ("AMQP", {"header": {"first-acquirer": {"value": True}}}, ["header.first-acquirer"]),
+    "B-14 closed": ("AMQP", {"properties": {"message-id": {}}}, ["properties.message-id"]),
+    "C-22 negative": ("AMQP", {"header": {"priority": {"value": -1}}}, ["header.priority.value"]),
+    "B-14 encoding": ("AMQP", {"applicationdata": {"amqpencoding": "data"}}, ["applicationdata.amqpencoding"]),
+    "C-25 symbols": ("AMQP", {"footer": {"ä": {}}}, ["footer.ä"]),
+    "B-14 bytes": ("AMQP", {"properties": {"userid": {"value": "guest"}}}, ["properties.userid.value"]),
+    "C-22 bytes": ("AMQP", {"properties": {"userid": {"value": 5}}}, ["properties.userid.value"]),
+    "B-15 bytes": ("MQTT", {"publish": {"correlationdata": {"value": "ä"}}}, ["publish.correlationdata.value"]),
+    "B-12 a section that is none": ("CloudEvents", {"attributes": EVENT, "data": {}}, ["data"]),
+    "B-14 a misspelt section": ("AMQP", {"application-properties": {}}, ["application-properties"]),
+    "B-15 a section that is none": ("MQTT", {"userproperties": "x"}, ["userproperties"]),
+    "C-26 a section that is none": ("NATS", {"header": {}}, ["header"]),
+    "B-15 qos": ("MQTT", {"publish": {"qos": {"value": 3}}}, ["publish.qos.value"]),
+    "B-15 version": ("MQTT", {"publish": {"mqttversion": "4"}}, ["publish.mqttversion.value"]),
+    "B-15 5.0 only": (
+        "MQTT",
+        {"publish": {"mqttversion": "3.1.1", "contenttype": {"value": ""}}, "userproperty": {"x": {}}},
+        ["publish.contenttype", "userproperty"],
+    ),
+    "C-26 closed": ("NATS", {"pub": {"queue": {}}}, ["pub.queue"]),
+    "B-10 sections are objects": ("NATS", {"pub": "x"}, ["pub"]),
+    "B-10 an object": ("NATS", [], [""]),
+    "C-23 members": (
+        "NATS",
+        payload(value="a b", schematype=1, schema=5),
+        [f"payload.dataschema.{name}" for name in ("value", "schematype", "schema")],
+    ),
+    "C-23 Avro is JSON": ("NATS", payload(schematype="Avro", schema="{}"), ["payload.dataschema.schema"]),
+    "C-23 Protobuf is text": ("NATS", payload(schematype="Protobuf", schema={}), ["payload.dataschema.schema"]),
+}
+
+
+@pytest.mark.parametrize(("format", "definition", "wrong"), FAULTS.values(), ids=FAULTS)
 def test_every_fault_is_reported_by_its_path(format: str, definition: Any, wrong: list[str]) -> None:
     assert paths(format, definition) == wrong
 
@@ -200,14 +149,7 @@ def test_relatedvia_by_format(format: str, definition: Any, via: str, right: boo
 
 @pytest.mark.parametrize(
     ("value", "rules"),
-    [
-        ("{a}", []),
-        ("plain", []),
-        (5, []),
-        ("{group-id}/{b}", ["C-21"]),
-        ("{+path}", ["J-17"]),
-        ("{a,b}", ["J-17"]),
-    ],
+    [("{a}", []), ("plain", []), (5, []), ("{group-id}/{b}", ["C-21"]), ("{+path}", ["J-17"]), ("{a,b}", ["J-17"])],
 )
 def test_templates_that_xregistry_does_not_understand_are_reported(value: Any, rules: list[str]) -> None:
     """C-21, J-17."""

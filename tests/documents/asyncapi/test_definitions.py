@@ -1,5 +1,3 @@
-"""AsyncAPI documents as definitions."""
-
 from __future__ import annotations
 
 import json
@@ -50,13 +48,8 @@ def test_messages_of_2_6() -> None:
     assert schema["properties"]["near"] == {"$ref": "#/definitions/node"}
     assert schema["definitions"]["node"]["properties"]["next"] == {"$ref": "#/definitions/node"}
     assert schema["definitions"].keys() == {"node", "sentAt"}
-    for place in (
-        "/info: left out license",
-        "maximum, minimum of my-app-header",
-        "schemas/unused",
-        "partitions",
-        "clientId",
-    ):
+    lost = ("/info: left out license", "maximum, minimum of my-app-header", "schemas/unused", "partitions", "clientId")
+    for place in lost:
         assert any(place in loss for loss in losses), place
 
 
@@ -65,10 +58,9 @@ def test_endpoints_of_2_6() -> None:
     made, _ = read(OLD)
     inward, outward = made["endpoints"].values()
     assert inward["usage"] == ["consumer"]
+    servers = ["test.example.org:18092", "b.example.org:18092"]
     assert inward["protocoloptions"] == {
-        "endpoints": [
-            {"bootstrap.servers": ["test.example.org:18092", "b.example.org:18092"], "security.protocol": "SSL"}
-        ],
+        "endpoints": [{"bootstrap.servers": servers, "security.protocol": "SSL"}],
         "authorization": [{"type": "SASL", "mechanism": "SCRAM-SHA-256"}],
         "topic": "lights.1.{streetlight_id}.measured",
         "consumergroup": "lights",
@@ -97,9 +89,8 @@ def test_messages_of_3_0() -> None:
     assert whole["envelopemetadata"] == {"type": {"value": "light.off"}, "subject": {"required": True}}
     assert (whole["datacontenttype"], whole["dataschema"]) == ("text/json", {"type": "object"})
     assert list(made["endpoints"]) == ["lightTurnedOn", "both-receive", "both-send"]
-    assert made["endpoints"]["both-send"]["protocoloptions"]["endpoints"] == [
-        {"uri": "mqtts://test.example.org:{port}"}
-    ]
+    expected = [{"uri": "mqtts://test.example.org:{port}"}]
+    assert made["endpoints"]["both-send"]["protocoloptions"]["endpoints"] == expected
     assert any("/servers/production/variables/port: left out default" in loss for loss in losses)
 
 
@@ -112,13 +103,9 @@ def test_a_message_of_several_channels_has_a_definition_for_each_topic() -> None
         "also": {"address": "lamps.off", "messages": {"m": reference}},
         "once": {"address": "lamps.once", "messages": {"once": {"payload": {"type": "object"}}}},
     }
-    made, losses = read(
-        minimal(
-            servers={"b": {"host": "kafka.example:9092", "protocol": "kafka"}},
-            channels=channels,
-            components={"messages": {"switched": {"payload": {"type": "object"}}}},
-        )
-    )
+    servers = {"b": {"host": "kafka.example:9092", "protocol": "kafka"}}
+    components = {"messages": {"switched": {"payload": {"type": "object"}}}}
+    made, losses = read(minimal(servers=servers, channels=channels, components=components))
     found = made["messagegroups"]["T"]["messages"]
     assert {name: each["protocoloptions"] for name, each in found.items()} == {
         "switched-on": {"topic": "lamps.on"},

@@ -84,11 +84,8 @@ def test_what_a_document_refers_to(
 
 def test_channels_servers_and_traits_in_files_that_refer_to_each_other(tmp_path: Path) -> None:
     """A reference is relative to the file that contains it, even if a trait copies it to another file."""
-    channel = {
-        "address": "orders.placed",
-        "messages": {"placed": reference("../api.json#/components/messages/placed")},
-        "servers": [reference("../servers.yaml#/prod")],
-    }
+    messages = {"placed": reference("../api.json#/components/messages/placed")}
+    channel = {"address": "orders.placed", "messages": messages, "servers": [reference("../servers.yaml#/prod")]}
     trait = {"headers": reference("headers.yaml")}
     document = api({}, components={"messages": {"placed": {"traits": [reference("traits/common.yaml#/trait")]}}})
     document |= {"channels": reference("channels/all.yaml"), "servers": {"b": reference("servers.yaml#/prod")}}
@@ -158,9 +155,8 @@ def test_files_above_the_document_are_read_within_the_folder_that_is_imported(tm
     write(tmp_path, apis__api_json=api(message), common__order_json={"items": reference("./address.json")},
           common__address_json=ADDRESS)  # fmt: skip
     (source,) = read_folder(tmp_path)
-    assert source.document["schemagroups"]["Orders"]["schemas"]["order"]["schema"]["definitions"] == {
-        "address": ADDRESS
-    }
+    expected = {"address": ADDRESS}
+    assert source.document["schemagroups"]["Orders"]["schemas"]["order"]["schema"]["definitions"] == expected
     with pytest.raises(DocumentError, match=r"outside .* give a folder that holds both"):
         read_source(tmp_path / "apis" / "api.json")
 
@@ -169,13 +165,9 @@ def test_documents_that_refer_to_each_other(tmp_path: Path) -> None:
     """A document without channels is only a part of others: by itself, its messages would match every topic."""
     common = {"asyncapi": "3.0.0", "info": {"title": "Common"}, "components": {"messages": {"paid": {}}}}
     other = api({"title": "Other"}) | {"info": {"title": "Other"}}
-    write(
-        tmp_path,
-        api_json=api(reference("common.json#/components/messages/paid")),
-        more_json=api(reference("other.json#/channels/placed/messages/m")) | {"info": {"title": "More"}},
-        common_json=common,
-        other_json=other,
-    )
+    paid = api(reference("common.json#/components/messages/paid"))
+    more = api(reference("other.json#/channels/placed/messages/m")) | {"info": {"title": "More"}}
+    write(tmp_path, api_json=paid, more_json=more, common_json=common, other_json=other)
     sources = read_folder(tmp_path)
     assert [Path(source.name).name for source in sources] == ["api.json", "more.json", "other.json"]
     assert list(sources[0].document["messagegroups"]["Orders"]["messages"]) == ["paid"]

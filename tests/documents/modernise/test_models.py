@@ -1,5 +1,3 @@
-"""Models of other days."""
-
 from __future__ import annotations
 
 from signalbook.documents.modernise import modernise

@@ -1,5 +1,3 @@
-"""References and ids."""
-
 from __future__ import annotations
 
 import pytest

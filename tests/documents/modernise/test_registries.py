@@ -1,5 +1,3 @@
-"""The Registry entity of other days."""
-
 from __future__ import annotations
 
 import pytest

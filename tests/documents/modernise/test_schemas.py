@@ -1,6 +1,6 @@
-"""Schemas of other days."""
-
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -12,36 +12,31 @@ SCHEMA = "/schemagroups/g/schemas/s"
 URL = "https://example.com/s.json"
 
 
-@pytest.mark.parametrize(
-    ("body", "expected", "repairs"),
-    [
-        pytest.param({"schemauri": URL}, {"schemaurl": URL}, ["schemauri [I-7]"], id="I-7"),
-        pytest.param({"id": "s", "type": "schema"}, {"schemaid": "s"}, ["type [I-6]", "id [I-6]"], id="I-6"),
-        pytest.param(
-            {"format": "Protobuf/3", "schema": "message A {} }"},
-            {"format": "Protobuf/3", "schema": "message A {}\n"},
-            ["schema [L-33]"],
-            id="L-33",
-        ),
-        pytest.param(
-            {"format": "Protobuf/3", "schema": "message A {\n}"},
-            {"format": "Protobuf/3", "schema": "message A {\n}"},
-            [],
-            id="sound Protobuf",
-        ),
-        pytest.param({"meta": {"validation": True}}, {"meta": {}}, ["meta.validation [G-10]"], id="G-10"),
-        pytest.param({"meta": {"compatibility": "NONE"}}, {"meta": {}}, ["meta.compatibility [rc4]"], id="rc2 none"),
-        pytest.param(
-            {"deprecated": {"docs": URL}}, {"deprecated": {"documentation": URL}}, ["deprecated.docs [H-21]"], id="H-21"
-        ),
-        pytest.param(
-            {"format": "avro/1", "schemauri": URL, "versions": {}},
-            {"format": "avro/1", "schemaurl": URL, "versions": {}},
-            ["schemauri [I-7]"],
-            id="no Versions",
-        ),
-    ],
-)
+SCHEMAS: dict[str, Any] = {
+    "I-7": ({"schemauri": URL}, {"schemaurl": URL}, ["schemauri [I-7]"]),
+    "I-6": ({"id": "s", "type": "schema"}, {"schemaid": "s"}, ["type [I-6]", "id [I-6]"]),
+    "L-33": (
+        {"format": "Protobuf/3", "schema": "message A {} }"},
+        {"format": "Protobuf/3", "schema": "message A {}\n"},
+        ["schema [L-33]"],
+    ),
+    "sound Protobuf": (
+        {"format": "Protobuf/3", "schema": "message A {\n}"},
+        {"format": "Protobuf/3", "schema": "message A {\n}"},
+        [],
+    ),
+    "G-10": ({"meta": {"validation": True}}, {"meta": {}}, ["meta.validation [G-10]"]),
+    "rc2 none": ({"meta": {"compatibility": "NONE"}}, {"meta": {}}, ["meta.compatibility [rc4]"]),
+    "H-21": ({"deprecated": {"docs": URL}}, {"deprecated": {"documentation": URL}}, ["deprecated.docs [H-21]"]),
+    "no Versions": (
+        {"format": "avro/1", "schemauri": URL, "versions": {}},
+        {"format": "avro/1", "schemaurl": URL, "versions": {}},
+        ["schemauri [I-7]"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "expected", "repairs"), SCHEMAS.values(), ids=SCHEMAS)
 def test_schemas(mend: Mend, body: JSON, expected: JSON, repairs: list[str]) -> None:
     assert mend(SCHEMA, body) == (expected, repairs)
 

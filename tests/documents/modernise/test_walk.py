@@ -1,10 +1,9 @@
-"""Which repairs are tried where."""
-
 from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import json_trees
 
 from signalbook.documents.errors import Repair
 from signalbook.documents.modernise import modernise
@@ -95,11 +94,8 @@ names = st.sampled_from(
      "labels", "protocoloptions", "query", "envelopemetadata", "attributes", "type", "capabilities", "flags", "groups",
      "modelsource", "deprecated", "removal", "definitionGroups", "xid", "formats", "schema", "singular", "resources"]
 )  # fmt: skip
-trees = st.recursive(
-    st.none() | st.integers() | st.text(max_size=3) | st.sampled_from(["Kafka", "/schemagroups/g", "Protobuf/3", "}"]),
-    lambda children: st.lists(children, max_size=3) | st.dictionaries(names, children, max_size=4),
-    max_leaves=25,
-)
+words = st.sampled_from(["Kafka", "/schemagroups/g", "Protobuf/3", "}"])
+trees = json_trees(st.none() | st.integers() | st.text(max_size=3) | words, names, size=4, leaves=25)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
