@@ -82,10 +82,8 @@ def test_shapes(path: str, expected: str) -> None:
 
 
 def test_the_telling_header_is_the_one_that_payloads_follow() -> None:
-    messages = [
-        request({about: 1}, x_event=about, x_shard=str(n % 3), x_id=str(n))
-        for n, about in enumerate(["push", "ping"] * 15)
-    ]
+    kinds = enumerate(["push", "ping"] * 15)
+    messages = [request({about: 1}, x_event=about, x_shard=str(n % 3), x_id=str(n)) for n, about in kinds]
     assert kind_header(messages) == "x-event"
 
 
@@ -105,9 +103,8 @@ def test_strange_messages_do_not_fill_the_memory() -> None:
     found = Observations(room=MemoryBudget(left=20_000))
     for number in range(500):
         data = {f"m{number}": [{f"n{number}": "x" * 100}]}
-        found.take(
-            event(type="a", datacontenttype=f"application/x{number}+json", data=data, **{f"a{number}": "x" * 5000})
-        )
+        more = {"datacontenttype": f"application/x{number}+json", "data": data, f"a{number}": "x" * 5000}
+        found.take(event(type="a", **more))
         found.take(event(type="t" * 2000))
     assert (found.kinds["event a"].count, found.unknown) == (500, 500)
     assert len(msgspec.msgpack.encode(found)) < 20_000

@@ -89,10 +89,8 @@ USER = {"id": 1, "login": "x", "name": "n", "url": "u"}
 def test_what_is_known_of_objects_elsewhere_widens_places() -> None:
     """Nulls and absences in one place tell of all others whose objects have the same members."""
     lean = {name: value for name, value in USER.items() if name != "url"}
-    values = [{"sender": USER, "owner": {**USER, "name": None}} for _ in range(3)] + [
-        {"sender": USER, "owner": lean}
-    ] * 3
-    seen = summary(*values)
+    owners = [{**USER, "name": None}, lean] * 3
+    seen = summary(*({"sender": USER, "owner": owner} for owner in owners))
     place = schema(seen, Rules(required=2), ObjectFamilies([seen]))["properties"]["sender"]
     assert place["properties"]["name"] == {"type": ["string", "null"]}
     assert place["required"] == ["id", "login", "name"]

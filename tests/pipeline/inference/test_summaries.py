@@ -61,10 +61,8 @@ def test_what_lies_very_deep_is_not_looked_at() -> None:
 def test_objects_are_kept_apart_by_what_tells_them() -> None:
     seen = summary({"type": "a", "n": 1}, {"type": "b"}, {"type": "a", "n": None})
     assert seen.cases is not None
-    assert {text: (case.objects, sorted(case.members)) for text, case in seen.cases.items()} == {
-        "a": (2, ["n", "type"]),
-        "b": (1, ["type"]),
-    }
+    expected = {"a": (2, ["n", "type"]), "b": (1, ["type"])}
+    assert {text: (case.objects, sorted(case.members)) for text, case in seen.cases.items()} == expected
     assert seen.members == {}
     assert (seen.whole().members["type"].texts.count, seen.whole().members["n"].nulls) == (3, 1)
 

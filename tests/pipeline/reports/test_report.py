@@ -67,6 +67,10 @@ def tallied(steps: list[Step]) -> Tally:
     return tally
 
 
+def report(*steps: Step) -> Report:
+    return Report(batch="b", fingerprint="f", tally=tallied([*steps]), seconds=1.0)
+
+
 @given(st.lists(st.lists(STEPS, max_size=8), max_size=5))
 def test_tasks_together_count_what_one_would(parts: list[list[Step]]) -> None:
     """K-48: read = landed + dead letters + dropped, whoever counted what"""
@@ -102,30 +106,15 @@ def test_all_there_is_to_tell() -> None:
     times = {"oldest": "2026-01-02T00:00:00Z", "newest": "2026-01-02T00:00:00.000003Z"}
     assert (told["finished"], told["bytes"]) == ("2026-01-02T00:01:00Z", {"read": 30, "written": 9})
     assert told["lag"] == {**times, "seconds": 60.0}
-    assert told["by_message"][XIDS[0]] == {
-        "landed": 3,
-        "rejected": 1,
-        "rejected_share": 0.25,
-        "events_per_second": 2.0,
-        "reasons": {"decode_error": 1},
-        **times,
-    }
-    assert [(each["definition"], each["rule"]) for each in told["violations"]] == [
-        ("", "no_match"),
-        (XIDS[0], "decode_error"),
-    ]
+    counts = {"landed": 3, "rejected": 1, "rejected_share": 0.25, "events_per_second": 2.0}
+    assert told["by_message"][XIDS[0]] == {**counts, "reasons": {"decode_error": 1}, **times}
+    expected = [("", "no_match"), (XIDS[0], "decode_error")]
+    assert [(each["definition"], each["rule"]) for each in told["violations"]] == expected
 
 
 def test_the_share_of_dead_letters() -> None:
-    share = [
-        Report(batch="b", fingerprint="f", tally=tally, seconds=1.0).dead_letter_share
-        for tally in (
-            Tally(),
-            tallied([land(XIDS[0], 3, None)]),
-            tallied([land(XIDS[0], 3, None), reject("no_match", [])]),
-        )
-    ]
-    assert share == [0.0, 0.0, 0.25]
+    landed, rejected = land(XIDS[0], 3, None), reject("no_match", [])
+    assert [report(*steps).dead_letter_share for steps in ([], [landed], [landed, rejected])] == [0.0, 0.0, 0.25]
 
 
 @pytest.mark.parametrize(
@@ -143,29 +132,21 @@ def test_clocks_that_are_wrong(newest: int | None, lag: dict[str, Any]) -> None:
 def test_counts_of_former_programs_can_be_read() -> None:
     old = b'{"read":3,"dropped":1,"dead_lettered":1,"landed":{"/x":1},"rejected":{"/x":1},"reasons":{"no_match":1}}'
     tally = decode(old, Tally)
-    assert tally == Tally(
-        read=3,
-        dropped=1,
-        dead_lettered=1,
-        landed=Counter({"/x": 1}),
-        rejected=Counter({"/x": 1}),
-        reasons=Counter({"no_match": 1}),
-    )
+    one = Counter({"/x": 1})
+    counters = {"landed": one, "rejected": one, "reasons": Counter({"no_match": 1})}
+    assert tally == Tally(read=3, dropped=1, dead_lettered=1, **counters)
     told = Report(batch="b", fingerprint="f", tally=tally, seconds=1.0).to_json()
     assert told["by_message"]["/x"]["rejected_share"] == 0.5
     assert (told["lag"], told["bytes"], told["violations"]) == ({}, {"read": 0, "written": 0}, [])
 
 
 def test_undeclared_members_are_reported_by_path() -> None:
-    tally = tallied([land(XIDS[0], 4, None), rescue(XIDS[0], {"/a": 1, "/b": 3}), rescue(XIDS[1], {"/a": 3})])
-    told = Report(batch="b", fingerprint="f", tally=tally, seconds=1.0).to_json()
-    assert told["rescued"] == [
-        {"definition": XIDS[0], "path": "/b", "messages": 3},
-        {"definition": XIDS[1], "path": "/a", "messages": 3},
-        {"definition": XIDS[0], "path": "/a", "messages": 1},
-    ]
+    steps = land(XIDS[0], 4, None), rescue(XIDS[0], {"/a": 1, "/b": 3}), rescue(XIDS[1], {"/a": 3})
+    told = report(*steps).to_json()
+    rescued = [(XIDS[0], "/b", 3), (XIDS[1], "/a", 3), (XIDS[0], "/a", 1)]
+    assert told["rescued"] == [{"definition": xid, "path": path, "messages": n} for xid, path, n in rescued]
     assert told["by_message"][XIDS[0]]["duplicate_names"] == 1
-    bare = Report(batch="b", fingerprint="f", tally=tallied([land(XIDS[0], 4, None)]), seconds=1.0).to_json()
+    bare = report(land(XIDS[0], 4, None)).to_json()
     assert "rescued" not in bare
     assert "duplicate_names" not in bare["by_message"][XIDS[0]]
 

@@ -36,7 +36,6 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
-    """An empty one."""
     return Journal.open(tmp_path / "my lake")
 
 
@@ -56,7 +55,6 @@ def commit(journal: Journal, *ids: str, compaction: bool = False) -> None:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A registry."""
     server = uvicorn.Server(uvicorn.Config(build(Settings(db="sqlite://")), port=0, log_level="warning"))
     thread = Thread(target=server.run)
     thread.start()
@@ -164,7 +162,6 @@ class Scripted:
 
 @pytest.fixture
 def scripted() -> Iterator[Callable[..., Scripted]]:
-    """Makes such servers."""
     made: list[Scripted] = []
 
     def make(*statuses: int) -> Scripted:
