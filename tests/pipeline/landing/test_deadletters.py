@@ -67,7 +67,6 @@ def catalogue(parcels: Any) -> Snapshot:
 
 
 def sidelined(snapshot: Snapshot, source: Any, folder: Path, *flags: str) -> list[dict[str, Any]]:
-    """The dead letters of all messages of a source."""
     landing = StagedFiles(folder, staged="s", prefix="p")
     bookkeeping = Bookkeeping(fingerprint="f", batch="b1", landed_at=NOW)
     processing = Processing(snapshot.compile(parse_flags(flags)), source, landing, bookkeeping)
@@ -123,22 +122,17 @@ def test_a_value_that_fits_no_column_is_named(parcels: Any, tmp_path: Path) -> N
     sent = messages(parcels)[Reason.MAPPING_ERROR]
     (letter,) = sidelined(catalogue(parcels), Given(sent), tmp_path)
     said = f"{2**70} conforms, but does not fit its column, which is int64"
-    assert [(each["path"], each["rule"], each["message"]) for each in letter["violations"]] == [
-        ("/size/l", "column", said)
-    ]
+    assert letter["violations"] == [{"path": "/size/l", "rule": "column", "message": said}]
 
 
 def test_events_of_a_batch_have_letters_of_their_own(parcels: Any, tmp_path: Path) -> None:
     """K-47"""
     events = [parcels.event(0), parcels.event(1, data={}), parcels.event(2, type="parcel.unheard")]
     body = json.dumps(events).encode()
-    letters = sidelined(
-        catalogue(parcels), Given(Message(content_type="application/cloudevents-batch+json", body=body)), tmp_path
-    )
-    assert [(letter["element"], letter["body"], json.loads(letter["original"])["id"]) for letter in letters] == [
-        (1, None, "e-1"),
-        (2, None, "e-2"),
-    ]
+    batch = Message(content_type="application/cloudevents-batch+json", body=body)
+    letters = sidelined(catalogue(parcels), Given(batch), tmp_path)
+    expected = [(1, None, "e-1"), (2, None, "e-2")]
+    assert [(letter["element"], letter["body"], json.loads(letter["original"])["id"]) for letter in letters] == expected
     assert json.loads(letters[0]["message"])["content_type"] == EVENT
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 import yaml
-from tests.pipeline.kafkarows import rows
+from tests.pipeline.kafkarows import batches, event_headers
 
 from signalbook.formats import ListOf, MapOf, PayloadError, Shape, Struct
 from signalbook.formats.base import read_json
@@ -23,7 +23,6 @@ from signalbook.messages import CompiledDefinition, Policy
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
-from signalbook.pipeline.sources.base import record_batches
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.pipeline.tables.naming import TableName
 from signalbook.values import JSONObject
@@ -47,11 +46,7 @@ KINDS: Final = {
     "prices": {"type": "object", "additionalProperties": {"type": "number", "multipleOf": 0.001}},
     "inner": {"type": "object", "minProperties": 1, "properties": {"n": {"type": "number"}, "i": {"type": "integer"}}},
 }
-OWN: Final = {
-    "type": "object",
-    "properties": KINDS,
-    "dependentRequired": {"n": ["integer"]},
-}
+OWN: Final = {"type": "object", "properties": KINDS, "dependentRequired": {"n": ["integer"]}}
 ODD: Final = [
     *("0", "-0", "1", "1.0", "-0.0", "3", "1e0", "0.10", "0.1", "12.345", "1e23", "1e400", "-1E+400", "1e-400"),
     *("9007199254740993", "9007199254740993.0", "9223372036854775807.0", "9223372036854775808"),
@@ -83,7 +78,6 @@ def documents() -> list[tuple[str, JSONObject]]:
 
 
 def event_types() -> dict[str, str]:
-    """Return the types of events by the xids of their definitions."""
     found = {}
     for _, document in documents():
         for group, members in document.get("messagegroups", {}).items():
@@ -115,14 +109,11 @@ def records(definition: CompiledDefinition, kind: str) -> Iterator[tuple[bytes, 
         data = payload(schema.shape(), choose, odd) if number % 3 else f'{{"undeclared":{odd}}}'
         event = f'"specversion":"1.0","id":"{number}","source":"/s","type":"{kind}"'
         yield f'{{{event},"data":{data}}}'.encode(), [("content-type", b"application/cloudevents+json")]
-        headers = {"specversion": "1.0", "id": f"b{number}", "source": "/s", "type": kind}
-        stated = [(f"ce_{name}", value.encode()) for name, value in headers.items()]
-        yield data.encode(), [("content-type", b"application/json"), *stated]
+        stated = {"ce_id": f"b{number}".encode(), "ce_source": b"/s", "ce_type": kind.encode()}
+        yield data.encode(), event_headers({"content-type": b"application/json", **stated})
 
 
 class Rows:
-    """Keeps rows by their tables."""
-
     def __init__(self) -> None:
         self.tables: dict[TableName, list[JSONObject]] = defaultdict(list)
 
@@ -139,7 +130,7 @@ def process(policy: Policy, *, slow: bool) -> tuple[dict[str, Any], Processing]:
     for xid, kind in event_types().items():
         definition = contract.definitions[xid]
         if definition.schema_use.schema is not None:
-            for batch in record_batches(rows(*records(definition, kind))):
+            for batch in batches(*records(definition, kind)):
                 processing.take(replace(batch, slow_path=slow))
     processing.clear()
     landed = {f"{name} {row['ce_id']}": row for name, part in landing.tables.items() for row in part if "ce_id" in row}

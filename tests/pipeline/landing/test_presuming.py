@@ -93,8 +93,6 @@ def contracts(parcels: Any) -> list[Contract]:
 
 @dataclass(frozen=True)
 class Given:
-    """A source of messages that are there."""
-
     messages: Sequence[Message]
     name: str = "given"
     cloudevents_json: bool = False
@@ -132,7 +130,6 @@ def native(protocol: str, body: bytes | None, content_type: str = "application/j
 
 
 def event(protocol: str, body: bytes, kind: str = "parcel.accepted", **more: Any) -> Message:
-    """An event in binary mode."""
     attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": kind, **more}
     binding = find_binding(protocol)
     assert binding is not None
@@ -207,9 +204,7 @@ def test_presumed_messages_come_to_the_same(contracts: list[Contract], policy: i
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_events_in_binary_mode_are_presumed(
-    contracts: list[Contract], monkeypatch: pytest.MonkeyPatch, protocol: str
-) -> None:
+def test_binary_events_are_presumed(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
     """With attributes that have to be decoded, too."""
     monkeypatch.setattr(Processing, "_outcomes", None)
     source = Given([
@@ -232,9 +227,7 @@ def test_events_in_binary_mode_are_presumed(
         native("HTTP", AVRO_VALUES[0], "avro/binary", **{"path": "/notes/9", "headers.X-Kind": "note"}),
     ],
 )
-def test_messages_that_are_no_events_are_presumed(
-    contracts: list[Contract], monkeypatch: pytest.MonkeyPatch, message: Message
-) -> None:
+def test_messages_are_presumed(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch, message: Message) -> None:
     """Even where a constant in the payload is all that tells definitions apart (K-30)."""
     # what ``either`` allows no plan can say, and so what shares its head is left to both ways
     monkeypatch.setattr(presuming, "_SLICE", 1)

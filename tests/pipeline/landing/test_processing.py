@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from tests.pipeline.fastpath.test_routing import outcome, processed
 from tests.pipeline.kafkarows import rows
 
 from signalbook.messages import Policy
@@ -23,44 +23,37 @@ from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MAX_MESSAGE, Split, within_limit
+from signalbook.pipeline.sources.files import JSONL
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.tables.naming import TableName
 
 Take = Callable[..., tuple[int, list[str], list[dict[str, Any]]]]
 
 
 @pytest.fixture
 def take(tmp_path: Path, parcels: Any) -> Take:
-    """What becomes of a file in a format: messages read, ids of parcels that landed, dead letters."""
+    """Return a function that reports messages read of a file, ids of parcels that landed, and dead letters."""
     contract = Snapshot.of_documents([("x", parcels.catalogue())]).compile(Policy())
 
     def taken(name: str, content: bytes, limit: int = MAX_MESSAGE) -> tuple[int, list[str], list[dict[str, Any]]]:
         path = tmp_path / "input"
         path.write_bytes(content)
-        landing = StagedFiles(tmp_path, staged="s", prefix=name)
-        bookkeeping = Bookkeeping(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
         source = base.file_source(name)
-        processing = Processing(contract, source, landing, bookkeeping)
-        for frame in within_limit(source.read(Split(path=str(path), start=0, end=len(content), limit=limit)), limit):
-            processing.take(frame)
-        processing.clear()
-        tables = {file.table: pq.read_table(tmp_path / file.name).to_pylist() for file in landing.finish()}
-        letters = tables.pop(DEAD_LETTERS, [])
-        return processing.tally.read, [row["id"] for rows in tables.values() for row in rows], letters
+        batches = within_limit(source.read(Split(path=str(path), start=0, end=len(content), limit=limit)), limit)
+        tally, tables = processed(contract, source, batches)
+        letters = tables.pop("signalbook.dead_letters", [])
+        return tally.read, [row["id"] for rows in tables.values() for row in rows], letters
 
     return taken
 
 
 def protobuf(event: dict[str, Any]) -> bytes:
-    """The event behind its length."""
+    """Return the event behind its length."""
     data = json.dumps(event.pop("data")).encode()
     attributes = {**event, "datacontenttype": "application/json"}
     written = find_format("application/cloudevents+protobuf").encode(CloudEvent(attributes=attributes, body=data))
-    return len(written).to_bytes(1, "big") + written if len(written) < 0x80 else _two_bytes(len(written)) + written
-
-
-def _two_bytes(value: int) -> bytes:
-    return bytes([value & 0x7F | 0x80, value >> 7])
+    size = len(written)
+    return bytes([size] if size < 0x80 else [size & 0x7F | 0x80, size >> 7]) + written
 
 
 def test_an_array_that_is_cut_off_lands_what_was_whole(take: Take, parcels: Any) -> None:
@@ -69,10 +62,7 @@ def test_an_array_that_is_cut_off_lands_what_was_whole(take: Take, parcels: Any)
     content = json.dumps(events).encode()
     read, landed, letters = take("cloudevents-batch", content[:-20])
     assert (read, landed) == (3, ["P0"])
-    assert [(letter["position"], letter["reason"]) for letter in sorted(letters, key=lambda row: row["position"])] == [
-        (1, "no_match"),
-        (2, "decode_error"),
-    ]
+    assert [(letter["position"], letter["reason"]) for letter in letters] == [(1, "no_match"), (2, "decode_error")]
     assert all(letter["original"] in content for letter in letters)
 
 
@@ -148,36 +138,19 @@ def test_a_message_of_too_many_values(take: Take, parcels: Any, name: str) -> No
     assert "more than 4000000 values" in letter["violations"][0]["message"]
 
 
-def order(
-    tmp_path: Path, schema: dict[str, Any], *payloads: str, names: tuple[str, ...] = (), **policy: Any
-) -> list[dict[str, Any]]:
-    """Rows of payloads by a schema, or dead letters; what could not be read at once is behind the others.
-
-    They have columns with these ``names``, without any those of the schema.
-    """
+def order(schema: dict[str, Any], *payloads: str, names: tuple[str, ...] = (), **policy: Any) -> list[dict[str, Any]]:
+    """Return rows of payloads by a schema, or dead letters, with columns of these names, or those of the schema."""
     message = {
         "envelope": "CloudEvents/1.0",
         "envelopemetadata": {"type": {"value": "order"}},
         "dataschemaformat": "JsonSchema/draft-07",
-        "dataschemauri": "/schemagroups/s/schemas/order",
+        "dataschema": {"type": "object", "properties": schema},
     }
-    version = {"format": "JsonSchema/draft-07", "schema": {"type": "object", "properties": schema}}
-    catalogue = {
-        "messagegroups": {"g": {"messages": {"order": message}}},
-        "schemagroups": {"s": {"schemas": {"order": {"versions": {"1": version}}}}},
-    }
+    catalogue = {"messagegroups": {"g": {"messages": {"order": message}}}}
     contract = Snapshot.of_documents([("x", catalogue)]).compile(Policy(**policy))
     event = '{"specversion":"1.0","id":"1","source":"s","type":"order","data":%s}\n'
-    path = tmp_path / "input"
-    path.write_text("".join(event % payload for payload in payloads))
-    landing = StagedFiles(tmp_path, staged="s", prefix="p")
-    bookkeeping = Bookkeeping(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
-    processing = Processing(contract, base.file_source("cloudevents-jsonl"), landing, bookkeeping)
-    for frame in base.file_source("cloudevents-jsonl").read(Split(path=str(path), start=0, end=path.stat().st_size)):
-        processing.take(frame)
-    processing.clear()
-    (file,) = landing.finish()
-    found = pq.read_table(tmp_path / file.name).to_pylist()
+    _, tables = outcome(contract, JSONL, "".join(event % payload for payload in payloads).encode())
+    (found,) = tables.values()
     return [{name: row[name] for name in names or (*schema, "_rescue")} for row in found]
 
 
@@ -188,59 +161,40 @@ PRICE = {"type": "number", "multipleOf": 0.01}
     "text", ["90071992547409.93", "999999999999999.99", "12345678901234567890.12", "123456789012345678901234567890"]
 )
 @pytest.mark.parametrize("twice", [False, True])
-def test_decimals_have_the_digits_that_were_sent(tmp_path: Path, text: str, twice: bool) -> None:
+def test_decimals_have_the_digits_that_were_sent(text: str, twice: bool) -> None:
     """On both paths: a member that comes twice is for the slow one."""
     again = f',"x":{text}' if twice else ""
-    payload = f'{{"p":{text},"x":{text}{again}}}'
-    (row,) = order(tmp_path, {"p": PRICE}, payload)
+    (row,) = order({"p": PRICE}, f'{{"p":{text},"x":{text}{again}}}')
     assert row == {"p": Decimal(text), "_rescue": f'{{"x":{text}}}'}
 
 
-def test_digits_that_a_decimal_column_has_not_are_kept(tmp_path: Path) -> None:
+def test_digits_that_a_decimal_column_has_not_are_kept() -> None:
     payload = '{"p":1.0000000000000000001,"x":{"n":1.50,"l":12345678901234567890.12},"any":[0.12345678901234567890123]}'
     # The digits break ``multipleOf``, as the validator sees.
-    (row,) = order(tmp_path, {"p": PRICE, "any": {}}, payload, on_schema_violation="tag")
+    (row,) = order({"p": PRICE, "any": {}}, payload, on_schema_violation="tag")
     rescue = '{"p":1.0000000000000000001,"x":{"n":1.5,"l":12345678901234567890.12}}'
     assert row == {"p": None, "any": "[0.12345678901234567890123]", "_rescue": rescue}
 
 
-def test_values_of_other_types_are_kept(tmp_path: Path) -> None:
+def test_values_of_other_types_are_kept() -> None:
     """Payloads that land against their schema."""
-    members = {"t": {"type": "string", "format": "date-time"}, "p": PRICE}
-    payloads = [
-        '{"t":1700000000000}',
-        '{"t":5.0}',
-        '{"p":"12.34"}',
-        '{"p":" 1_2 ","t":true}',
-        '{"p":true}',
-        '{"p":1234567890123456.789}',
-    ]
-    found = order(tmp_path, members, *payloads, on_schema_violation="tag")
-    assert found == [{"t": None, "p": None, "_rescue": payload} for payload in payloads]
-
-
-@pytest.mark.parametrize("payload", ['{"n":true}', '{"n":"1.5"}'])
-def test_what_is_no_number_is_kept_beside_its_column(tmp_path: Path, payload: str) -> None:
-    (row,) = order(tmp_path, {"n": {"type": "number"}}, payload, on_schema_violation="tag")
-    assert row == {"n": None, "_rescue": payload}
+    members = {"t": {"type": "string", "format": "date-time"}, "p": PRICE, "n": {"type": "number"}}
+    payloads = ['{"t":1700000000000}', '{"t":5.0}', '{"p":"12.34"}', '{"p":" 1_2 ","t":true}', '{"p":true}']
+    payloads += ['{"p":1234567890123456.789}', '{"n":true}', '{"n":"1.5"}']
+    found = order(members, *payloads, on_schema_violation="tag")
+    assert found == [{"t": None, "p": None, "n": None, "_rescue": payload} for payload in payloads]
 
 
 @pytest.mark.parametrize(
     ("payload", "path"),
     [
-        *[
-            ('{"i":1.5}', "/i"),
-            ('{"i":-0.5}', "/i"),
-            ('{"i":true}', "/i"),
-            ('{"i":"5"}', "/i"),
-            ('{"l":[1,2.7]}', "/l/1"),
-        ],
-        *[('{"m":{"a":2.7}}', "/m/a"), ('{"s":1.10}', "/s")],
+        *[('{"i":1.5}', "/i"), ('{"i":-0.5}', "/i"), ('{"i":true}', "/i"), ('{"i":"5"}', "/i")],
+        *[('{"l":[1,2.7]}', "/l/1"), ('{"m":{"a":2.7}}', "/m/a"), ('{"s":1.10}', "/s")],
         *[('{"s":true}', "/s"), ('{"s":{"a":1}}', "/s"), ('{"b":1}', "/b")],
         *[('{"e":true}', "/e"), ('{"e":"5"}', "/e"), ('{"e":" 1_0 "}', "/e")],
     ],
 )
-def test_what_is_tagged_lands_as_it_was_sent_or_not_at_all(tmp_path: Path, payload: str, path: str) -> None:
+def test_what_is_tagged_lands_as_it_was_sent_or_not_at_all(payload: str, path: str) -> None:
     """K-46: no value becomes another one because its column has another type."""
     integers = {"type": "integer"}
     members = {
@@ -251,15 +205,13 @@ def test_what_is_tagged_lands_as_it_was_sent_or_not_at_all(tmp_path: Path, paylo
         "e": {"type": "integer", "minimum": 0, "maximum": 1e25},
         "b": {"type": "boolean"},
     }
-    (row,) = order(tmp_path, members, payload, on_schema_violation="tag", names=("reason", "violations"))
+    (row,) = order(members, payload, on_schema_violation="tag", names=("reason", "violations"))
     (violation,) = row["violations"]
     assert (row["reason"], violation["path"], violation["rule"]) == ("mapping_error", path, "column")
     assert "does not fit its column" in violation["message"]
     assert "conforms" not in violation["message"]
 
 
-def test_whole_numbers_are_integers_however_they_are_written(tmp_path: Path) -> None:
-    found = order(
-        tmp_path, {"i": {"type": "integer"}, "s": {"type": "string"}}, '{"i":1.0,"s":5}', on_schema_violation="tag"
-    )
-    assert found == [{"i": 1, "s": "5", "_rescue": None}]
+def test_whole_numbers_are_integers_however_they_are_written() -> None:
+    members = {"i": {"type": "integer"}, "s": {"type": "string"}}
+    assert order(members, '{"i":1.0,"s":5}', on_schema_violation="tag") == [{"i": 1, "s": "5", "_rescue": None}]

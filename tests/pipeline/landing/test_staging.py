@@ -97,9 +97,7 @@ def test_thin_columns_are_not_worth_a_workspace(tmp_path: Path, count: int, code
 @pytest.mark.parametrize(
     ("text", "codec"), [("x" * 5000, "ZSTD"), (b64encode(randbytes(5000)).decode(), "UNCOMPRESSED")]
 )
-def test_a_huge_row_has_a_file_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, codec: str
-) -> None:
+def test_a_huge_row_has_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, codec: str) -> None:
     """It is written when what it was made of may be gone, not by ``add``, and nothing waits for it in its table."""
     monkeypatch.setattr(staging, "ROW_GROUP_BYTES", 4000)
     into = StagedFiles(tmp_path, staged="s", prefix="p")
