@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from signalbook.api.confluent.equivalence import SentSchema, find_equivalent
 from signalbook.api.confluent.requests import ConfluentRequest
-from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.api.confluent.resolution import find_referred, load_resolver
+from signalbook.api.confluent.subjects import Subjects
+from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.errors import (
     ConfluentError,
     invalid_schema,
@@ -118,7 +120,7 @@ def candidate(
     stated = body.format(str(last["format"]) if last is not None and same_type else None)
     attributes: JSONObject = {name: value for name, value in body.attributes().items() if value is not None}
     try:
-        resolve = subjects.resolver(body.references, subject.context)
+        resolve = load_resolver(subjects, body.references, subject.context)
         attributes |= _linked(subjects, body, subject.context)
     except ConfluentError as error:
         raise invalid_schema(f"a reference leads nowhere: {error}") from None
@@ -207,7 +209,8 @@ def schema_members(version: SchemaVersion) -> JSONObject:
 def _linked(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
     """References as they are stored: with the xid of what each names, by which all other APIs find it."""
     found: list[JSON] = []
-    targets = dict(zip(body.references, subjects.referred((each, context) for each in body.references), strict=True))
+    referred = find_referred(subjects, ((reference, context) for reference in body.references))
+    targets = dict(zip(body.references, referred, strict=True))
     for each, target in targets.items():
         # An Avro schema names types, whatever its references are called.
         types = defined_names(target.document) if target.type == "AVRO" else ()

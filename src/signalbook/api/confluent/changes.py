@@ -11,7 +11,8 @@ from typing import Final, Literal
 from signalbook.access.base import Action
 from signalbook.api.confluent.references import check_unreferred, forget
 from signalbook.api.confluent.rights import subject_right
-from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.api.confluent.subjects import Subjects
+from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.associations import Association
 from signalbook.confluent.errors import invalid_subject
 from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, has_control_character, is_global, schema_places

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.api.confluent.resolution import load_resolver
+from signalbook.api.confluent.subjects import Subjects
+from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.metadata import properties
 from signalbook.confluent.naming import GROUPS, Subject
 from signalbook.confluent.reserved import find_conflicts, reserved_fields
@@ -115,7 +117,7 @@ def _without_others(schema: JSON) -> JSON:
 def text_of(version: SchemaVersion, subjects: Subjects) -> SchemaText:
     """A version, to be compared."""
     references = stored_references(version.attributes)
-    resolve = subjects.resolver(references, version.subject.context) if references else None
+    resolve = load_resolver(subjects, references, version.subject.context) if references else None
     return SchemaText(document=version.text.encode("utf-8"), format=version.format, resolve=resolve)
 
 

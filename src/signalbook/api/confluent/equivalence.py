@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.api.confluent.resolution import inline_types
+from signalbook.api.confluent.subjects import Subjects
+from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.errors import ConfluentError
 from signalbook.confluent.metadata import without_version
 from signalbook.confluent.naming import Subject
@@ -80,7 +82,7 @@ def _is_equal(subjects: Subjects, sent: SentSchema, version: SchemaVersion) -> b
                 return _is_equal_protobuf(sent, version)
             case "AVRO":
                 is_inlined = not sent.references and stored_references(version.attributes)
-                text = subjects.resolved(version) if is_inlined else version.text
+                text = inline_types(subjects, version) if is_inlined else version.text
                 return _normal(text, "AVRO") == _normal(sent.text, "AVRO")
         return _normal(version.text, sent.type) == _normal(sent.text, sent.type)
     except (SchemaError, ConfluentError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -10,7 +10,8 @@ from typing import Final, TypeAlias, TypeVar
 from signalbook.api.confluent.associations import choice, stored
 from signalbook.api.confluent.reading import page, shown, subjects_of
 from signalbook.api.confluent.requests import ConfluentRequest, answer
-from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.api.confluent.subjects import Subjects
+from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.associations import LIFECYCLES, Association
 from signalbook.confluent.errors import invalid_association

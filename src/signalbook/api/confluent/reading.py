@@ -11,7 +11,9 @@ from typing import Final, TypeVar
 
 from signalbook.api.confluent.references import referrers
 from signalbook.api.confluent.requests import ConfluentRequest, answer, raw
-from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.api.confluent.resolution import inline_types, serialize
+from signalbook.api.confluent.subjects import Subjects
+from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.errors import (
     ConfluentError,
@@ -170,9 +172,9 @@ def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) 
     wanted = request.query.get("format", "")
     match version.type, wanted:
         case "AVRO", "resolved":
-            return subjects.resolved(version)
+            return inline_types(subjects, version)
         case "PROTOBUF", "serialized":
-            return subjects.serialized(version)
+            return serialize(subjects, version)
         case "PROTOBUF", "ignore_extensions":
             return remove_custom_options(version.text, extensions=True)
     return version.text

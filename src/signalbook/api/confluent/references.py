@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.api.confluent.subjects import Subjects
+from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.errors import reference_exists
 from signalbook.confluent.schemas import linked_references
 from signalbook.engine.engine import Session

@@ -1,29 +1,20 @@
-"""Subjects and their versions as the registry has them: finding, listing, and what refers to what."""
+"""Subjects and their versions as the registry has them: finding and listing."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import Final
 
-import msgspec
-
 from signalbook.access.base import Action
-from signalbook.cncf.ids import LAST_VERSION, version_number
+from signalbook.api.confluent.versions import SchemaVersion, parse_version
+from signalbook.cncf.ids import version_number
 from signalbook.cncf.lookup import latest_number
-from signalbook.confluent.avro import inlined
 from signalbook.confluent.errors import (
     context_not_empty,
-    invalid_schema,
     invalid_subject,
-    invalid_version,
     subject_not_found,
-    too_large,
     version_not_found,
 )
 from signalbook.confluent.naming import (
@@ -42,16 +33,6 @@ from signalbook.confluent.naming import (
     schema_places,
     subject_name,
 )
-from signalbook.confluent.protobuf import file_descriptor
-from signalbook.confluent.schemas import (
-    MAX_REFERENCES,
-    Reference,
-    content_key,
-    guid,
-    schema_type,
-    stored_references,
-    text_shown,
-)
 from signalbook.confluent.settings import (
     OVERRIDING,
     Stored,
@@ -63,74 +44,13 @@ from signalbook.confluent.settings import (
     stated,
 )
 from signalbook.engine.read.view import View
-from signalbook.formats.avro.document import defined_names
-from signalbook.formats.base import Resolve
-from signalbook.formats.references import match_reference
 from signalbook.storage.base import BEHIND, LAST, Row
 from signalbook.storage.schema import load_json
 from signalbook.storage.schemaids import SoftDeleted
-from signalbook.values import JSONObject, digest, dump_json
+from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
 _PAGE: Final = 1000
-_DIGITS: Final = 10
-_MILLISECONDS: Final = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaVersion:
-    """A version of a subject in a ``schema``. ``xid`` is the Version's, None for one that is softly deleted."""
-
-    subject: Subject
-    schema: Xid
-    version: int
-    id: int
-    attributes: JSONObject
-    document: bytes
-    written: datetime
-    """When it was registered, or softly deleted."""
-    xid: Xid | None = None
-
-    @property
-    def place(self) -> Xid:
-        """The xid of the Version that it is, or was before it was softly deleted."""
-        return self.schema / "versions" / str(self.version)
-
-    @property
-    def type(self) -> str:
-        """Its ``schemaType``."""
-        return schema_type(self.attributes) or ""
-
-    @property
-    def format(self) -> str:
-        """Its format in xRegistry."""
-        return str(self.attributes.get("format", ""))
-
-    @property
-    def text(self) -> str:
-        """The schema."""
-        return text_shown(self.document, self.format)
-
-    @property
-    def guid(self) -> str:
-        """The UUID of its content."""
-        return guid(content_key(self.attributes, digest(self.document)) or digest(self.document))
-
-    def content(self) -> JSONObject:
-        """What belongs to its id, as clients have it."""
-        found: JSONObject = {"schemaType": self.type, "guid": self.guid}
-        references = [each.to_json() for each in stored_references(self.attributes)]
-        if references:
-            found["references"] = references
-        for name, shown in (("metadata", "metadata"), ("ruleset", "ruleSet")):
-            if self.attributes.get(name):
-                found[shown] = self.attributes[name]
-        return {**found, "schema": self.text, "ts": int(self.written.timestamp() * _MILLISECONDS)}
-
-    def to_json(self) -> JSONObject:
-        """As clients have it."""
-        found: JSONObject = {"subject": str(self.subject), "version": self.version, "id": self.id, **self.content()}
-        return found if self.xid is not None else {**found, "deleted": True}
 
 
 class Subjects:
@@ -174,7 +94,7 @@ class Subjects:
         if subject.context != DEFAULT_CONTEXT or not subject.name:
             return
         others = [Subject(context, subject.name) for context in self.contexts() if context != DEFAULT_CONTEXT]
-        schemas = self._schemas(others)
+        schemas = self.schemas(others)
         yield from (each for each in others if each in schemas or (deleted and self.deleted(each)))
 
     def parse(self, text: str, context: str) -> Subject:
@@ -215,7 +135,7 @@ class Subjects:
 
     def _row(self, subject: Subject) -> Row | None:
         if subject not in self._found:
-            self._found[subject] = self._schemas([subject]).get(subject)
+            self._found[subject] = self.schemas([subject]).get(subject)
         return self._found[subject]
 
     def new_schema(self, subject: Subject) -> Xid | None:
@@ -412,7 +332,7 @@ class Subjects:
 
     def live_of(self, subjects: Sequence[Subject]) -> list[list[Row]]:
         """The Versions of each of these subjects that are not deleted, by number; ``shown`` makes versions of them."""
-        schemas = self._schemas(subjects)
+        schemas = self.schemas(subjects)
         by_owner: dict[int, list[tuple[int, Row]]] = {row.key: [] for row in schemas.values()}
         for number, row in _counted(self.view.reader.children(list(by_owner), "versions")):
             by_owner[row.parent].append((number, row))
@@ -435,31 +355,6 @@ class Subjects:
             yield from dict.fromkeys(each.subject for each in self._shown(group, rows))
             after = rows[-1].schema
 
-    def resolver(self, references: Iterable[Reference], context: str, *, deleted: bool = False) -> Resolve:
-        """Return a function that finds the schemas that these references name, and those that these refer to in turn.
-
-        Softly deleted schemas are found as well if ``deleted`` is set. Raises 40401 and 40402 for a missing one, and
-        42201 for too many.
-        """
-        found: dict[str, bytes] = {}
-        types: dict[str, bytes] = {}
-        waiting = {each.name: (each, context) for each in references}
-        while waiting:
-            if len(found) + len(waiting) > MAX_REFERENCES:
-                raise invalid_schema(f"it refers to more than {MAX_REFERENCES} schemas, with those that these refer to")
-            targets = dict(zip(waiting, self.referred(waiting.values(), deleted=deleted), strict=True))
-            found |= {name: target.text.encode("utf-8") for name, target in targets.items()}
-            for target in targets.values():
-                for name in defined_names(target.document) if target.type == "AVRO" else ():
-                    types.setdefault(name, target.document)
-            waiting = {
-                each.name: (each, target.subject.context)
-                for target in targets.values()
-                for each in stored_references(target.attributes)
-                if each.name not in found
-            }
-        return partial(match_reference, {**types, **found})
-
     def last_number(self, subject: Subject) -> int:
         """The highest number of a version, 0 without any: of those softly deleted and those not seen here, too."""
         schema = self.schema(subject)
@@ -476,41 +371,7 @@ class Subjects:
         if next(self.names(context), None) is not None or next(self.deleted_names(context), None) is not None:
             raise context_not_empty(context)
 
-    def resolved(self, version: SchemaVersion) -> str:
-        """An Avro schema with the types that it refers to in it, each where it is first named."""
-        references = self.resolver(stored_references(version.attributes), version.subject.context, deleted=True)
-        try:
-            return dump_json(inlined(msgspec.json.decode(version.document), references)).decode("utf-8")
-        except RecursionError:
-            raise too_large("with all that it refers to, the schema is nested too deeply") from None
-
-    def serialized(self, version: SchemaVersion) -> str:
-        """A Protobuf schema as the base64 of its ``FileDescriptorProto``."""
-        resolve = self.resolver(stored_references(version.attributes), version.subject.context, deleted=True)
-        return b64encode(file_descriptor(version.text, resolve)).decode("ascii")
-
-    def referred(self, references: Iterable[tuple[Reference, str]], *, deleted: bool = False) -> list[SchemaVersion]:
-        """Return the versions that references name, each in its context, also softly deleted ones if ``deleted``.
-
-        Those to numbers are read all at once. Raises 40401 and 40402.
-        """
-        named = {each: self.parse(each[0].subject, each[1]) for each in references}
-        schemas = self._schemas(dict.fromkeys(named.values()))
-        places = {
-            each: schemas[subject].xid / "versions" / str(each[0].version)
-            for each, subject in named.items()
-            if subject in schemas and each[0].version > 0
-        }
-        rows = self.view.reader.get_many(list(dict.fromkeys(places.values())))
-        by_place = {each.xid: each for each in self.versions(rows.values())}
-        found = {each: by_place[place] for each, place in places.items() if place in by_place}
-        for (reference, context), subject in named.items():
-            if (reference, context) not in found:
-                number = "latest" if reference.version == -1 else str(reference.version)
-                found[reference, context] = self.version(subject, number, deleted=deleted)
-        return [found[each] for each in named]
-
-    def _schemas(self, subjects: Iterable[Subject]) -> dict[Subject, Row]:
+    def schemas(self, subjects: Iterable[Subject]) -> dict[Subject, Row]:
         """Return the schemas of those subjects that exist and can be read."""
         places = {
             subject: schema_places(subject, self.default_group) for subject in subjects if self.is_readable(subject)
@@ -593,12 +454,3 @@ def _counted(rows: Iterable[Row]) -> list[tuple[int, Row]]:
         for row in rows
         if row.schemaid is not None and row.document is not None and (number := version_number(row.xid.id)) is not None
     ]
-
-
-def parse_version(text: str) -> int | None:
-    """The number of a version, None for the latest one. Raises 42202."""
-    if text in ("latest", "-1"):
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS or not 0 < int(text) <= LAST_VERSION:
-        raise invalid_version(text)
-    return int(text)

@@ -26,7 +26,8 @@ from signalbook.api.confluent.reading import (
 )
 from signalbook.api.confluent.references import check_unreferred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
-from signalbook.api.confluent.subjects import SchemaVersion, Subjects, parse_version
+from signalbook.api.confluent.subjects import Subjects
+from signalbook.api.confluent.versions import SchemaVersion, parse_version
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.errors import (
     ConfluentError,

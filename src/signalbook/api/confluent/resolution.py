@@ -1,0 +1,87 @@
+"""Resolving references: the versions that they name, and schemas put together with these."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable
+from functools import partial
+
+import msgspec
+
+from signalbook.api.confluent.subjects import Subjects
+from signalbook.api.confluent.versions import SchemaVersion
+from signalbook.confluent.avro import inlined
+from signalbook.confluent.errors import invalid_schema, too_large
+from signalbook.confluent.protobuf import file_descriptor
+from signalbook.confluent.schemas import MAX_REFERENCES, Reference, stored_references
+from signalbook.formats.avro.document import defined_names
+from signalbook.formats.base import Resolve
+from signalbook.formats.references import match_reference
+from signalbook.values import dump_json
+
+
+def load_resolver(
+    subjects: Subjects, references: Iterable[Reference], context: str, *, deleted: bool = False
+) -> Resolve:
+    """Return a function that finds the schemas that these references name, and those that these refer to in turn.
+
+    Softly deleted schemas are found as well if ``deleted`` is set. Raises 40401 and 40402 for a missing one, and
+    42201 for too many.
+    """
+    found: dict[str, bytes] = {}
+    types: dict[str, bytes] = {}
+    waiting = {each.name: (each, context) for each in references}
+    while waiting:
+        if len(found) + len(waiting) > MAX_REFERENCES:
+            raise invalid_schema(f"it refers to more than {MAX_REFERENCES} schemas, with those that these refer to")
+        targets = dict(zip(waiting, find_referred(subjects, waiting.values(), deleted=deleted), strict=True))
+        found |= {name: target.text.encode("utf-8") for name, target in targets.items()}
+        for target in targets.values():
+            for name in defined_names(target.document) if target.type == "AVRO" else ():
+                types.setdefault(name, target.document)
+        waiting = {
+            each.name: (each, target.subject.context)
+            for target in targets.values()
+            for each in stored_references(target.attributes)
+            if each.name not in found
+        }
+    return partial(match_reference, {**types, **found})
+
+
+def find_referred(
+    subjects: Subjects, references: Iterable[tuple[Reference, str]], *, deleted: bool = False
+) -> list[SchemaVersion]:
+    """Return the versions that references name, each in its context, also softly deleted ones if ``deleted``.
+
+    Those to numbers are read all at once. Raises 40401 and 40402.
+    """
+    named = {each: subjects.parse(each[0].subject, each[1]) for each in references}
+    schemas = subjects.schemas(dict.fromkeys(named.values()))
+    places = {
+        each: schemas[subject].xid / "versions" / str(each[0].version)
+        for each, subject in named.items()
+        if subject in schemas and each[0].version > 0
+    }
+    rows = subjects.view.reader.get_many(list(dict.fromkeys(places.values())))
+    by_place = {each.xid: each for each in subjects.versions(rows.values())}
+    found = {each: by_place[place] for each, place in places.items() if place in by_place}
+    for (reference, context), subject in named.items():
+        if (reference, context) not in found:
+            number = "latest" if reference.version == -1 else str(reference.version)
+            found[reference, context] = subjects.version(subject, number, deleted=deleted)
+    return [found[each] for each in named]
+
+
+def inline_types(subjects: Subjects, version: SchemaVersion) -> str:
+    """Return an Avro schema with the types that it refers to in it, each where it is first named."""
+    references = load_resolver(subjects, stored_references(version.attributes), version.subject.context, deleted=True)
+    try:
+        return dump_json(inlined(msgspec.json.decode(version.document), references)).decode("utf-8")
+    except RecursionError:
+        raise too_large("with all that it refers to, the schema is nested too deeply") from None
+
+
+def serialize(subjects: Subjects, version: SchemaVersion) -> str:
+    """Return a Protobuf schema as the base64 of its ``FileDescriptorProto``."""
+    resolve = load_resolver(subjects, stored_references(version.attributes), version.subject.context, deleted=True)
+    return b64encode(file_descriptor(version.text, resolve)).decode("ascii")

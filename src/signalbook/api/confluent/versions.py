@@ -1,0 +1,82 @@
+"""Versions of subjects, as clients have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from signalbook.cncf.ids import LAST_VERSION
+from signalbook.confluent.errors import invalid_version
+from signalbook.confluent.naming import Subject
+from signalbook.confluent.schemas import content_key, guid, schema_type, stored_references, text_shown
+from signalbook.values import JSONObject, digest
+from signalbook.xid import Xid
+
+_DIGITS: Final = 10
+_MILLISECONDS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaVersion:
+    """A version of a subject in a ``schema``. ``xid`` is the Version's, None for one that is softly deleted."""
+
+    subject: Subject
+    schema: Xid
+    version: int
+    id: int
+    attributes: JSONObject
+    document: bytes
+    written: datetime
+    """When it was registered, or softly deleted."""
+    xid: Xid | None = None
+
+    @property
+    def place(self) -> Xid:
+        """The xid of the Version that it is, or was before it was softly deleted."""
+        return self.schema / "versions" / str(self.version)
+
+    @property
+    def type(self) -> str:
+        """Its ``schemaType``."""
+        return schema_type(self.attributes) or ""
+
+    @property
+    def format(self) -> str:
+        """Its format in xRegistry."""
+        return str(self.attributes.get("format", ""))
+
+    @property
+    def text(self) -> str:
+        """The schema."""
+        return text_shown(self.document, self.format)
+
+    @property
+    def guid(self) -> str:
+        """The UUID of its content."""
+        return guid(content_key(self.attributes, digest(self.document)) or digest(self.document))
+
+    def content(self) -> JSONObject:
+        """What belongs to its id, as clients have it."""
+        found: JSONObject = {"schemaType": self.type, "guid": self.guid}
+        references = [each.to_json() for each in stored_references(self.attributes)]
+        if references:
+            found["references"] = references
+        for name, shown in (("metadata", "metadata"), ("ruleset", "ruleSet")):
+            if self.attributes.get(name):
+                found[shown] = self.attributes[name]
+        return {**found, "schema": self.text, "ts": int(self.written.timestamp() * _MILLISECONDS)}
+
+    def to_json(self) -> JSONObject:
+        """As clients have it."""
+        found: JSONObject = {"subject": str(self.subject), "version": self.version, "id": self.id, **self.content()}
+        return found if self.xid is not None else {**found, "deleted": True}
+
+
+def parse_version(text: str) -> int | None:
+    """The number of a version, None for the latest one. Raises 42202."""
+    if text in ("latest", "-1"):
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS or not 0 < int(text) <= LAST_VERSION:
+        raise invalid_version(text)
+    return int(text)
