@@ -192,7 +192,7 @@ def test_what_is_softly_deleted_is_kept_until_it_is_dropped(store: Store) -> Non
         assert ids.soft_deleted_with("g", 7) == [GONE, other]
     with store.write() as writer:
         writer.schemaids.drop_soft_deleted("g", GONE.schema, [1, 9])
-        assert writer.schemaids.soft_deleted("g", [GONE.schema]) == [GONE]
+        assert writer.schemaids.soft_deleted(["f", "g"], [GONE.schema]) == [GONE]
 
 
 def test_settings_of_subjects(store: Store) -> None:

@@ -87,7 +87,7 @@ class SchemaIdStatements:
             rows.where(d.group == bindparam("group"), d.schema > bindparam("after")).order_by(d.schema, d.version)
         )
         of_schema = (d.group == bindparam("group"), d.schema == bindparam("schema"))
-        of_schemas = (d.group == bindparam("group"), dialect.member(d.schema, "schemas"))
+        of_schemas = (dialect.member(d.group, "groups"), dialect.member(d.schema, "schemas"))
         self.gone_of_schemas = dialect.text(rows.where(*of_schemas).order_by(d.version))
         with_id = rows.where(d.group == bindparam("group"), d.schemaid == bindparam("id"))
         self.gone_with_id = dialect.page(with_id.order_by(d.schema, d.version))
@@ -153,11 +153,10 @@ class SchemaIdReader:
         """The highest number given in a Group, 0 if there is none."""
         return int(self._transaction.rows(self._sql.highest, {"group": group})[0][0])
 
-    def soft_deleted(self, group: str, schemas: Collection[str]) -> list[SoftDeleted]:
-        """The Versions of these schemas that are softly deleted, by number."""
-        return self._gone(
-            self._sql.gone_of_schemas, {"group": group, "schemas": self._transaction.array(list(schemas))}
-        )
+    def soft_deleted(self, groups: Collection[str], schemas: Collection[str]) -> list[SoftDeleted]:
+        """Return the softly deleted Versions of these schemas in these Groups, by number."""
+        array = self._transaction.array
+        return self._gone(self._sql.gone_of_schemas, {"groups": array(list(groups)), "schemas": array(list(schemas))})
 
     def soft_deleted_of(self, group: str, after: str, limit: int) -> list[SoftDeleted]:
         """Up to ``limit`` Versions of a Group's schemas behind the id ``after``, by schema and number."""

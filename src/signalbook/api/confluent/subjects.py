@@ -95,7 +95,10 @@ class Subjects:
             return
         others = [Subject(context, subject.name) for context in self.contexts() if context != DEFAULT_CONTEXT]
         schemas = self.schemas(others)
-        yield from (each for each in others if each in schemas or (deleted and self.deleted(each)))
+        groups = {each: group.id.lower() for each in others if deleted and (group := self.group(each.context))}
+        rows = self.view.schemaids.soft_deleted(groups.values(), schema_ids(subject.name)) if groups else []
+        kept = {row.group for row in rows}
+        yield from (each for each in others if each in schemas or (groups.get(each) in kept and self.deleted(each)))
 
     def parse(self, text: str, context: str) -> Subject:
         """The subject that a client names. Raises 42208 for what no database takes."""
@@ -163,7 +166,7 @@ class Subjects:
         """Return True if softly deleted versions of another subject, also of hidden ones, are of this schema."""
         if not is_made(schema.id):
             return False
-        kept = self.view.schemaids.soft_deleted(schema.group_id.lower(), [schema.id])
+        kept = self.view.schemaids.soft_deleted([schema.group_id.lower()], [schema.id])
         return any(subject_name(schema, each.attributes) != subject.name for each in kept)
 
     def live(self, subject: Subject) -> list[SchemaVersion]:
@@ -228,12 +231,12 @@ class Subjects:
         group = self.group(subject.context)
         if group is None:
             return []
-        found = self.view.schemaids.soft_deleted(group.id.lower(), schema_ids(subject.name))
+        found = self.view.schemaids.soft_deleted([group.id.lower()], schema_ids(subject.name))
         return [each for each in self._shown(group, found) if each.subject == subject]
 
     def deleted_at(self, version: Xid) -> list[SchemaVersion]:
         """Return the softly deleted version that was this Version, if there is one that can be read."""
-        found = self.view.schemaids.soft_deleted(version.group_id.lower(), [version.resource.id])
+        found = self.view.schemaids.soft_deleted([version.group_id.lower()], [version.resource.id])
         group = version.resource.parent.owner
         return self._shown(group, (each for each in found if str(each.version) == version.id))
 
