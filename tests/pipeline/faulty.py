@@ -94,7 +94,7 @@ class Disk:
         """Have all places in folders, and ``os.fsync``, count their operations and note what is not on the disk."""
         notes: dict[str, Callable[..., None]] = {
             "output": self._fill,
-            "write": self._change,
+            "write": self._write,
             "replace": self._change,
             "delete": self._change,
             "move": self._move,
@@ -115,6 +115,11 @@ class Disk:
     def _change(self, place: LocalPlace, *_: bytes) -> None:
         """Note what is there, where a file is about to be written or deleted. Its folder is to be synced then."""
         self._before.setdefault(place.path, place.read() if place.exists() else None)
+
+    def _write(self, place: LocalPlace, _: bytes) -> None:
+        """Note that both the name and the content are to be synced."""
+        self._change(place)
+        self._fill(place)
 
     def _fill(self, place: LocalPlace) -> None:
         """Note that a file is written that is to be synced."""

@@ -27,8 +27,8 @@ from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
 UNUSED = Path("unused")
 COLUMNS = pa.schema([("id", pa.string()), *columns.RESCUE])
-State = dict[TableName, tuple[int, list[str]]]
-"""The number of files and the rows of each table."""
+State = dict[TableName, tuple[int, list[str], list[str]]]
+"""The number of files, the columns and the rows of each table."""
 FORMATS = ["parquet", pytest.param("iceberg", marks=pytest.mark.merge)]
 Work = Callable[[Lake, str], object]
 
@@ -47,10 +47,8 @@ def state(output: Place, table_format: TableFormat) -> State:
     lake = Lake(UNUSED, table_format, stored=output)
     live = {table: sorted(lake.tables.live(table)) for table in (ORDER, DEAD_LETTERS)}
     files = {table: [place_of(path, output.storage).arrow_source() for path in paths] for table, paths in live.items()}
-    return {
-        table: (len(sources), sorted(json.dumps(row, default=str) for file in sources for row in rows(file)))
-        for table, sources in files.items()
-    }
+    found = {table: [json.dumps(row, default=str) for file in files[table] for row in rows(file)] for table in live}
+    return {table: (len(files[table]), lake.tables.columns(table).names, sorted(found[table])) for table in live}
 
 
 def rows(source: Any) -> list[dict[str, Any]]:

@@ -146,11 +146,6 @@ class ParquetTables(Tables):
             if written is not None and wide.equals(there, check_metadata=True):
                 return
             content = _metadata(wide)
-            if place.folder is not None:
-                # The folder is locked, and what is lost with the machine is made again with the batch: a disk need not
-                # be waited for, table by table.
-                place.write(content)
-                return
             # In a store another program may be at it: then its columns are looked at once more.
             if place.create(content) if written is None else place.swap(content, written[1]):
                 return
