@@ -20,10 +20,9 @@ def contract_of() -> ContractOf:
     """A contract of definitions by message id, with JSON Schemas (draft-07) by xid and policy members."""
 
     def build(definitions: dict[str, JSONObject], schemas: dict[str, Any] | None = None, **policy: Any) -> Contract:
-        documents = {
-            xid: SchemaDocument(content=dump_json(schema), format="JsonSchema/draft-07", xid=xid)
-            for xid, schema in (schemas or {}).items()
-        }
+        contents = {xid: dump_json(schema) for xid, schema in (schemas or {}).items()}
+        draft = "JsonSchema/draft-07"
+        documents = {x: SchemaDocument(content=text, format=draft, xid=x) for x, text in contents.items()}
         raw = {f"{GROUP}/{name}": definition for name, definition in definitions.items()}
         return Contract.compile(raw, documents.get, Policy(**policy))
 

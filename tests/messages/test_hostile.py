@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import examples
+from tests.examples import examples, json_trees
 
 from signalbook.messages import Contract, Message, Policy, SchemaDocument
 from signalbook.messages.bindings.http import request
@@ -14,72 +14,21 @@ from signalbook.messages.definitions.source import DefinitionSource, leave_out
 
 NAMES = st.sampled_from(
     [
-        "envelope",
-        "protocol",
-        "envelopemetadata",
-        "envelopeoptions",
-        "protocoloptions",
-        "dataschema",
-        "dataschemauri",
-        "dataschemaxid",
-        "dataschemaformat",
-        "datacontenttype",
-        "basemessage",
-        "basemessageuri",
-        "deprecated",
-        "format",
-        "metadata",
-        "config",
-        "id",
-        "type",
-        "source",
-        "time",
-        "value",
-        "required",
-        "mode",
-        "method",
-        "path",
-        "status",
-        "headers",
-        "query",
-        "name",
-        "removal",
-        "attributes",
-        "options",
-        "specversion",
+        *("envelope", "protocol", "envelopemetadata", "envelopeoptions", "protocoloptions", "dataschema"),
+        *("dataschemauri", "dataschemaxid", "dataschemaformat", "datacontenttype", "basemessage", "basemessageuri"),
+        *("deprecated", "format", "metadata", "config", "id", "type", "source", "time", "value", "required", "mode"),
+        *("method", "path", "status", "headers", "query", "name", "removal", "attributes", "options", "specversion"),
     ]
 )
 TEXTS = st.sampled_from(
     [
-        "CloudEvents/1.0",
-        "HTTP",
-        "http/1.1",
-        "KAFKA",
-        "uritemplate",
-        "string",
-        "integer",
-        "timestamp",
-        "{a}",
-        "{a}/{b}",
-        "{+a}",
-        "x",
-        "5",
-        "true",
-        "JsonSchema/x",
-        "/g/m/a",
-        "/g/m/b",
-        "#/g/m/b",
-        "application/json",
-        "application/cloudevents+json",
-        "structured",
-        "binary",
+        *("CloudEvents/1.0", "HTTP", "http/1.1", "KAFKA", "uritemplate", "string", "integer", "timestamp", "{a}"),
+        *("{a}/{b}", "{+a}", "x", "5", "true", "JsonSchema/x", "/g/m/a", "/g/m/b", "#/g/m/b", "application/json"),
+        *("application/cloudevents+json", "structured", "binary"),
     ]
 ) | st.text(max_size=4)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | TEXTS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=5),
-    max_leaves=20,
-)
+SCALARS = st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | TEXTS
+JSON = json_trees(SCALARS, NAMES, size=5, leaves=20)
 DEFINITIONS = st.dictionaries(st.sampled_from(["/g/m/a", "/g/m/b", "c"]), st.dictionaries(NAMES, JSON, max_size=8))
 BODIES = st.binary(max_size=20) | st.sampled_from(
     [b'{"specversion":"1.0","id":"1","source":"/s","type":"x","data":5}', b"{}", b"[]", b'{"id":{}}', b'{"a":NaN}']

@@ -1,5 +1,3 @@
-"""What is said of a definition counts more than what is said of its group, and that more than what is said of all."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

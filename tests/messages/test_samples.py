@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from signalbook.messages import Accepted, Contract, Message, Rejected, SchemaDocument
 from signalbook.messages.definitions.lint import lint
@@ -78,77 +79,47 @@ def event(type: str, source: str, **more: Any) -> Message:
     return Message(content_type="application/cloudevents+json", body=dump_json(members))
 
 
-SEEN = {
-    "tenantid": "t1",
-    "deviceid": "d1",
-    "motionid": "m",
-    "location": "l",
-    "time": 5,
-    "imageUrl": "u",
-    "motionType": "x",
-}
+WATCHKAM, SHOP = ("watchkam-jsons07", "Fabrikam.Watchkam.MotionDetected"), ("workshop", "workshop.started")
+SEEN = yaml.safe_load("""
+{tenantid: t1, deviceid: d1, motionid: m, location: l, time: 5, imageUrl: u, motionType: x}
+""")
+STARTED = {"job": "j", "operator": {"name": "Ada"}, "at": 5}
 
 
-@pytest.mark.others("events of xRegistry's sample Watchkam", ours="test_events_of_our_own")
 @pytest.mark.parametrize(
-    ("source", "data", "expected"),
+    ("name", "type", "source", "data", "expected"),
     [
-        ("t1/d1", SEEN, None),
-        ("t1/d1/x", SEEN, "metadata_violation"),
-        ("t1/d1", {**SEEN, "time": "now"}, "schema_violation"),
+        (*WATCHKAM, "t1/d1", SEEN, {"tenantid": "t1", "deviceid": "d1"}),
+        (*WATCHKAM, "t1/d1/x", SEEN, "metadata_violation"),
+        (*WATCHKAM, "t1/d1", {**SEEN, "time": "now"}, "schema_violation"),
+        (*SHOP, "north/lathe", STARTED, {"site": "north", "machine": "lathe"}),
+        (*SHOP, "north/lathe/x", STARTED, "metadata_violation"),
+        (*SHOP, "north/lathe", {**STARTED, "at": "now"}, "schema_violation"),
     ],
 )
-def test_events_of_a_sample(sample_file: Callable[[str], Path], source: str, data: Any, expected: str | None) -> None:
-    """K-26, K-38: events of Watchkam from a file are held to their envelope; Kafka headers did not come along."""
-    compiled = contract(load(sample_file("watchkam-jsons07.xreg.json")))
-    (outcome,) = compiled.process(event("Fabrikam.Watchkam.MotionDetected", source, data=data))
-    if expected is None:
-        assert isinstance(outcome, Accepted)
-        assert outcome.context == {"tenantid": "t1", "deviceid": "d1"}
-    else:
-        assert isinstance(outcome, Rejected)
-        assert outcome.reason == expected
+def test_events_of_samples(
+    sample_file: Callable[[str], Path], name: str, type: str, source: str, data: Any, expected: Any
+) -> None:
+    """K-26, K-38: events from a file are held to their envelope; Watchkam's Kafka headers did not come along."""
+    (outcome,) = contract(load(sample_file(f"{name}.xreg.json"))).process(event(type, source, data=data))
+    assert isinstance(outcome, Accepted | Rejected)
+    assert (outcome.context if isinstance(outcome, Accepted) else outcome.reason) == expected
 
 
-@pytest.mark.others("xRegistry's sample of the 2023 form", ours="test_our_own_document_in_the_2023_form_is_read")
-def test_the_2023_form_is_read(sample_file: Callable[[str], Path]) -> None:
+@pytest.mark.parametrize(
+    ("file", "group", "message", "schema"),
+    [
+        ("contoso-crm.cereg", "Contoso.CRM.Events", "CustomerCreated", "customerCreatedEventData"),
+        ("workshop.cereg", "workshop", "repaired", "repaired"),
+    ],
+)
+def test_the_2023_form_is_read(
+    sample_file: Callable[[str], Path], file: str, group: str, message: str, schema: str
+) -> None:
     """I-5, I-6: definitionGroups, metadata.attributes, schemaurl, datetime"""
-    document = load(sample_file("contoso-crm.cereg"))
-    raw = document["definitionGroups"]["Contoso.CRM.Events"]["definitions"]
-    found = Contract.compile(raw, lambda _: None)
+    found = Contract.compile(load(sample_file(file))["definitionGroups"][group]["definitions"], lambda _: None)
     assert found.broken == {}
-    definition = found.definitions["Contoso.CRM.Events.CustomerCreated"].definition
+    definition = found.definitions[f"{group}.{message}"].definition
     assert definition["envelope"] == "CloudEvents/1.0"
     assert definition["envelopemetadata"]["time"] == {"type": "timestamp", "required": True}
-    assert definition["dataschemauri"] == "#/schemagroups/Contoso.CRM.Events/schemas/customerCreatedEventData"
-
-
-@pytest.mark.parametrize(
-    ("source", "data", "expected"),
-    [
-        ("north/lathe", {"job": "j", "operator": {"name": "Ada"}, "at": 5}, None),
-        ("north/lathe/x", {"job": "j", "operator": {"name": "Ada"}, "at": 5}, "metadata_violation"),
-        ("north/lathe", {"job": "j", "operator": {"name": "Ada"}, "at": "now"}, "schema_violation"),
-    ],
-)
-def test_events_of_our_own(sample_file: Callable[[str], Path], source: str, data: Any, expected: str | None) -> None:
-    """K-26, K-38: as above, by a document of our own."""
-    compiled = contract(load(sample_file("workshop.xreg.json")))
-    (outcome,) = compiled.process(event("workshop.started", source, data=data))
-    if expected is None:
-        assert isinstance(outcome, Accepted)
-        assert outcome.context == {"site": "north", "machine": "lathe"}
-    else:
-        assert isinstance(outcome, Rejected)
-        assert outcome.reason == expected
-
-
-def test_our_own_document_in_the_2023_form_is_read(sample_file: Callable[[str], Path]) -> None:
-    """I-5, I-6: as above, by a document of our own."""
-    raw = load(sample_file("workshop.cereg"))["definitionGroups"]["workshop"]["definitions"]
-    found = Contract.compile(raw, lambda _: None)
-    assert found.broken == {}
-    definition = found.definitions["workshop.repaired"].definition
-    assert definition["envelope"] == "CloudEvents/1.0"
-    assert definition["envelopemetadata"]["time"] == {"type": "timestamp", "required": True}
-    assert definition["dataschemauri"] == "#/schemagroups/workshop/schemas/repaired"
+    assert definition["dataschemauri"] == f"#/schemagroups/{group}/schemas/{schema}"

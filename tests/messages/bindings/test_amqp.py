@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import yaml
 
 from signalbook.messages.bindings.amqp import BINDING, message
 from signalbook.messages.cloudevents import CloudEvent, Mode
@@ -115,17 +116,13 @@ def test_a_message_is_known_by_its_id(id: Any, identity: str) -> None:
 def test_options() -> None:
     """F.7 AMQP rows: a media type is no symbol; the header is about delivery."""
     options, findings = BINDING.normalise(
-        {
-            "properties": {
-                "subject": {"value": "order"},
-                "to": {"value": "shops/{shop}"},
-                "content-type": {"value": "application/json", "type": "symbol"},
-                "group-sequence": {"value": "5"},
-                "creation-time": {"required": True},
-            },
-            "application-properties": {"kind-of": {"value": "x"}, "any": {"type": "integer"}},
-            "header": {"durable": True, "priority": 4, "ttl": None},
-        }
+        yaml.safe_load("""
+        properties: {subject: {value: order}, to: {value: "shops/{shop}"},
+          content-type: {value: application/json, type: symbol}, group-sequence: {value: "5"},
+          creation-time: {required: true}}
+        application-properties: {kind-of: {value: x}, any: {type: integer}}
+        header: {durable: true, priority: 4, ttl: null}
+        """)
     )
     assert findings == []
     declared = {entry.name: (entry.type, entry.role) for entry in BINDING.properties(options)}

@@ -101,9 +101,8 @@ def test_encoding() -> None:
 @pytest.mark.parametrize("headers", [{"h": "x"}, {"h": {"value": "x"}}, {"h": {"name": "h", "value": "x"}}])
 def test_headers_may_be_written_in_several_ways(headers: dict[str, Any]) -> None:
     """K-11, F.7 KAFKA rows"""
-    normal, findings = BINDING.normalise(
-        {"topic": "orders.{shop}", "key": "{order}", "partition": 1, "headers": headers}
-    )
+    options = {"topic": "orders.{shop}", "key": "{order}", "partition": 1, "headers": headers}
+    normal, findings = BINDING.normalise(options)
     assert findings == []
     declared = {entry.name: entry for entry in BINDING.properties(normal)}
     assert list(declared) == ["topic", "key", "partition", "headers.h"]

@@ -1,5 +1,3 @@
-"""A message of each protocol finds its definition, as an event and without being one."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -39,10 +37,8 @@ NATIVE: dict[str, Callable[[bytes], Message]] = {
     ),
     "AMQP/1.0": lambda body: amqp.message(body, {"properties": PROPERTIES, "header": {"delivery-count": 2}}),
 }
-EVENT = CloudEvent(
-    attributes={"specversion": "1.0", "id": "1", "source": "/shops/7", "type": "order", "subject": "größe"},
-    value={"n": 1},
-)
+HEAD: JSONObject = {"specversion": "1.0", "id": "1", "source": "/shops/7", "type": "order", "subject": "größe"}
+EVENT = CloudEvent(attributes=HEAD, value={"n": 1})
 
 
 def accepted(contract: Contract, message: Message) -> Accepted:
@@ -178,8 +174,7 @@ def test_events_in_other_formats(protocol: str, format: str, contract_of: Contra
         with pytest.raises(EventError, match="only"):
             binding.encode(EVENT, Mode.STRUCTURED, format)
         return
-    found = accepted(
-        contract_of({"order": {"envelope": "CloudEvents/1.0"}}), binding.encode(EVENT, Mode.STRUCTURED, format)
-    )
+    contract = contract_of({"order": {"envelope": "CloudEvents/1.0"}})
+    found = accepted(contract, binding.encode(EVENT, Mode.STRUCTURED, format))
     assert found.event is not None
     assert (found.message.content_type, found.event.attributes["subject"]) == (format, "größe")

@@ -1,5 +1,3 @@
-"""What is left of a definition that cannot be used is enough to know its messages by."""
-
 from __future__ import annotations
 
 import json
@@ -21,9 +19,8 @@ EVENT = "application/cloudevents+json"
 
 def left(policy: Policy, **definitions: Any) -> Contract:
     """The contract of definitions without those that cannot be used."""
-    source = DefinitionSource(
-        definitions={G + name: each for name, each in definitions.items()}, schemas=lambda _: None, bases=lambda _: None
-    )
+    raw = {G + name: each for name, each in definitions.items()}
+    source = DefinitionSource(definitions=raw, schemas=lambda _: None, bases=lambda _: None)
     schemas = source.contract_schemas()
     outlines, found = leave_out({xid: source.verdict(xid, schemas, policy) for xid in source.definitions})
     assert found, "the definition was meant to be broken"
@@ -74,9 +71,8 @@ def test_messages_of_a_broken_definition_say_so(definition: Any, message: Messag
 def test_where_nothing_tells_its_messages_they_match_nothing_and_are_not_dropped(definition: Any) -> None:
     """What fits no definition may be one of theirs."""
     for flags in ([], ["on_no_match=drop"]):
-        contract = left(
-            parse_flags(flags), broken=definition, sound={**CE, "envelopemetadata": {"type": {"value": "u"}}}
-        )
+        sound = {**CE, "envelopemetadata": {"type": {"value": "u"}}}
+        contract = left(parse_flags(flags), broken=definition, sound=sound)
         found = judged(contract, event())
         assert isinstance(found, Rejected)
         assert found.reason is Reason.NO_MATCH

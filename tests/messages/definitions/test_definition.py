@@ -22,9 +22,8 @@ from signalbook.messages.definitions.properties import PropertyError
 )
 def test_attributes(name: str, entry: dict[str, Any], type: str, required: bool) -> None:
     """F-30, F-31"""
-    (found,) = declared_attributes(
-        {"envelope": "CloudEvents/1.0", "envelopemetadata": {"specversion": {}, name: entry}}
-    )
+    metadata = {"specversion": {}, name: entry}
+    (found,) = declared_attributes({"envelope": "CloudEvents/1.0", "envelopemetadata": metadata})
     assert (found.name, found.path, found.type, found.required) == (name, f"envelopemetadata.{name}", type, required)
 
 

@@ -1,5 +1,3 @@
-"""What is found about endpoints."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -7,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import json_trees
 
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 
@@ -48,101 +47,82 @@ def test_usage(usage: Any, protocol: str, expected: list[str] | None) -> None:
     assert told == (expected or [])
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "expected"),
-    [
-        pytest.param({"channel": "orders"}, [], id="H-5"),
-        pytest.param({"channel": ""}, [("channel", "type", "error")], id="H-5-empty"),
-        pytest.param({"envelope": "CloudEvents"}, [], id="H-6-name"),
-        pytest.param({"envelope": "CloudEvents/1.0"}, [], id="H-6-version"),
-        pytest.param({"envelope": ""}, [("envelope", "type", "error")], id="H-6-empty"),
-        pytest.param({"envelope": "/1.0"}, [("envelope", "format", "error")], id="H-6-form"),
-        pytest.param({"envelopeoptions": {"mode": "structured", "format": "application/json"}}, [], id="H-7"),
-        pytest.param(
-            {"envelopeoptions": {"mode": "Binary"}}, [("envelopeoptions.mode", "value", "error")], id="H-7-mode"
-        ),
-        pytest.param(
-            {"envelopeoptions": {"mode": "binary", "format": "a/b"}},
-            [("envelopeoptions.format", "exclusive", "error")],
-            id="H-7-format",
-        ),
-        pytest.param({"envelopeoptions": []}, [("envelopeoptions", "structure", "error")], id="H-7-object"),
-        pytest.param(
-            {"protocol": "SMTP", "protocoloptions": {"to": 1}}, [("protocol", "unknown", "warning")], id="H-8"
-        ),
-        pytest.param({"protocol": "HTTP/1.1"}, [], id="H-8-alias"),
-        pytest.param(
-            {"deployed": False, "endpoints": []},
-            [("deployed", "misplaced", "warning"), ("endpoints", "misplaced", "warning")],
-            id="I-6-misplaced",
-        ),
-        pytest.param(
-            {"deprecated": {"docs": "https://a.example", "documentation": "https://a.example"}}, [], id="H-21"
-        ),
-        pytest.param(
-            {"deprecated": {"docs": "https://a.example", "documentation": "https://b.example"}},
-            [("deprecated.docs", "alias", "error")],
-            id="H-21-differ",
-        ),
-        pytest.param({"protocoloptions": []}, [("protocoloptions", "structure", "error")], id="H-9-object"),
-        pytest.param(
-            {"messagegroups": ["/messagegroups/g", "https://x.example/messagegroups/g", "#/messagegroups/g"]},
-            [],
-            id="H-12",
-        ),
-        pytest.param(
-            {"messagegroups": ["/messagegroups/g/messages/m", "g", 5]},
-            [
-                ("messagegroups[0]", "xid", "error"),
-                ("messagegroups[1]", "uri", "error"),
-                ("messagegroups[2]", "type", "error"),
-            ],
-            id="H-12-others",
-        ),
-        pytest.param({"messagegroups": "/messagegroups/g"}, [("messagegroups", "structure", "error")], id="H-12-array"),
-    ],
-)
+ATTRIBUTES: dict[str, Any] = {
+    "H-5": ({"channel": "orders"}, []),
+    "H-5-empty": ({"channel": ""}, [("channel", "type", "error")]),
+    "H-6-name": ({"envelope": "CloudEvents"}, []),
+    "H-6-version": ({"envelope": "CloudEvents/1.0"}, []),
+    "H-6-empty": ({"envelope": ""}, [("envelope", "type", "error")]),
+    "H-6-form": ({"envelope": "/1.0"}, [("envelope", "format", "error")]),
+    "H-7": ({"envelopeoptions": {"mode": "structured", "format": "application/json"}}, []),
+    "H-7-mode": ({"envelopeoptions": {"mode": "Binary"}}, [("envelopeoptions.mode", "value", "error")]),
+    "H-7-format": (
+        {"envelopeoptions": {"mode": "binary", "format": "a/b"}},
+        [("envelopeoptions.format", "exclusive", "error")],
+    ),
+    "H-7-object": ({"envelopeoptions": []}, [("envelopeoptions", "structure", "error")]),
+    "H-8": ({"protocol": "SMTP", "protocoloptions": {"to": 1}}, [("protocol", "unknown", "warning")]),
+    "H-8-alias": ({"protocol": "HTTP/1.1"}, []),
+    "I-6-misplaced": (
+        {"deployed": False, "endpoints": []},
+        [("deployed", "misplaced", "warning"), ("endpoints", "misplaced", "warning")],
+    ),
+    "H-21": ({"deprecated": {"docs": "https://a.example", "documentation": "https://a.example"}}, []),
+    "H-21-differ": (
+        {"deprecated": {"docs": "https://a.example", "documentation": "https://b.example"}},
+        [("deprecated.docs", "alias", "error")],
+    ),
+    "H-9-object": ({"protocoloptions": []}, [("protocoloptions", "structure", "error")]),
+    "H-12": ({"messagegroups": ["/messagegroups/g", "https://x.example/messagegroups/g", "#/messagegroups/g"]}, []),
+    "H-12-others": (
+        {"messagegroups": ["/messagegroups/g/messages/m", "g", 5]},
+        [
+            ("messagegroups[0]", "xid", "error"),
+            ("messagegroups[1]", "uri", "error"),
+            ("messagegroups[2]", "type", "error"),
+        ],
+    ),
+    "H-12-array": ({"messagegroups": "/messagegroups/g"}, [("messagegroups", "structure", "error")]),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "expected"), ATTRIBUTES.values(), ids=ATTRIBUTES)
 def test_attributes(endpoint: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
     assert found({**PRODUCER, **endpoint}) == expected
 
 
-@pytest.mark.parametrize(
-    ("protocol", "addresses", "expected"),
-    [
-        pytest.param(
-            "HTTP", [{"uri": "https://x.example"}, {"uri": "{scheme}://x"}, {"uri": "HTTP://{host}/"}], [], id="H-9"
-        ),
-        pytest.param("HTTP", [], [], id="H-11-abstract"),
-        pytest.param("HTTP", [{}], [("endpoints[0].uri", "required")], id="H-9-uri"),
-        pytest.param("HTTP", [{"uri": "ftp://x"}], [("endpoints[0].uri", "scheme")], id="H-16-scheme"),
-        pytest.param("HTTP", ["https://x.example"], [("endpoints[0]", "structure")], id="H-9-objects"),
-        pytest.param("HTTP", {"uri": "https://x.example"}, [("endpoints", "structure")], id="H-9-array"),
-        pytest.param("AMQP", [{"uri": "amqps://x/q"}], [], id="H-17-scheme"),
-        pytest.param("AMQP/1.0", [{"uri": "https://x"}], [("endpoints[0].uri", "scheme")], id="H-17-other-scheme"),
-        pytest.param("MQTT", [{"uri": "mqtts://x/a/b"}, {"uri": "wss://x"}], [], id="H-18-scheme"),
-        pytest.param("MQTT", [{"uri": "tcp://x:1883/a"}], [("endpoints[0].uri", "path")], id="H-18-path"),
-        pytest.param("NATS", [{"uri": "nats://x:4222"}, {"uri": "tls://{host}"}], [], id="H-20-scheme"),
-        pytest.param(
-            "NATS",
-            [{"uri": "nats://x"}, {"uri": "ws://x:port"}],
-            [("endpoints[0].uri", "port"), ("endpoints[1].uri", "port")],
-            id="H-20-port",
-        ),
-        pytest.param("KAFKA", [{"bootstrap.servers": ["x:9092"], "more": 1}], [], id="H-9-kafka"),
-        pytest.param(
-            "KAFKA",
-            [{"uri": "SSL://x:1"}, {"bootstrap.servers": []}, {"bootstrap.servers": [""]}],
-            [(f"endpoints[{i}].bootstrap.servers", rule) for i, rule in enumerate(["required", "required", "type"])],
-            id="H-9-kafka-servers",
-        ),
-        pytest.param("SMTP", [{"host": "x"}], [], id="H-9-other-protocols"),
-    ],
-)
+ADDRESSES: dict[str, Any] = {
+    "H-9": ("HTTP", [{"uri": "https://x.example"}, {"uri": "{scheme}://x"}, {"uri": "HTTP://{host}/"}], []),
+    "H-11-abstract": ("HTTP", [], []),
+    "H-9-uri": ("HTTP", [{}], [("endpoints[0].uri", "required")]),
+    "H-16-scheme": ("HTTP", [{"uri": "ftp://x"}], [("endpoints[0].uri", "scheme")]),
+    "H-9-objects": ("HTTP", ["https://x.example"], [("endpoints[0]", "structure")]),
+    "H-9-array": ("HTTP", {"uri": "https://x.example"}, [("endpoints", "structure")]),
+    "H-17-scheme": ("AMQP", [{"uri": "amqps://x/q"}], []),
+    "H-17-other-scheme": ("AMQP/1.0", [{"uri": "https://x"}], [("endpoints[0].uri", "scheme")]),
+    "H-18-scheme": ("MQTT", [{"uri": "mqtts://x/a/b"}, {"uri": "wss://x"}], []),
+    "H-18-path": ("MQTT", [{"uri": "tcp://x:1883/a"}], [("endpoints[0].uri", "path")]),
+    "H-20-scheme": ("NATS", [{"uri": "nats://x:4222"}, {"uri": "tls://{host}"}], []),
+    "H-20-port": (
+        "NATS",
+        [{"uri": "nats://x"}, {"uri": "ws://x:port"}],
+        [("endpoints[0].uri", "port"), ("endpoints[1].uri", "port")],
+    ),
+    "H-9-kafka": ("KAFKA", [{"bootstrap.servers": ["x:9092"], "more": 1}], []),
+    "H-9-kafka-servers": (
+        "KAFKA",
+        [{"uri": "SSL://x:1"}, {"bootstrap.servers": []}, {"bootstrap.servers": [""]}],
+        [(f"endpoints[{i}].bootstrap.servers", rule) for i, rule in enumerate(["required", "required", "type"])],
+    ),
+    "H-9-other-protocols": ("SMTP", [{"host": "x"}], []),
+}
+
+
+@pytest.mark.parametrize(("protocol", "addresses", "expected"), ADDRESSES.values(), ids=ADDRESSES)
 def test_addresses(protocol: str, addresses: Any, expected: list[tuple[str, str]]) -> None:
     """H-9, H-11, I-6."""
-    told = [
-        (path, rule) for path, rule, severity in found(options(protocol, endpoints=addresses)) if severity == "error"
-    ]
+    findings = found(options(protocol, endpoints=addresses))
+    told = [(path, rule) for path, rule, severity in findings if severity == "error"]
     assert told == [(f"protocoloptions.{path}", rule) for path, rule in expected]
 
 
@@ -169,9 +149,8 @@ def test_authorization(entry: dict[str, Any], expected: list[tuple[str, str, str
 
 def test_placeholders() -> None:
     """H-14: anywhere in the options, keys included; resolved by clients, so that one name may have any one value."""
-    good = options(
-        "HTTP", query={"{name}": "{value}"}, more=[{"x": "a/{b}/{b}"}], endpoints=[{"uri": "https://{host}"}]
-    )
+    addresses = [{"uri": "https://{host}"}]
+    good = options("HTTP", query={"{name}": "{value}"}, more=[{"x": "a/{b}/{b}"}], endpoints=addresses)
     assert found(good) == []
     bad = options("HTTP", query={"{+name}": "{a,b}"})
     assert found(bad) == [("protocoloptions.query.{+name}", "uritemplate", "warning")] * 2
@@ -179,21 +158,15 @@ def test_placeholders() -> None:
 
 def test_message_ids() -> None:
     """H-13: unique over inline messages and those of the groups, in any case."""
-    pairs = [
-        ("a", "/endpoints/e/messages/a"),
-        ("A", "/messagegroups/g/messages/A"),
-        ("b", "/messagegroups/g/messages/b"),
-    ]
+    names = (("a", "/endpoints/e"), ("A", "/messagegroups/g"), ("b", "/messagegroups/g"))
+    pairs = [(name, f"{group}/messages/{name}") for name, group in names]
     (finding,) = lint_messageids(pairs)
     assert (finding.rule, finding.severity) == ("duplicate_id", "warning")
     assert all(place in finding.message for _, place in pairs[:2])
 
 
-json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(["{", "{a}", "://", "nats://[x"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
+SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
+json = json_trees(SCALARS | st.sampled_from(["{", "{a}", "://", "nats://[x"]), st.text(max_size=5))
 NAMES = ("usage", "channel", "envelope", "envelopeoptions", "deprecated", "messagegroups", "protocoloptions")
 INNER = ("endpoints", "authorization", "topic", "topicfilter", "acks", "headers", "qos", "subject", "willmessage")
 

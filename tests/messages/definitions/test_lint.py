@@ -91,7 +91,7 @@ def test_what_is_found(definition: dict[str, Any], expected: set[tuple[str, str]
         ({"protocol": "HTTP"}, {"protocol": "None"}, ["protocol"]),
     ],
 )
-def test_members_have_what_their_group_states(
+def test_messages_agree_with_their_group(
     group: dict[str, Any], definition: dict[str, Any], expected: list[str]
 ) -> None:
     """F-7, F-8"""
@@ -121,7 +121,5 @@ def test_equal_types_are_doubtful() -> None:
         "/a": event(type={"value": "t"}), "/b": event(type={"value": "t"}), "/c": event(type={"value": "u"}),
         "/d": {**event(type={"value": "t"}), "protocol": "HTTP"},
     })  # fmt: skip
-    assert {xid: [finding.rule for finding in findings] for xid, findings in found.items()} == {
-        "/a": ["duplicate_type"],
-        "/b": ["duplicate_type"],
-    }
+    expected = {"/a": ["duplicate_type"], "/b": ["duplicate_type"]}
+    assert {xid: [finding.rule for finding in findings] for xid, findings in found.items()} == expected

@@ -1,42 +1,25 @@
-"""Protocol options of messages."""
-
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import yaml
 
 from signalbook.messages.definitions.lint import lint
 
-GOOD: dict[str, dict[str, Any]] = {
-    "AMQP/1.0": {
-        "properties": {
-            "message-id": {"type": "uuid"},
-            "to": {"type": "uritemplate", "value": "q/{a}"},
-            "group-sequence": {"type": "integer", "value": "5"},
-            "content-type": {"type": "symbol"},
-        },
-        "application-properties": {"my-prop": {"type": "boolean", "value": "true"}},
-        "header": {"priority": 4, "ttl": 0, "durable": False},
-    },
-    "MQTT/3.1.1": {"topic_name": "a/{b}", "qos": 2, "retain": True},
-    "MQTT/5.0": {
-        "topic_name": "a/{b}",
-        "payload_format": 1,
-        "payload_format_indicator": 1,
-        "message_expiry_interval": 10,
-        "response_topic": "r/{b}",
-        "user_properties": [{"name": "a", "value": "b"}],
-    },
-    "KAFKA": {
-        "topic": "t",
-        "partition": 1,
-        "key_base64": "aGVsbG8=",
-        "headers": {"a": {"name": "A", "value": "b"}, "b": "c"},
-    },
-    "NATS": {"subject": "a.{b}", "reply-to": "r", "reply": "r", "headers": [{"name": "a"}]},
-    "HTTP": {"path": "/a/{b}", "method": "POST"},
-}
+GOOD: dict[str, dict[str, Any]] = yaml.safe_load("""
+AMQP/1.0:
+  properties: {message-id: {type: uuid}, to: {type: uritemplate, value: "q/{a}"},
+    group-sequence: {type: integer, value: "5"}, content-type: {type: symbol}}
+  application-properties: {my-prop: {type: boolean, value: "true"}}
+  header: {priority: 4, ttl: 0, durable: false}
+MQTT/3.1.1: {topic_name: "a/{b}", qos: 2, retain: true}
+MQTT/5.0: {topic_name: "a/{b}", payload_format: 1, payload_format_indicator: 1, message_expiry_interval: 10,
+  response_topic: "r/{b}", user_properties: [{name: a, value: b}]}
+KAFKA: {topic: t, partition: 1, key_base64: "aGVsbG8=", headers: {a: {name: A, value: b}, b: c}}
+NATS: {subject: "a.{b}", reply-to: r, reply: r, headers: [{name: a}]}
+HTTP: {path: "/a/{b}", method: POST}
+""")
 
 
 def found(protocol: str, options: dict[str, Any]) -> list[tuple[str, str, str]]:

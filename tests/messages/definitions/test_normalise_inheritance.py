@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import json_trees
 
 from signalbook.messages.definitions.normalise import MAX_CHAIN, materialise, merge
 
@@ -20,10 +21,8 @@ def test_what_is_nearer_wins() -> None:
         b={"basemessageurl": "a", "envelopemetadata": {"type": {"value": "b", "required": True}}},
         a={"description": "a", "labels": {"x": "1"}, "envelopemetadata": {"time": {"required": True}}},
     )
-    assert found.definition["envelopemetadata"] == {
-        "type": {"value": "m", "required": True},
-        "time": {"required": True},
-    }
+    expected = {"type": {"value": "m", "required": True}, "time": {"required": True}}
+    assert found.definition["envelopemetadata"] == expected
     assert (found.definition["description"], found.definition["labels"]) == ("m", {"x": "1"})
     assert found.chain == ("b", "a")
 
@@ -43,11 +42,7 @@ def test_merging(base: Any, over: Any, expected: Any) -> None:
     assert merge(base, over) == expected
 
 
-JSON = st.recursive(
-    st.none() | st.integers() | st.text("ab"),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-    max_leaves=10,
-)
+JSON = json_trees(st.none() | st.integers() | st.text("ab"), st.sampled_from("abc"), leaves=10)
 
 
 def test_a_schema_is_replaced_as_a_whole() -> None:

@@ -1,5 +1,3 @@
-"""Definitions in their place."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -7,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import json_trees
 
 from signalbook.messages.definitions.lint import review, review_borrowed
 from signalbook.values import Finding, JSONObject
@@ -48,9 +47,8 @@ def test_a_circle_is_an_error(bases: dict[str, JSONObject]) -> None:
     """F-16; a base that is missing is none (F-17)."""
     found = review({"xid": "/a", **bases["/a"]}, {}, bases.get)
     assert rules(found) == [("basemessage_cycle", "error")]
-    assert rules(review({"xid": "/a", "basemessageuri": "/gone"}, {}, bases.get)) == [
-        ("basemessage_unresolved", "warning")
-    ]
+    expected = [("basemessage_unresolved", "warning")]
+    assert rules(review({"xid": "/a", "basemessageuri": "/gone"}, {}, bases.get)) == expected
 
 
 @pytest.mark.parametrize(
@@ -71,11 +69,8 @@ def test_a_circle_is_an_error(bases: dict[str, JSONObject]) -> None:
 def test_envelopes_in_endpoints(stated: str | None, own: str | None, fits: bool) -> None:
     """H-6"""
     definition: JSONObject = {"envelope": own, "envelopemetadata": {}} if own else {}
-    found = [
-        finding
-        for finding in review(definition, {"envelope": stated}, _no_base, endpoint=True)
-        if finding.rule == "endpoint"
-    ]
+    findings = review(definition, {"envelope": stated}, _no_base, endpoint=True)
+    found = [finding for finding in findings if finding.rule == "endpoint"]
     assert (found == []) is fits
 
 
@@ -99,11 +94,8 @@ def test_a_malformed_definition() -> None:
     assert rules(review({"envelope": 5}, {"envelope": "x"}, _no_base)) == [("structure", "error")]
 
 
-json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.sampled_from(["{a}", "{", "text/plain", "/m"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
-    max_leaves=10,
-)
+SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=6)
+json = json_trees(SCALARS | st.sampled_from(["{a}", "{", "text/plain", "/m"]), st.sampled_from(NAMES), leaves=10)
 
 
 @given(

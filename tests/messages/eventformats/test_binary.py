@@ -1,5 +1,3 @@
-"""What the binary event formats have in common."""
-
 from __future__ import annotations
 
 import pytest

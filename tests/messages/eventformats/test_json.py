@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import json_trees
 
 from signalbook.messages.cloudevents import JSON_FORMAT, CloudEvent
 from signalbook.messages.eventformats import JSON_EVENTS, EventError, find_format
@@ -98,11 +99,8 @@ ATTRIBUTES = st.dictionaries(
     st.one_of(st.text("abcé 1", max_size=5), st.booleans(), st.integers(-(2**31), 2**31 - 1)),
     max_size=3,
 )
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab"), inner, max_size=3),
-    max_leaves=8,
-)
+VALUE_TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = json_trees(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | VALUE_TEXTS, st.text("ab"))
 
 
 @given(ATTRIBUTES, VALUES)

@@ -21,10 +21,8 @@ ContractOf = Callable[..., Contract]
 Line = Callable[..., Message]
 G = "/messagegroups/g/messages/"
 SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
-EVENT = Message(
-    content_type="application/cloudevents+json",
-    body=b'{"specversion":"1.0","type":"t","id":"1","source":"/s","data":{}}',
-)
+BODY = b'{"specversion":"1.0","type":"t","id":"1","source":"/s","data":{}}'
+EVENT = Message(content_type="application/cloudevents+json", body=BODY)
 SENT_BY_MQTT = publish("MQTT/5.0", EVENT.body or b"", {"topic_name": "s/7", "content_type": EVENT.content_type})
 
 
@@ -95,7 +93,7 @@ def test_a_conforming_event(contract_of: ContractOf, line: Line) -> None:
     ],
 )  # fmt: skip
 def test_reasons(
-    contract_of: ContractOf, line: Line, members: dict[str, Any], expected: str, found: set[tuple[str, str]]
+    contract_of: ContractOf, line: Line, members: JSONObject, expected: str, found: set[tuple[str, str]]
 ) -> None:
     """K-2: of no definition; K-9, K-26, K-27, K-28, K-38, K-41, K-44"""
     source, subject = {"type": "uritemplate", "value": "/d/{d}"}, {"type": "uritemplate", "value": "{d}"}
@@ -117,10 +115,7 @@ def test_reasons(
         (Message(content_encoding="gzip", body=b"{}"), "decode_error"),
         (post(), "not_cloudevent"),
         (post(("ce-id", "1"), ("ce-source", "/"), ("ce-type", "t"), ("ce-specversion", "0.3")), "invalid_cloudevent"),
-        (
-            post(("ce-id", "%C0"), ("ce-source", "/"), ("ce-type", "t"), ("ce-specversion", "1")),
-            "invalid_cloudevent",
-        ),
+        (post(("ce-id", "%C0"), ("ce-source", "/"), ("ce-type", "t"), ("ce-specversion", "1")), "invalid_cloudevent"),
         (post(("ce-id", "1"), ("ce-source", "/"), ("ce-type", "t")), "not_cloudevent"),
     ],
 )
@@ -135,20 +130,17 @@ def test_messages_that_are_no_events(contract_of: ContractOf, message: Message, 
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_event_in_binary_mode(contract_of: ContractOf, packed: bool) -> None:
     """K-21, K-40"""
-    head = [("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t"), ("ce-specversion", "1.0")]
     encoding = [("Content-Encoding", "gzip")] if packed else []
     body = gzip.compress(b'{"n": 1}') if packed else b'{"n": 1}'
-    outcome = one(contract_of({"m": {**typed("t"), **schema(SCHEMA)}}), post(*head, *encoding, body=body))
+    outcome = one(contract_of({"m": {**typed("t"), **schema(SCHEMA)}}), post(*CE, *encoding, body=body))
     assert isinstance(outcome, Accepted)
     assert outcome.data == {"n": 1}
     assert outcome.message.body == body
 
 
-PROTO = {
-    "dataschemaformat": "Protobuf/3",
-    "dataschema": 'syntax = "proto3"; message A { int64 whole_number = 1; string text = 2; }',
-}
-HEAD = [("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t"), ("ce-specversion", "1.0")]
+PROTO_A = 'syntax = "proto3"; message A { int64 whole_number = 1; string text = 2; }'
+PROTO = {"dataschemaformat": "Protobuf/3", "dataschema": PROTO_A}
+CE = [("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t"), ("ce-specversion", "1.0")]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +153,7 @@ HEAD = [("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t"), ("ce-specversion"
 )
 def test_protobuf_by_content_type(contract_of: ContractOf, line: Line, content_type: str, body: bytes) -> None:
     """In binary and as ProtoJSON, without the definition saying so: requests, events in JSON, bare messages."""
-    request_of = request("POST", "/", [("Content-Type", content_type), *HEAD], body)
+    request_of = request("POST", "/", [("Content-Type", content_type), *CE], body)
     outcomes = [one(contract_of({"m": {**typed("t"), **PROTO}}), request_of)]
     outcomes.append(one(contract_of({"m": {"protocol": "HTTP", **PROTO}}), request("POST", "/", [HTTP_JSON], JSON)))
     for members in ({"data": {"wholeNumber": "7"}}, {"datacontenttype": content_type, "data_base64": b64(body)}):
@@ -195,9 +187,8 @@ def test_unknown_fields_by_policy(contract_of: ContractOf, line: Line) -> None:
 
 def test_a_declared_content_type_is_the_only_one(contract_of: ContractOf, line: Line) -> None:
     definition = {**typed("t", datacontenttype={"value": "application/protobuf"}), **PROTO}
-    assert word(one(contract_of({"m": definition}), line(datacontenttype="application/json", data={}))) == (
-        "metadata_violation"
-    )
+    expected = "metadata_violation"
+    assert word(one(contract_of({"m": definition}), line(datacontenttype="application/json", data={}))) == expected
 
 
 def test_a_batch_has_an_outcome_for_each_event(contract_of: ContractOf) -> None:
@@ -229,9 +220,6 @@ def test_a_batch_is_bounded(contract_of: ContractOf, monkeypatch: pytest.MonkeyP
     for count, expected in ((3, ["invalid_cloudevent"] * 3), (4, ["decode_error"])):
         message = Message(content_type="application/cloudevents-batch+json", body=dump_json([0] * count))
         assert [word(outcome) for outcome in contract.process(message)] == expected
-
-
-CE = [("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t"), ("ce-specversion", "1.0")]
 
 
 @pytest.mark.parametrize(
@@ -289,9 +277,7 @@ def test_content_types_and_modes(
 
 
 @pytest.mark.parametrize(("strict", "expected"), [(False, "m"), (True, "no_match")])
-def test_a_message_from_a_file_has_no_protocol_to_differ(
-    contract_of: ContractOf, line: Line, strict: bool, expected: str
-) -> None:
+def test_messages_from_files_have_no_protocol(contract_of: ContractOf, line: Line, strict: bool, expected: str) -> None:
     """K-26.1, K-27"""
     contract = contract_of({"m": {**typed("t"), **http(("X", "1"))}}, strict_delivery=strict)
     assert word(one(contract, line())) == expected
@@ -334,7 +320,7 @@ def test_the_payload_decides_among_definitions(contract_of: ContractOf, data: An
         (b'{"kind":', None),
     ],
 )
-def test_what_a_message_would_be_is_known_by_a_glimpse(
+def test_constants_in_the_payload_select_a_definition(
     contract_of: ContractOf, body: bytes, expected: str | None
 ) -> None:
     """K-30: that the rest of the payload conforms is for another to find out."""
@@ -360,9 +346,7 @@ def test_nothing_is_presumed_where_more_than_the_payload_decides(contract_of: Co
     assert alone.presumed(post(path="/typed", body=None)) is None
 
 
-def test_what_others_have_against_a_payload_is_asked_only_if_none_takes_it(
-    contract_of: ContractOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_schemas_are_tried_only_for_violations(contract_of: ContractOf, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     validate = JsonSchema.validate
 
@@ -419,9 +403,7 @@ def test_several_definitions_fit(contract_of: ContractOf, line: Line, policy: An
          ["metadata_violation"]),
     ],
 )  # fmt: skip
-def test_a_message_means_the_variant_for_its_protocol(
-    contract_of: ContractOf, message: Message, policy: Any, expected: list[str]
-) -> None:
+def test_protocol_variants(contract_of: ContractOf, message: Message, policy: Any, expected: list[str]) -> None:
     """K-26.1, K-29: an event from a file means the base, as it has no protocol to compare variants with."""
     base = "/messagegroups/g/messages/base"
     mqtt = {"topic_name": "s/{id}", "qos": 0}
@@ -458,9 +440,7 @@ def test_definitions_that_score_alike_stay_ambiguous(contract_of: ContractOf, li
 
 
 @pytest.mark.parametrize(("policy", "kind"), [("dead_letter", Rejected), ("pass", Passed), ("drop", Dropped)])
-def test_unknown_messages_go_where_the_policy_says(
-    contract_of: ContractOf, line: Line, policy: str, kind: type
-) -> None:
+def test_unknown_messages_follow_the_policy(contract_of: ContractOf, line: Line, policy: str, kind: type) -> None:
     """K-46"""
     contract = contract_of({"m": typed("other")}, on_no_match=policy)
     found = one(contract, line())
@@ -495,9 +475,7 @@ def test_what_is_mapped_to_events_needs_be_none(contract_of: ContractOf) -> None
         ("drop", record("other", None, key=b"k"), "no_match"),
     ],
 )
-def test_tombstones_go_where_the_policy_says(
-    contract_of: ContractOf, policy: str, found: Message, expected: str
-) -> None:
+def test_tombstones_follow_the_policy(contract_of: ContractOf, policy: str, found: Message, expected: str) -> None:
     """K-46: records that delete what has their key are no payloads."""
     definition = {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}, **schema({"type": "object"})}
     assert word(one(contract_of({"m": definition}, on_tombstone=policy), found)) == expected
@@ -519,9 +497,7 @@ def test_violations_may_be_tagged(contract_of: ContractOf, line: Line) -> None:
 
 
 @pytest.mark.parametrize(("required", "expected"), [(False, "m"), (True, "schema_not_found")])
-def test_payloads_without_a_schema_pass_unless_one_is_required(
-    contract_of: ContractOf, line: Line, required: bool, expected: str
-) -> None:
+def test_payloads_without_a_schema(contract_of: ContractOf, line: Line, required: bool, expected: str) -> None:
     """K-42"""
     outcome = one(contract_of({"m": typed("t")}, required_schema=required), line(data=5))
     assert word(outcome) == expected
@@ -582,10 +558,8 @@ def test_the_writers_schema_decodes_the_payload(contract_of: ContractOf, line: L
     written = {"dataschema": f"https://r.example{uri}/versions/1", "data": "x"}
     assert word(one(contract, line(data="x"))) == "m"
     assert word(one(contract, line(**written))) == "schema_violation"
-    assert (
-        word(one(contract, line(**{**written, "dataschema": f"https://r.example{uri}/versions/9"})))
-        == "schema_not_found"
-    )
+    expected = "schema_not_found"
+    assert word(one(contract, line(**{**written, "dataschema": f"https://r.example{uri}/versions/9"}))) == expected
 
 
 @pytest.mark.parametrize(
@@ -613,7 +587,7 @@ def test_a_declared_dataschema(contract_of: ContractOf, line: Line, declared: st
         ({"protocol": "HTTP", "protocoloptions": {"headers": [5]}}, "protocoloptions"),
     ],
 )
-def test_a_broken_definition_does_not_stop_the_others(
+def test_broken_definitions_are_isolated(
     contract_of: ContractOf, line: Line, definition: JSONObject, path: str
 ) -> None:
     """F-24, F-26, F-57, K-14"""
@@ -651,9 +625,8 @@ def test_compact_and_spread_form_mean_the_same(contract_of: ContractOf, line: Li
 def test_a_base_that_is_not_there_is_named(contract_of: ContractOf, line: Line) -> None:
     """F-17: no error; what was found counts, and each message of it says what is missing."""
     contract = contract_of({"m": {"basemessage": G + "gone", **typed("t")}})
-    assert {xid: [found.rule for found in doubts] for xid, doubts in contract.incomplete.items()} == {
-        G + "m": ["basemessage_unresolved"]
-    }
+    expected = {G + "m": ["basemessage_unresolved"]}
+    assert {xid: [found.rule for found in doubts] for xid, doubts in contract.incomplete.items()} == expected
     outcome = one(contract, line())
     assert isinstance(outcome, Accepted)
     assert G + "gone" in outcome.warnings[0].message
@@ -672,10 +645,8 @@ def test_checks_are_made_on_the_materialised_definition(contract_of: ContractOf)
 def test_findings_are_kept_for_every_usable_definition(contract_of: ContractOf) -> None:
     """K-13"""
     contract = contract_of({"a": typed("t"), "b": typed("t"), "c": typed("u")})
-    assert {xid: [f.rule for f in found] for xid, found in contract.findings.items()} == {
-        G + "a": ["duplicate_type"],
-        G + "b": ["duplicate_type"],
-    }
+    expected = {G + "a": ["duplicate_type"], G + "b": ["duplicate_type"]}
+    assert {xid: [f.rule for f in found] for xid, found in contract.findings.items()} == expected
 
 
 def test_an_empty_contract_knows_no_message(contract_of: ContractOf, line: Line) -> None:
@@ -686,9 +657,7 @@ def test_an_empty_contract_knows_no_message(contract_of: ContractOf, line: Line)
     ("indicator", "body", "reasons"),
     [(1, b"\xff", ["decode_error"]), (1, "\u00fc".encode(), [""]), (0, b"\xff", [""]), (None, b"\xff", [""])],
 )
-def test_a_payload_that_is_said_to_be_text(
-    contract_of: ContractOf, indicator: int | None, body: bytes, reasons: list[str]
-) -> None:
+def test_text_has_to_be_utf_8(contract_of: ContractOf, indicator: int | None, body: bytes, reasons: list[str]) -> None:
     """K-43: it has to be UTF-8."""
     sections = {"topic_name": "a", **({} if indicator is None else {"payload_format_indicator": indicator})}
     contract = contract_of({"m": {"protocol": "MQTT/5.0", "protocoloptions": {"topic_name": "a"}}})
@@ -710,13 +679,8 @@ def test_values_are_made_when_asked_for_and_once() -> None:
     values = Deferred({"a": 1, "b": 2, "c": 3}, make)
     assert (len(values), list(values), "c" in values, "d" in values) == (3, ["a", "b", "c"], True, False)
     assert asked == []
-    assert (values["b"], values["b"], values.get("a"), values.get("d"), values.get("d", "-")) == (
-        "2",
-        "2",
-        "1",
-        None,
-        "-",
-    )
+    expected = ("2", "2", "1", None, "-")
+    assert (values["b"], values["b"], values.get("a"), values.get("d"), values.get("d", "-")) == expected
     assert asked == [2, 1]
     assert values == {"a": "1", "b": "2", "c": "3"}
 

@@ -105,11 +105,8 @@ def bucket(contract_of: ContractOf, *actions: Any) -> IndexBucket:
 
 
 def action(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "required": list(properties),
-        "properties": {k: {"enum": v} for k, v in properties.items()},
-    }
+    enums = {name: {"enum": values} for name, values in properties.items()}
+    return {"type": "object", "required": list(properties), "properties": enums}
 
 
 @pytest.mark.parametrize(
@@ -127,13 +124,8 @@ def action(**properties: Any) -> dict[str, Any]:
 )
 def test_constants_in_the_payload_narrow_the_choice(contract_of: ContractOf, payload: Any, expected: list[str]) -> None:
     """K-30"""
-    found = bucket(
-        contract_of,
-        action(action=["opened"]),
-        action(action=["closed"], kind=[1]),
-        action(action=["closed"], kind=[2]),
-        {"type": "object"},
-    )
+    kinds = [action(action=["opened"]), action(action=["closed"], kind=[1]), action(action=["closed"], kind=[2])]
+    found = bucket(contract_of, *kinds, {"type": "object"})
     assert [definition.message_id for definition in found.narrowed(payload)] == expected
 
 

@@ -51,17 +51,12 @@ def test_events(definitions: list[dict[str, Any]], type: str, subject: str | Non
     optional = {name: value for name, value in (("subject", subject), ("ext", ext)) if value is not None}
     event = CloudEvent(attributes={"specversion": "1.0", "id": "1", "source": "/s", "type": type, **optional})
     message = Message(content_type="application/cloudevents+json", body=JSON_EVENTS.encode(event))
-    agree(
-        contract_of(definitions), message, MatchSubject(message=message, mode=Mode.STRUCTURED, event=event, values={})
-    )
+    match_subject = MatchSubject(message=message, mode=Mode.STRUCTURED, event=event, values={})
+    agree(contract_of(definitions), message, match_subject)
 
 
 @settings(max_examples=examples(300))
-@given(
-    st.lists(REQUESTS, max_size=25),
-    TEXTS,
-    st.lists(st.tuples(st.sampled_from(["x", "Y"]), TEXTS), max_size=3),
-)
+@given(st.lists(REQUESTS, max_size=25), TEXTS, st.lists(st.tuples(st.sampled_from(["x", "Y"]), TEXTS), max_size=3))
 def test_requests(definitions: list[dict[str, Any]], path: str, headers: list[tuple[str, str]]) -> None:
     """K-14, K-26, F-29"""
     message = request("PUT", f"/{path}", headers, b"")

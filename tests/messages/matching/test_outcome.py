@@ -15,12 +15,9 @@ RECEIVED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 def definition(**metadata: Any) -> dict[str, Any]:
     headers = [{"name": "eventType", "value": "{eventtype}", "required": True}]
-    return {
-        "envelope": "CloudEvents/1.0",
-        "envelopemetadata": metadata,
-        "protocol": "HTTP",
-        "protocoloptions": {"path": "/store/{store}/cashierdesk/{desk}", "headers": headers},
-    }
+    options = {"path": "/store/{store}/cashierdesk/{desk}", "headers": headers}
+    event = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata}
+    return {**event, "protocol": "HTTP", "protocoloptions": options}
 
 
 SALE = definition(
@@ -66,13 +63,8 @@ def test_without_native_mapping_it_stays_out(contract_of: ContractOf) -> None:
 
 def test_what_the_definition_leaves_open_comes_from_the_transport(contract_of: ContractOf) -> None:
     """K-35, F-4, F-25"""
-    event = mapped(
-        contract_of,
-        {
-            **definition(source={"value": "/s"}, time={"type": "timestamp", "value": "0000-01-01T00:00:00Z"}),
-            "dataschemauri": "https://r.example/s",
-        },
-    )
+    attributes = definition(source={"value": "/s"}, time={"type": "timestamp", "value": "0000-01-01T00:00:00Z"})
+    event = mapped(contract_of, {**attributes, "dataschemauri": "https://r.example/s"})
     found = {name: event.attributes[name] for name in ("type", "time", "dataschema")}
     assert found == {"type": "com.ex.sale", "time": "2026-01-02T03:04:05Z", "dataschema": "https://r.example/s"}
 

@@ -81,9 +81,7 @@ def test_payloads(define: Define, document: Any, format: str, content_type: str,
         ({"type": 5}, "JsonSchema/draft-07", "application/json", {}),
     ],
 )
-def test_what_does_not_conform_is_not_sent(
-    define: Define, document: Any, format: str, content_type: str, value: Any
-) -> None:
+def test_violations_are_not_encoded(define: Define, document: Any, format: str, content_type: str, value: Any) -> None:
     """K-3, K-52"""
     with pytest.raises(PayloadError) as caught:
         encode_payload(use(define, document, format), value, content_type)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from signalbook.messages import Accepted, CloudEvent, CompiledDefinition, Contract
 from signalbook.messages.producing.building import OutboundError
@@ -12,19 +13,14 @@ from signalbook.messages.producing.sending import from_cloudevent
 ContractOf = Callable[..., Contract]
 Define = Callable[..., CompiledDefinition]
 # K-36 the other way round.
-SALE: dict[str, Any] = {
-    "envelope": "CloudEvents/1.0",
-    "envelopemetadata": {
-        "type": {"value": "{eventtype}"},
-        "source": {"type": "uritemplate", "value": "{store}"},
-        "subject": {"type": "uritemplate", "value": "{desk}"},
-    },
-    "protocol": "MQTT/5.0",
-    "protocoloptions": {
-        "topic_name": "/store/{store}/cashierdesk/{desk}",
-        "user_properties": [{"name": "eventType", "value": "{eventtype}", "required": True}],
-    },
-}
+SALE: dict[str, Any] = yaml.safe_load("""
+envelope: CloudEvents/1.0
+envelopemetadata: {type: {value: "{eventtype}"}, source: {type: uritemplate, value: "{store}"},
+  subject: {type: uritemplate, value: "{desk}"}}
+protocol: MQTT/5.0
+protocoloptions: {topic_name: "/store/{store}/cashierdesk/{desk}",
+  user_properties: [{name: eventType, value: "{eventtype}", required: true}]}
+""")
 EVENT = CloudEvent(
     attributes={
         "specversion": "1.0", "id": "1", "type": "com.ex.sale", "source": "17", "subject": "4",

@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import yaml
+
 from signalbook.messages import CompiledDefinition
 from signalbook.messages.producing.building import Param, required_inputs
 
@@ -11,18 +13,14 @@ Define = Callable[..., CompiledDefinition]
 
 def test_inputs(define: Define) -> None:
     """K-51: placeholders and open properties, with types; constants and what is found by itself are none."""
-    metadata: dict[str, Any] = {
-        "type": {"value": "t"},
-        "source": {"value": "/shops/{shop}", "type": "uritemplate"},
-        "subject": {"value": "{shop}/{desk}"},
-        "id": {"type": "string"},
-        "n": {"type": "integer", "required": True},
-        "dataschema": {"value": "/schemagroups/g/schemas/s", "required": True},
-    }
+    metadata: dict[str, Any] = yaml.safe_load("""
+    {type: {value: t}, source: {value: "/shops/{shop}", type: uritemplate}, subject: {value: "{shop}/{desk}"},
+      id: {type: string}, n: {type: integer, required: true},
+      dataschema: {value: /schemagroups/g/schemas/s, required: true}}
+    """)
     options = {"topic": "t.{shop}", "key": "{order}", "headers": {"X-Kind": {"required": True}, "c": {"value": "1"}}}
-    definition = define(
-        envelope="CloudEvents/1.0", envelopemetadata=metadata, protocol="KAFKA", protocoloptions=options
-    )
+    event = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata}
+    definition = define(**event, protocol="KAFKA", protocoloptions=options)
     subject, source, topic = "envelopemetadata.subject", "envelopemetadata.source", "protocoloptions.topic"
     kind = "protocoloptions.headers.X-Kind"
     assert required_inputs(definition) == [

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.messages.test_samples import SAMPLES, contract, load
@@ -223,14 +224,10 @@ _JSON: Final = {
     "dataschema": {"type": "object", "required": ["n"], "additionalProperties": False,
                    "properties": {"n": {"type": "integer"}, "t": {"type": "string"}}},
 }  # fmt: skip
-_AVRO: Final = {
-    "dataschemaformat": "Avro/1.11",
-    "dataschema": {
-        "type": "record",
-        "name": "R",
-        "fields": [{"name": "n", "type": "int"}, {"name": "t", "type": "string"}],
-    },
-}
+_AVRO: Final = yaml.safe_load("""
+dataschemaformat: Avro/1.11
+dataschema: {type: record, name: R, fields: [{name: n, type: int}, {name: t, type: string}]}
+""")
 _PROTOBUF: Final = {
     "dataschemaformat": "Protobuf/3",
     "dataschema": 'syntax = "proto3"; message R { int32 n = 1; string t = 2; }',
@@ -296,18 +293,14 @@ def test_events_to_endpoints(protocol: str, data: st.DataObject) -> None:
         modes += [{"mode": "binary"}, {"format": "application/cloudevents+avro"}]
     metadata = {"source": {"type": "uritemplate", "value": "/s/{a}"}, "subject": {"value": "{x}", "required": True}}
     raw = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, **data.draw(_SCHEMAS)}
-    raw["envelopemetadata"] |= (
-        {"datacontenttype": {"value": raw.pop("datacontenttype")}} if "datacontenttype" in raw else {}
-    )
+    if "datacontenttype" in raw:
+        raw["envelopemetadata"]["datacontenttype"] = {"value": raw.pop("datacontenttype")}
     compiled = Contract.compile({"/messagegroups/g/messages/com.example.t": raw}, lambda _: None)
     (definition,) = compiled.definitions.values()
     context, sent = data.draw(_CONTEXTS), data.draw(_DATA)
     outbound = build(definition, {name: context[name] for name in "ax"}, sent)
-    endpoint = {
-        "protocol": protocol,
-        "envelopeoptions": data.draw(st.sampled_from(modes)),
-        "protocoloptions": _TOLD[protocol],
-    }
+    mode = data.draw(st.sampled_from(modes))
+    endpoint = {"protocol": protocol, "envelopeoptions": mode, "protocoloptions": _TOLD[protocol]}
     message = bind(outbound, endpoint, {"tenant": context["b"]})
     outcome = received(compiled, message, outbound)
     assert outcome.data == sent

@@ -14,10 +14,8 @@ from signalbook.messages.producing.sending import bind, validate_outbound
 from signalbook.values import dump_json
 
 Define = Callable[..., CompiledDefinition]
-EVENT: dict[str, Any] = {
-    "envelope": "CloudEvents/1.0",
-    "envelopemetadata": {"type": {"value": "t"}, "source": {"value": "/shops/{shop}", "type": "uritemplate"}},
-}
+METADATA = {"type": {"value": "t"}, "source": {"value": "/shops/{shop}", "type": "uritemplate"}}
+EVENT: dict[str, Any] = {"envelope": "CloudEvents/1.0", "envelopemetadata": METADATA}
 # An endpoint per protocol, and what it makes a message carry.
 ENDPOINTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "HTTP": (
@@ -191,17 +189,15 @@ def test_only_what_conforms_may_be_sent(
 def test_a_definition_that_was_removed(contract_of: ContractOf, line: Line) -> None:
     """K-33, K-54"""
     order = {**ORDER, "deprecated": {"removal": "2020-01-01T00:00:00Z"}}
-    (refusal,) = validate_outbound(
-        line(type="order", data={"n": 1}), contract_of({"order": order}, on_removed="accept")
-    )
+    contract = contract_of({"order": order}, on_removed="accept")
+    (refusal,) = validate_outbound(line(type="order", data={"n": 1}), contract)
     assert refusal.reason == "metadata_violation"
 
 
 def test_every_event_of_a_batch_has_to_conform(contract_of: ContractOf) -> None:
     """K-54"""
-    events = [
-        {"specversion": "1.0", "id": "1", "source": "/", "type": "order", "data": data} for data in ({"n": 1}, {})
-    ]
+    head = {"specversion": "1.0", "id": "1", "source": "/", "type": "order"}
+    events = [{**head, "data": data} for data in ({"n": 1}, {})]
     message = Message(content_type="application/cloudevents-batch+json", body=dump_json(events))
     (refusal,) = validate_outbound(message, contract_of({"order": ORDER}))
     assert refusal.message.body == dump_json(events[1])
