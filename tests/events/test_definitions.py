@@ -1,5 +1,3 @@
-"""The events' own definitions, held to the events."""
-
 from __future__ import annotations
 
 import re
@@ -87,9 +85,8 @@ def test_the_events_of_the_drafts_apis() -> None:
     """D-23, L-17, L-18: their types and attributes, all of them required"""
     messages = change_event_definitions()["messagegroups"][MESSAGE_CATALOG]["messages"]
     assert set(messages) == {f"io.cloudevents.messagecatalog.{action}.v1" for action in ("updated", "deleted")}
-    assert {name.replace(MESSAGE_CATALOG, SCHEMA_REGISTRY) for name in messages} == set(
-        change_event_definitions()["messagegroups"][SCHEMA_REGISTRY]["messages"]
-    )
+    expected = set(change_event_definitions()["messagegroups"][SCHEMA_REGISTRY]["messages"])
+    assert {name.replace(MESSAGE_CATALOG, SCHEMA_REGISTRY) for name in messages} == expected
     for name, message in messages.items():
         metadata = message["envelopemetadata"]
         assert metadata.keys() >= {"specversion", "type", "source", "subject", "time"}

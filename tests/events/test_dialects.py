@@ -1,5 +1,3 @@
-"""One change, in the events of each API."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime

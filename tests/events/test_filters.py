@@ -1,5 +1,3 @@
-"""Filter dialects of the Subscriptions API."""
-
 from __future__ import annotations
 
 from typing import Any

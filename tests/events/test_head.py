@@ -1,5 +1,3 @@
-"""The position that all of a process wait for, looked up once."""
-
 from __future__ import annotations
 
 import threading

@@ -1,5 +1,3 @@
-"""How long the history of changes is kept."""
-
 from __future__ import annotations
 
 import time

@@ -1,5 +1,3 @@
-"""What the test vectors leave out."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,3 @@
-"""What is no expression, and what is too much of one."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""What is written down of deliveries, and what is not."""
-
 from __future__ import annotations
 
 import threading

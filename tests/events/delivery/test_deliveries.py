@@ -1,5 +1,3 @@
-"""Deliveries as the settings have them."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Deliveries from commit to sink: in order, at least once, nobody stopped by another."""
-
 from __future__ import annotations
 
 import threading
@@ -163,11 +161,8 @@ def test_a_sink_that_never_works_is_given_up(place: Place) -> None:
     place.dispatcher(retries=Backoff(first=0.01, longest=0.02, give_up=0.0, attempts=4))
     place.write(*dirs(3))
     place.until(lambda: place.state(wanted).state == SUSPENDED)
-    assert (place.state(wanted).failures, place.state(wanted).lasterror, place.state(wanted).next) == (
-        4,
-        "the sink answered 500",
-        "",
-    )
+    expected = (4, "the sink answered 500", "")
+    assert (place.state(wanted).failures, place.state(wanted).lasterror, place.state(wanted).next) == expected
     assert len(hook.posts) == 4
     hook.always = Says()
     place.update(wanted)

@@ -1,5 +1,3 @@
-"""Threads that work in turn, and the attempts that they make."""
-
 from __future__ import annotations
 
 import logging
@@ -134,9 +132,7 @@ class TestAttempts:
         self.attempt()
         assert len(self.sinks) == 2
 
-    def test_of_a_database_that_is_away_no_more_is_said_than_anybody_may_know(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_lost_database_is_not_described(self, caplog: pytest.LogCaptureFixture) -> None:
         self.error = StorageUnavailable("it is away", where="postgresql://db", cause="refused")
         ended = self.attempt()
         assert isinstance(ended, AttemptEnded)

@@ -1,5 +1,3 @@
-"""What subscriptions want, and how who wants an event is found without asking everybody."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,3 @@
-"""One server of several delivers."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""One subscription's delivery: what events make of it, and what is to be done then."""
-
 from __future__ import annotations
 
 import logging
@@ -154,11 +152,8 @@ def test_a_dead_sink_holds_little(count: int) -> None:
 def test_a_change_is_not_cut_in_two() -> None:
     positions = [*range(1, KEPT_ON_FAILURE), *[KEPT_ON_FAILURE] * 5, KEPT_ON_FAILURE + 1]
     made, _ = attempt(delivery(*positions), DeliveryError("no"))
-    assert (len(made.pending), made.pending[-1][0], made.read) == (
-        KEPT_ON_FAILURE + 4,
-        KEPT_ON_FAILURE,
-        KEPT_ON_FAILURE,
-    )
+    expected = (KEPT_ON_FAILURE + 4, KEPT_ON_FAILURE, KEPT_ON_FAILURE)
+    assert (len(made.pending), made.pending[-1][0], made.read) == expected
 
 
 def test_an_attempt_is_scheduled_once() -> None:
@@ -219,10 +214,8 @@ class TestCheckpoints:
         assert asked(made, CheckpointDue()) == (WriteCheckpoint(1, DeliveryState(position=60_000)),)
 
     def test_when_the_server_stops(self) -> None:
-        assert step(delivery(5), ServerStopped(), RETRIES) == (
-            None,
-            (WriteCheckpoint(1, DeliveryState(position=4)), StopReading()),
-        )
+        expected = (None, (WriteCheckpoint(1, DeliveryState(position=4)), StopReading()))
+        assert step(delivery(5), ServerStopped(), RETRIES) == expected
 
     def test_of_an_attempt_that_the_server_waits_for(self) -> None:
         made = after(sending(5), ServerStopped())
@@ -258,12 +251,8 @@ class TestUpdates:
         made, actions = step(delivery(5), Served(subscription=UPDATED, selection=SELECTION), RETRIES)
         assert made is not None
         assert (made.subscription, made.phase, made.pending, made.read) == (UPDATED, Phase.IDLE, (), 4)
-        assert actions == (
-            StopReading(),
-            CloseSink(),
-            WriteCheckpoint(2, DeliveryState(position=4)),
-            Read(SELECTION, 4),
-        )
+        expected = (StopReading(), CloseSink(), WriteCheckpoint(2, DeliveryState(position=4)), Read(SELECTION, 4))
+        assert actions == expected
 
     def test_or_where_it_says(self) -> None:
         elsewhere = Served(subscription=UPDATED, selection=SELECTION, state=DeliveryState(position=2))
@@ -327,17 +316,8 @@ def test_what_comes_too_late_changes_nothing(event: Event) -> None:
     assert step(None, event, RETRIES) == (None, ())
 
 
-OUTCOMES = st.lists(
-    st.one_of(
-        st.none(),
-        st.builds(
-            lambda count, rejected: DeliveryError("x", delivered=count, rejected=rejected),
-            st.integers(0, 70),
-            st.booleans(),
-        ),
-    ),
-    max_size=30,
-)
+ERRORS = st.builds(DeliveryError, st.just("x"), delivered=st.integers(0, 70), rejected=st.booleans())
+OUTCOMES = st.lists(st.none() | ERRORS, max_size=30)
 
 
 @given(st.lists(st.integers(1, 50), max_size=80).map(sorted), OUTCOMES)

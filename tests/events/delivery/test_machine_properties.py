@@ -387,9 +387,8 @@ class Deliveries(RuleBasedStateMachine):
         before = server.delivery
         if error is not None and error.rejected and error.delivered < len(attempt.sent):
             self.rejected.add(attempt.sent[error.delivered])
-        ended = machine.AttemptEnded(
-            sent=len(attempt.sent), error=error, took=took, clock=self.clock, now=self.now, chance=0.5
-        )
+        sent = len(attempt.sent)
+        ended = machine.AttemptEnded(sent=sent, error=error, took=took, clock=self.clock, now=self.now, chance=0.5)
         self.give(server, ended)
         if before.deferred is None:
             self.check_settled(server, attempt, error)

@@ -1,5 +1,3 @@
-"""Who gets what of the outbox."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -54,9 +52,8 @@ class World:
         key = f"s{len(self.wanted)}"
         filters = ({"prefix": {"subject": prefix}},)
         subscription = Subscription(id=key, protocol="FILE", sink="file:a", filters=filters)
-        self.deliveries[key] = Delivery(
-            subscription=subscription, state=DeliveryState(position=position), read=position, phase=Phase.READY
-        )
+        state = DeliveryState(position=position)
+        self.deliveries[key] = Delivery(subscription=subscription, state=state, read=position, phase=Phase.READY)
         self.reader.add(key, select(subscription, ROOT), position)
         self.got[key], self.wanted[key] = [], (prefix, position)
         return key

@@ -1,5 +1,3 @@
-"""Whom changes are delivered to under a policy."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -74,7 +72,7 @@ def test_subscribing_and_reading_is_needed(store: Store, rights: DeliveryRights)
 
 
 @pytest.mark.parametrize("end", ["revoked", "expired"])
-def test_a_token_that_is_no_more_gets_nothing(
+def test_ended_tokens_get_nothing(
     store: Store, rights: DeliveryRights, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_policy(store, rule("subject:bot", "read", "subscribe"))
@@ -122,10 +120,7 @@ def access(*rules: dict[str, Any]) -> Access:
 def test_what_waits_for_its_sink_is_held_to_the_policy_of_then(place: Place) -> None:
     """A sink that is away gets, when it is back, what its owner may have then."""
     hook = place.hook(Hook(always=Says(503)))
-    rules = (
-        rule("subject:ann", "read", "subscribe", on="/dirs/a*"),
-        rule("subject:ann", "read", "subscribe", on="/dirs/b*"),
-    )
+    rules = [rule("subject:ann", "read", "subscribe", on=f"/dirs/{name}*") for name in "ab"]
     put_policy(place.engine.store, *rules)
     subscribe(place, hook, access(*rules))
     with delivering(place, hook):

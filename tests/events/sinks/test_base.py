@@ -1,5 +1,3 @@
-"""Kinds of sinks are found by protocol, all in one way."""
-
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint

@@ -22,20 +22,9 @@ from signalbook.events.subscriptions.subscription import Credential, Subscriptio
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject
 
-SETTINGS = {
-    "KAFKA": {"topicname": "x"},
-    "MQTT3": {"topicname": "x"},
-    "MQTT5": {"topicname": "x"},
-    "NATS": {"subject": "x"},
-    "AMQP": {"address": "x"},
-}
-SCHEMES = {
-    "KAFKA": "kafka",
-    "MQTT3": "mqtt",
-    "MQTT5": "mqtt",
-    "NATS": "nats",
-    "AMQP": "amqp",
-}
+TOPIC = {"topicname": "x"}
+SETTINGS = {"KAFKA": TOPIC, "MQTT3": TOPIC, "MQTT5": TOPIC, "NATS": {"subject": "x"}, "AMQP": {"address": "x"}}
+SCHEMES = {"KAFKA": "kafka", "MQTT3": "mqtt", "MQTT5": "mqtt", "NATS": "nats", "AMQP": "amqp"}
 SECURE = {"KAFKA": "kafkas", "MQTT3": "mqtts", "MQTT5": "mqtts", "NATS": "tls", "AMQP": "amqps"}
 LOCAL = SinkPolicy(allow=AllowList(["127.0.0.1/32", "broker.example:1883"]), timeout=300)
 

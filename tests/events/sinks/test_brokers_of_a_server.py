@@ -38,13 +38,9 @@ def until(done: Callable[[], bool]) -> None:
 
 def change(url: str, group: str, protocol: str, sink: str, **settings: Any) -> None:
     """Subscribe to what happens to a group, and let something happen; return when it was delivered."""
-    asked = {
-        "protocol": protocol,
-        "sink": sink,
-        "protocolsettings": settings,
-        "sinkcredential": CREDENTIAL,
-        "filters": [{"prefix": {"subject": f"/schemagroups/{group}"}}],
-    }
+    place = {"protocol": protocol, "sink": sink, "protocolsettings": settings}
+    filters = [{"prefix": {"subject": f"/schemagroups/{group}"}}]
+    asked = {**place, "sinkcredential": CREDENTIAL, "filters": filters}
     made = httpx.post(f"{url}/subscriptions", json=asked, timeout=300)
     assert made.status_code == 201, made.text
     assert PASSWORD not in made.text

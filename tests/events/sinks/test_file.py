@@ -1,5 +1,3 @@
-"""Files of JSON lines, in their folder and nowhere else."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Web hooks, each test against a real server that does what the test wants."""
-
 from __future__ import annotations
 
 import base64

@@ -1,5 +1,3 @@
-"""What answers of web hooks mean."""
-
 from __future__ import annotations
 
 from datetime import timedelta

@@ -1,5 +1,3 @@
-"""Consent to deliveries, and the rate that goes with it."""
-
 from __future__ import annotations
 
 import pytest
@@ -28,8 +26,7 @@ def test_no_consent(headers: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "asked", "rate"),
-    [("*", 60, None), ("100", None, 100), ("100", 60, 100), ("", 60, 60), ("", None, None)],
+    ("text", "asked", "rate"), [("*", 60, None), ("100", None, 100), ("100", 60, 100), ("", 60, 60), ("", None, None)]
 )
 def test_allowed_rate(text: str, asked: int | None, rate: int | None) -> None:
     """D-34: what was asked for, where nothing is said"""

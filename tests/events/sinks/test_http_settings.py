@@ -1,5 +1,3 @@
-"""Protocol settings of web hooks."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -101,9 +101,7 @@ def test_a_user_is_taken_by_the_password(mosquitto: Broker) -> None:
 
 @pytest.mark.parametrize("protocol", ["MQTT3", "MQTT5"])
 @pytest.mark.parametrize("credential", [plain("wrong"), None])
-def test_a_user_without_the_password_gets_that_answer(
-    mosquitto: Broker, protocol: str, credential: Credential | None
-) -> None:
+def test_wrong_passwords_are_reported(mosquitto: Broker, protocol: str, credential: Credential | None) -> None:
     place = f"{SCHEME}:{mosquitto.ports['password']}"
     sink = FACTORY.open(subscription(protocol, place, credential, topicname="x"), policy(mosquitto))
     with pytest.raises(DeliveryError, match=r"the broker does not take the connection: Not authorized") as caught:
@@ -168,8 +166,6 @@ def test_a_connection_that_was_lost_meanwhile_is_made_anew(mosquitto: Broker) ->
         ("MQTT3", {"topicname": "x", "topic": "y"}, "/protocolsettings/topic"),
     ],
 )
-def test_settings_that_mqtt_does_not_have(
-    protocol: str, settings: dict[str, Any], place: str, mosquitto: Broker
-) -> None:
+def test_unknown_settings_are_refused(protocol: str, settings: dict[str, Any], place: str, mosquitto: Broker) -> None:
     with pytest.raises(SubscriptionError, match=f"^{place}: "):
         FACTORY.check(subscription(protocol, f"{SCHEME}:{mosquitto.ports['plain']}", **settings), policy(mosquitto))

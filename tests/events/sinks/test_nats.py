@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import nats as client
@@ -29,11 +29,8 @@ def address(broker: Broker, scheme: str = "nats", host: str = "127.0.0.1") -> st
 
 
 def deliver(broker: Broker, sent: list[JSONObject], credential: Credential | None = None, **settings: Any) -> None:
-    sink = FACTORY.open(subscription("NATS", address(broker), credential, **settings), policy(broker))
-    try:
+    with closing(FACTORY.open(subscription("NATS", address(broker), credential, **settings), policy(broker))) as sink:
         sink.send(sent)
-    finally:
-        sink.close()
 
 
 def heard(broker: Broker, subject: str, count: int, send: Callable[[], None]) -> list[Msg]:

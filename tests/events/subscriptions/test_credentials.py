@@ -1,5 +1,3 @@
-"""Credentials: which members there are, and which of them are secrets."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -15,6 +13,7 @@ from signalbook.events.subscriptions.subscription import (
 )
 
 TOKEN = {"accesstoken": "hush", "accesstokenexpiresutc": "2030-01-01T00:00:00Z", "accesstokentype": "bearer"}
+REFRESH = {"refreshtoken": "hush", "refreshtokenendpoint": "https://t.example/"}
 
 
 @pytest.mark.parametrize(
@@ -23,15 +22,7 @@ TOKEN = {"accesstoken": "hush", "accesstokenexpiresutc": "2030-01-01T00:00:00Z",
         ({"credentialtype": "PLAIN", "identifier": "me", "secret": "hush"}, {"secret"}),
         ({"credentialtype": "ACCESSTOKEN", **TOKEN}, {"accesstoken"}),
         ({"credentialtype": "ACCESSTOKEN", "accesstoken": "hush"}, {"accesstoken"}),
-        (
-            {
-                "credentialtype": "REFRESHTOKEN",
-                **TOKEN,
-                "refreshtoken": "hush",
-                "refreshtokenendpoint": "https://t.example/",
-            },
-            {"accesstoken", "refreshtoken"},
-        ),
+        ({"credentialtype": "REFRESHTOKEN", **TOKEN, **REFRESH}, {"accesstoken", "refreshtoken"}),
         ({"credentialtype": "SIGNATURE", "signingsecret": "hush"}, {"signingsecret"}),
         (
             {"credentialtype": "PLAIN", "identifier": "me", "secret": "a", "signingsecret": "b"},

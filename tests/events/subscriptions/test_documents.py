@@ -1,5 +1,3 @@
-"""Subscriptions as documents: read, with every fault, and shown."""
-
 from __future__ import annotations
 
 import re
@@ -8,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import json_trees
 
 from signalbook.events import filters
 from signalbook.events.subscriptions import documents
@@ -104,12 +103,8 @@ def test_each_filter_has_its_place() -> None:
 def test_a_prefix_is_a_prefix() -> None:
     """D-27: it also lets a longer name pass"""
     wanted = filters.parse(list(read({**SINK, "filter": {"prefix": {"subject": "/schemagroups/5"}}}).filters))
-    assert [wanted({"subject": f"/schemagroups/{name}"}) for name in ("5", "55", "5/schemas/1", "6")] == [
-        True,
-        True,
-        True,
-        False,
-    ]
+    expected = [True, True, True, False]
+    assert [wanted({"subject": f"/schemagroups/{name}"}) for name in ("5", "55", "5/schemas/1", "6")] == expected
 
 
 @pytest.mark.parametrize(
@@ -136,24 +131,19 @@ def test_the_older_form(wanted: tuple[Any, ...], sink: str, shown: dict[str, Any
 def test_secrets_are_not_shown() -> None:
     """D-31"""
     credential = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"})
-    entry = ShownSubscription(
-        subscription=Subscription(id="i", credential=credential, **SINK), state=DeliveryState(position=1)
-    )
+    subscription = Subscription(id="i", credential=credential, **SINK)
+    entry = ShownSubscription(subscription=subscription, state=DeliveryState(position=1))
     for old in (False, True):
         assert b"horse" not in dump_json(documents.show(entry, old=old))
     assert "horse" not in repr(entry)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
-    max_leaves=10,
-)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False)
+JSON = json_trees(SCALARS | st.text(max_size=20), st.text(max_size=10), size=4, leaves=10)
 MEMBERS = ("id", "source", "types", "filters", "filter", "config", "sink", "sinkcredential", "protocol", "status")
 NAMES = st.sampled_from((*MEMBERS, "protocolsettings", "other"))
-PARTS = JSON | st.dictionaries(
-    st.sampled_from(("credentialtype", "secret", "after", "exact", "all", "not", "sql", "identifier")), JSON, max_size=4
-)
+MEMBER = st.sampled_from(("credentialtype", "secret", "after", "exact", "all", "not", "sql", "identifier"))
+PARTS = JSON | st.dictionaries(MEMBER, JSON, max_size=4)
 
 
 @given(st.dictionaries(NAMES, PARTS | st.lists(PARTS, max_size=3), max_size=6), st.booleans())

@@ -1,5 +1,3 @@
-"""Keys: made once, read by all, never shown."""
-
 from __future__ import annotations
 
 import base64

@@ -1,5 +1,3 @@
-"""Secrets in headers and URLs: sealed, masked where they are shown, and kept by whoever sends the mask back."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,9 +15,8 @@ from signalbook.storage.store import Store
 from signalbook.storage.subscriptions import StoredConsent, StoredSubscription
 
 SINK = "https://sink.example/hook?code=horse1&page=2"
-WANTED = Subscription(
-    id="", protocol="HTTP", sink=SINK, protocolsettings={"headers": {"X-Key": "horse2", "A": "b"}, "rate": 5}
-)
+SETTINGS = {"headers": {"X-Key": "horse2", "A": "b"}, "rate": 5}
+WANTED = Subscription(id="", protocol="HTTP", sink=SINK, protocolsettings=SETTINGS)
 SHOWN = "https://sink.example/hook?code=***&page=2"
 
 

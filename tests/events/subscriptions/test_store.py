@@ -1,5 +1,3 @@
-"""SubscriptionStore as they are kept, on each database."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -25,6 +23,7 @@ from signalbook.storage.store import Store
 from signalbook.storage.subscriptions import ACTIVE, SUSPENDED, DeliveryState, StoredSubscription
 from signalbook.xid import ROOT
 
+EVIL = "https://evil.example"
 PLAIN = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"})
 WANTED = Subscription(
     id="",
@@ -217,14 +216,7 @@ def test_a_refused_write_leaves_everything(engine: Engine, book: SubscriptionSto
         ({"protocol": "KAFKA"}, False),
         ({"credential": None}, False),
         ({"credential": Credential(credentialtype="ACCESSTOKEN")}, False),
-        (
-            {
-                "credential": Credential(
-                    credentialtype="PLAIN", members={"refreshtokenendpoint": "https://evil.example"}
-                )
-            },
-            False,
-        ),
+        ({"credential": Credential(credentialtype="PLAIN", members={"refreshtokenendpoint": EVIL})}, False),
     ],
 )
 def test_secrets_stay_where_they_were_meant_to_go(
