@@ -162,13 +162,9 @@ def _associations(random: Random) -> Draft:
     resource_id = pick(random, "r1", "r2")
     path = random.choice(
         (
-            "/associations",
-            "/associations:batchGet",
-            "/associations:batchMutate",
-            f"/associations/subjects/{_subject(random)}",
-            f"/associations/resources/{resource_id}",
-            f"/associations/resources/{resource_id}",
-            f"/associations/resources/k/{pick(random, 't', 'u')}",
+            *("/associations", "/associations:batchGet", "/associations:batchMutate"),
+            *(f"/associations/subjects/{_subject(random)}", f"/associations/resources/{resource_id}"),
+            *(f"/associations/resources/{resource_id}", f"/associations/resources/k/{pick(random, 't', 'u')}"),
         )
     )
     draft = Draft(method=method(random, "POST", "POST", "PUT", "DELETE"), path=path)

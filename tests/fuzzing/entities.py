@@ -12,25 +12,12 @@ from tests.fuzzing.hostile import FORMATS, dumped, encoded, segment, text
 
 _FLAGS: Final[dict[str, tuple[str, ...]]] = {
     "inline": (
-        "*",
-        "schemagroups",
-        "schemagroups.schemas.versions",
-        "schema",
-        "model",
-        "capabilities",
-        "versions",
+        *("*", "schemagroups", "schemagroups.schemas.versions", "schema", "model", "capabilities", "versions"),
         "messages.*",
     ),
     "filter": (
-        "name=a",
-        "schemagroups.schemas.name=*",
-        "labels.a=b",
-        "schemagroupid=g1,name!=x",
-        "epoch>1",
-        "versionid<2",
-        "name~=a",
-        "not=",
-        "schemas.versions.format=Avro*",
+        *("name=a", "schemagroups.schemas.name=*", "labels.a=b", "schemagroupid=g1,name!=x", "epoch>1", "versionid<2"),
+        *("name~=a", "not=", "schemas.versions.format=Avro*"),
     ),
     "sort": ("name", "epoch=desc", "schemagroupid=asc", "labels.a", "createdat"),
     "limit": ("1", "0", "2", "10000", "-1", "x"),
@@ -198,15 +185,8 @@ def registry(random: Random) -> Draft:
 def configuration(random: Random) -> Draft:
     path = random.choice(
         (
-            "/modelsource",
-            "/modelsource",
-            "/capabilities",
-            "/capabilitiesoffered",
-            "/model",
-            "/export",
-            "/openapi.json",
-            "/.xregistry",
-            "/.well-known/xregistry",
+            *("/modelsource", "/modelsource", "/capabilities", "/capabilitiesoffered", "/model", "/export"),
+            *("/openapi.json", "/.xregistry", "/.well-known/xregistry"),
         )
     )
     if path == "/capabilities":

@@ -70,28 +70,11 @@ def pages(random: Random) -> Draft:
     entity = _entity(random)
     path = random.choice(
         (
-            f"/ui{entity}",
-            f"/ui{entity}",
-            f"/ui{entity}",
-            "/ui/-/search",
-            "/ui/-/compare",
-            "/ui/-/changes",
-            "/ui/-/pipelines",
-            f"/ui/-/pipelines/{pick(random, 'p1', 'p2')}",
-            "/ui/-/subscriptions",
-            "/ui/-/login",
-            "/ui/-/login/issuer",
-            "/ui/-/login/callback",
-            "/ui/-/identity",
-            f"/ui/-/relations{entity}",
-            f"/ui/-/impact{entity}",
-            f"/ui/-/try{entity}",
-            f"/ui/-/edit{entity}",
-            f"/ui/-/{segment(random)}",
-            "/search",
-            "/search",
-            "/impact",
-            "/impact",
+            *(f"/ui{entity}", f"/ui{entity}", f"/ui{entity}", "/ui/-/search", "/ui/-/compare", "/ui/-/changes"),
+            *("/ui/-/pipelines", f"/ui/-/pipelines/{pick(random, 'p1', 'p2')}", "/ui/-/subscriptions", "/ui/-/login"),
+            *("/ui/-/login/issuer", "/ui/-/login/callback", "/ui/-/identity", f"/ui/-/relations{entity}"),
+            *(f"/ui/-/impact{entity}", f"/ui/-/try{entity}", f"/ui/-/edit{entity}", f"/ui/-/{segment(random)}"),
+            *("/search", "/search", "/impact", "/impact"),
         )
     )
     draft = Draft(method=method(random, "GET", "GET", "POST"), path=path)

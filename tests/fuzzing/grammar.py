@@ -115,18 +115,8 @@ class Grammar:
 
 
 _AREAS: Final = (
-    registry,
-    configuration,
-    check,
-    draft_schemas,
-    draft_messages,
-    subscriptions,
-    reports,
-    access,
-    beside,
-    confluent,
-    pages,
-    forms,
+    *(registry, configuration, check, draft_schemas, draft_messages, subscriptions, reports, access, beside, confluent),
+    *(pages, forms),
 )
 _WEIGHTS: Final = (30, 5, 6, 8, 8, 5, 4, 6, 6, 12, 8, 6)
 
@@ -148,13 +138,8 @@ def _large(random: Random) -> Draft:
     )()
     path = random.choice(
         (
-            "/schemagroups/big",
-            "/schemagroups/g1/schemas/s1",
-            f"{DRAFT}/schemagroups/g1/schemas/s1",
-            "/check/schemagroups/big",
-            "/access",
-            "/subscriptions",
-            "/modelsource",
+            *("/schemagroups/big", "/schemagroups/g1/schemas/s1", f"{DRAFT}/schemagroups/g1/schemas/s1"),
+            *("/check/schemagroups/big", "/access", "/subscriptions", "/modelsource"),
         )
     )
     return Draft(method=random.choice(("PUT", "POST")), path=path, body=body)
@@ -175,13 +160,8 @@ _HEADERS: Final[dict[str, tuple[str, ...]]] = {
     "Range": ("bytes=0-1", "x"),
     "If-Modified-Since": ("Mon, 01 Jan 2026 00:00:00 GMT", "x"),
     "Content-Type": (
-        "application/json",
-        "text/plain",
-        "application/xml",
-        "multipart/form-data; boundary=x",
-        "application/json; charset=utf-16",
-        "x" * 3000,
-        "",
+        *("application/json", "text/plain", "application/xml", "multipart/form-data; boundary=x"),
+        *("application/json; charset=utf-16", "x" * 3000, ""),
     ),
     "Content-Encoding": ("gzip", "identity", "x"),
     "Expect": ("100-continue", "x"),

@@ -16,136 +16,27 @@ SECRET: Final = "fuzz-s3cret"
 """Stands in every request for what no response and no line of the log may repeat."""
 
 TOKENS: Final[tuple[bytes, ...]] = (
-    b"null",
-    b"true",
-    b"0",
-    b"-0",
-    b"1.0",
-    b"1e400",
-    b"-1e-400",
-    b"1E5",
-    b"9" * 20,
-    b"-" + b"9" * 400,
-    b"0.1" + b"0" * 500,
-    b"18446744073709551616",
-    b"9223372036854775808",
-    b"-9223372036854775809",
-    b"1e308",
-    b"4.9e-324",
-    b"NaN",
-    b"Infinity",
-    b"-Infinity",
-    b"01",
-    b"0x10",
-    b'""',
-    b'" "',
-    b'"\\u0000"',
-    b'"a\\u0000b"',
-    b'"\\ud800"',
-    b'"\\udc00\\ud800"',
-    b'"\\uffff"',
-    b'"\xff"',
-    b'"\xed\xa0\x80"',
-    b'"\xc0\x80"',
-    b'"\x00"',
-    b'"\xf4\x90\x80\x80"',
-    b'"\\ud83d\\ude00"',
-    b'"' + b"x" * 5000 + b'"',
-    b"{}",
-    b"[]",
-    b"[[[]]]",
-    b'{"a": 1, "a": 2}',
-    b'{"": ""}',
-    b'{"\\u0000": "x"}',
-    b'{"\\ud800": "x"}',
-    b'{"$ref": "#"}',
-    b"[" * 70 + b"]" * 70,
-    b'{"a":' * 70 + b"1" + b"}" * 70,
-    b"[" * 50_000,
-    b"[" + b"[]," * 3000 + b"[]]",
-    b'"2026-13-45T99:99:99Z"',
-    b'"0000-01-01T00:00:00Z"',
-    b'"9999-12-31T23:59:59-23:59"',
-    b'"2026-01-01T00:00:60Z"',
-    b'"urn:\\u0000"',
-    b'"http://["',
-    b'"//"',
-    b'"http://[::1"',
-    b'"http://a:99999999/"',
-    b'"/schemagroups/g1/schemas/s1"',
-    b'"#/x"',
-    b'"file:///etc/passwd"',
-    b'"\\u202e"',
-    b'"\' OR 1=1 --"',
-    b'"%00%FF%"',
-    b'"${HOME}"',
-    b'"$details"',
-    b'"request"',
-    b'"*"',
+    *(b"null", b"true", b"0", b"-0", b"1.0", b"1e400", b"-1e-400", b"1E5", b"9" * 20, b"-" + b"9" * 400),
+    *(b"0.1" + b"0" * 500, b"18446744073709551616", b"9223372036854775808", b"-9223372036854775809", b"1e308"),
+    *(b"4.9e-324", b"NaN", b"Infinity", b"-Infinity", b"01", b"0x10", b'""', b'" "', b'"\\u0000"', b'"a\\u0000b"'),
+    *(b'"\\ud800"', b'"\\udc00\\ud800"', b'"\\uffff"', b'"\xff"', b'"\xed\xa0\x80"', b'"\xc0\x80"', b'"\x00"'),
+    *(b'"\xf4\x90\x80\x80"', b'"\\ud83d\\ude00"', b'"' + b"x" * 5000 + b'"', b"{}", b"[]", b"[[[]]]"),
+    *(b'{"a": 1, "a": 2}', b'{"": ""}', b'{"\\u0000": "x"}', b'{"\\ud800": "x"}', b'{"$ref": "#"}'),
+    *(b"[" * 70 + b"]" * 70, b'{"a":' * 70 + b"1" + b"}" * 70, b"[" * 50_000, b"[" + b"[]," * 3000 + b"[]]"),
+    *(b'"2026-13-45T99:99:99Z"', b'"0000-01-01T00:00:00Z"', b'"9999-12-31T23:59:59-23:59"', b'"2026-01-01T00:00:60Z"'),
+    *(b'"urn:\\u0000"', b'"http://["', b'"//"', b'"http://[::1"', b'"http://a:99999999/"'),
+    *(b'"/schemagroups/g1/schemas/s1"', b'"#/x"', b'"file:///etc/passwd"', b'"\\u202e"', b'"\' OR 1=1 --"'),
+    *(b'"%00%FF%"', b'"${HOME}"', b'"$details"', b'"request"', b'"*"'),
 )
 
 _TEXTS: Final = (
-    "",
-    ".",
-    "..",
-    "$details",
-    "~1",
-    "null",
-    "request",
-    "\0",
-    "a\0b",
-    "\ufffe",
-    "\U0010ffff",
-    "e\u0301",
-    "\u202e",
-    "x" * 129,
-    "x" * 9000,
-    "' OR 1=1 --",
-    "%",
-    "%25",
-    "a/b",
-    "a b",
-    "a:b",
-    "@",
-    "+",
-    "\n",
-    "\r\nX: y",
-    "K",
-    "K",
-    "\u0131",
-    "ß",
-    "1e9",
-    "-1",
-    "0" * 5000 + "1",
-    "9" * 5000,
-    "{}",
-    "[",
-    "(",
-    "\\",
-    "a.b",
-    "*",
-    "a=b",
-    ",",
-    ";",
-    "&",
-    "=",
-    "#",
-    "?",
+    *("", ".", "..", "$details", "~1", "null", "request", "\0", "a\0b", "\ufffe", "\U0010ffff", "e\u0301", "\u202e"),
+    *("x" * 129, "x" * 9000, "' OR 1=1 --", "%", "%25", "a/b", "a b", "a:b", "@", "+", "\n", "\r\nX: y", "K", "K"),
+    *("\u0131", "ß", "1e9", "-1", "0" * 5000 + "1", "9" * 5000, "{}", "[", "(", "\\", "a.b", "*", "a=b", ",", ";", "&"),
+    *("=", "#", "?"),
 )
 _BYTES: Final = (
-    "%FF",
-    "%C0%80",
-    "%ED%A0%80",
-    "%00",
-    "%2F",
-    "%2f..%2f",
-    "%",
-    "%zz",
-    "%u0041",
-    "..%2F..",
-    "%0A",
-    "%7F",
-    "é",
+    *("%FF", "%C0%80", "%ED%A0%80", "%00", "%2F", "%2f..%2f", "%", "%zz", "%u0041", "..%2F..", "%0A", "%7F", "é"),
 )
 
 
@@ -224,65 +115,29 @@ def spoilt(random: Random, data: bytes) -> bytes:
             )
 
 
-_AVRO: Final[tuple[Any, ...]] = (
-    {
-        "type": "record",
-        "name": "R",
-        "namespace": "a.b",
-        "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": ["null", "string"], "default": None}],
-    },
-    {
-        "type": "record",
-        "name": "Node",
-        "fields": [
-            {"name": "next", "type": ["null", "Node"]},
-            {"name": "m", "type": {"type": "map", "values": "long"}},
-        ],
-    },
-    {"type": "enum", "name": "E", "symbols": ["A", "B"], "default": "A"},
-    {"type": "fixed", "name": "F", "size": 16, "logicalType": "decimal", "precision": 4, "scale": 2},
-    {"type": "array", "items": {"type": "bytes", "logicalType": "decimal", "precision": 1000000}},
-    ["null", "string", {"type": "int", "logicalType": "date"}],
-)
-_JSON_SCHEMA: Final[tuple[Any, ...]] = (
-    {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "type": "object",
-        "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}, "b": {"$ref": "#"}},
-        "required": ["a"],
-    },
-    {"definitions": {"a": {"$ref": "#/definitions/b"}, "b": {"$ref": "#/definitions/a"}}, "$ref": "#/definitions/a"},
-    {"allOf": [{"minimum": 1}, {"maximum": 1e308}], "anyOf": [{"type": "string"}, {"not": {}}], "enum": [1, "a", None]},
-    {
-        "$id": "http://x.example/a",
-        "$ref": "schemagroups/g1/schemas/s2",
-        "if": {"const": 1},
-        "then": False,
-        "else": True,
-    },
-    {
-        "type": ["object", "null"],
-        "patternProperties": {"(?=a)b|[": {}},
-        "additionalProperties": {"format": "date-time"},
-        "multipleOf": 1e-300,
-    },
-)
-_STRUCTURE: Final[tuple[Any, ...]] = (
-    {
-        "$schema": "https://json-structure.org/meta/core/v0/#",
-        "$id": "https://x.example/s",
-        "name": "S",
-        "type": "object",
-        "properties": {"a": {"type": "int32"}, "b": {"type": "decimal", "precision": 5, "scale": 2}},
-        "required": ["a"],
-    },
-    {
-        "$schema": "https://json-structure.org/meta/core/v0/#",
-        "$id": "https://x.example/t",
-        "$root": "#/definitions/T",
-        "definitions": {"T": {"type": "map", "values": {"type": {"$ref": "#/definitions/T"}}}},
-    },
-)
+def _read_lines(text: str) -> tuple[Any, ...]:
+    return tuple(json.loads(line) for line in text.strip().splitlines())
+
+
+_AVRO: Final = _read_lines(r"""
+{"type": "record", "name": "R", "namespace": "a.b", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": ["null", "string"], "default": null}]}
+{"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}, {"name": "m", "type": {"type": "map", "values": "long"}}]}
+{"type": "enum", "name": "E", "symbols": ["A", "B"], "default": "A"}
+{"type": "fixed", "name": "F", "size": 16, "logicalType": "decimal", "precision": 4, "scale": 2}
+{"type": "array", "items": {"type": "bytes", "logicalType": "decimal", "precision": 1000000}}
+["null", "string", {"type": "int", "logicalType": "date"}]
+""")
+_JSON_SCHEMA: Final = _read_lines(r"""
+{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}, "b": {"$ref": "#"}}, "required": ["a"]}
+{"definitions": {"a": {"$ref": "#/definitions/b"}, "b": {"$ref": "#/definitions/a"}}, "$ref": "#/definitions/a"}
+{"allOf": [{"minimum": 1}, {"maximum": 1e+308}], "anyOf": [{"type": "string"}, {"not": {}}], "enum": [1, "a", null]}
+{"$id": "http://x.example/a", "$ref": "schemagroups/g1/schemas/s2", "if": {"const": 1}, "then": false, "else": true}
+{"type": ["object", "null"], "patternProperties": {"(?=a)b|[": {}}, "additionalProperties": {"format": "date-time"}, "multipleOf": 1e-300}
+""")
+_STRUCTURE: Final = _read_lines(r"""
+{"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://x.example/s", "name": "S", "type": "object", "properties": {"a": {"type": "int32"}, "b": {"type": "decimal", "precision": 5, "scale": 2}}, "required": ["a"]}
+{"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://x.example/t", "$root": "#/definitions/T", "definitions": {"T": {"type": "map", "values": {"type": {"$ref": "#/definitions/T"}}}}}
+""")
 _PROTOBUF: Final = (
     b'syntax = "proto3"; package a.b; message M { int32 a = 1; repeated string b = 2; map<string, M> c = 3; oneof o { bool d = 4; E e = 5; } } enum E { Z = 0; ONE = 1; }',
     b'syntax = "proto2"; message M { required int32 a = 1 [default = -1]; optional group G = 2 { optional bytes x = 1; } extensions 100 to max; reserved 5, 7 to 9; }',

@@ -30,12 +30,7 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
     {"who": ["anyone"], "allow": ["list"], "on": ["/schemagroups/g2"]},
 )
 _WRONG: Final = (
-    "Bearer x",
-    "Bearer sbk_x_y",
-    "Basic Og==",
-    "Basic \xff",
-    "Digest x",
-    "",
+    *("Bearer x", "Bearer sbk_x_y", "Basic Og==", "Basic \xff", "Digest x", ""),
     "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJyb290In0.",
 )
 _SUBJECTS: Final = ("root", "writer", "writer", "writer", "reader", "owner")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import yaml
 from tests.fuzzing.drafting import CATALOGS, DRAFT, SINK, Draft, json_body, method, pick
 from tests.fuzzing.hostile import SECRET, segment, text
 
@@ -61,13 +62,8 @@ def subscriptions(random: Random) -> Draft:
 def reports(random: Random) -> Draft:
     path = random.choice(
         (
-            "/pipelines",
-            "/pipelines/p1",
-            "/pipelines/p1/reports",
-            "/pipelines/p1/reports",
-            f"/pipelines/{segment(random)}",
-            "/pipelines/p1/reports/1",
-            f"/pipelines/p1/reports/{segment(random)}",
+            *("/pipelines", "/pipelines/p1", "/pipelines/p1/reports", "/pipelines/p1/reports"),
+            *(f"/pipelines/{segment(random)}", "/pipelines/p1/reports/1", f"/pipelines/p1/reports/{segment(random)}"),
         )
     )
     draft = Draft(method=method(random, "POST", "POST", "POST", "DELETE"), path=path)
@@ -115,35 +111,16 @@ def access(random: Random) -> Draft:
     value: dict[str, Any]
     path = random.choice(
         (
-            "/access",
-            "/access",
-            "/access/explain",
-            "/access/self",
-            "/access/tokens",
-            "/access/tokens",
-            f"/access/tokens/{segment(random)}",
-            "/audit",
-            "/audit",
-            "/.well-known/oauth-protected-resource",
+            *("/access", "/access", "/access/explain", "/access/self", "/access/tokens", "/access/tokens"),
+            *(f"/access/tokens/{segment(random)}", "/audit", "/audit", "/.well-known/oauth-protected-resource"),
         )
     )
     draft = Draft(method=method(random, "PUT", "POST", "DELETE"), path=path)
-    asked = {
-        "who": "subject:root,group:x",
-        "what": "read",
-        "xid": "/schemagroups/g1",
-        "on": "/",
-        "limit": "3",
-        "cursor": "x",
-        "subject": "root",
-        "since": "2026-01-01T00:00:00Z",
-        "until": "x",
-        "outcome": "refused",
-        "action": "create",
-        "api": "xregistry",
-        "before": "9",
-        "after": "1",
-    }
+    asked = yaml.safe_load("""
+    {who: "subject:root,group:x", what: read, xid: /schemagroups/g1, "on": /, limit: "3", cursor: x, subject: root,
+      since: "2026-01-01T00:00:00Z", until: x, outcome: refused, action: create, api: xregistry, before: "9",
+      after: "1"}
+    """)
     draft.query = [
         (name, asked[name] if random.random() < 0.8 else text(random))
         for name in random.sample(list(asked), random.randrange(4))
@@ -176,17 +153,8 @@ def access(random: Random) -> Draft:
 def beside(random: Random) -> Draft:
     path = random.choice(
         (
-            "/events",
-            "/events",
-            "/metrics",
-            "/health/live",
-            "/health/ready",
-            "/notifications",
-            "/notifications",
-            "/",
-            "*",
-            f"/{segment(random)}",
-            f"/{segment(random)}/{segment(random)}",
+            *("/events", "/events", "/metrics", "/health/live", "/health/ready", "/notifications", "/notifications"),
+            *("/", "*", f"/{segment(random)}", f"/{segment(random)}/{segment(random)}"),
         )
     )
     draft = Draft(method=method(random, "POST"), path=path)
@@ -211,15 +179,10 @@ def beside(random: Random) -> Draft:
                 ("Last-Event-ID", random.choice(("0", "1", "x", "9" * 30))),
             ]
     elif draft.method == "POST":
-        event = {
-            "specversion": "1.0",
-            "id": "1",
-            "source": "http://x.example/",
-            "type": "io.xregistry.resource.created",
-            "subject": "/schemagroups/g1",
-            "time": "2026-01-01T00:00:00Z",
-            "data": {"xid": "/schemagroups/g1"},
-        }
+        event = yaml.safe_load("""
+        {specversion: "1.0", id: "1", source: "http://x.example/", type: io.xregistry.resource.created,
+          subject: /schemagroups/g1, time: "2026-01-01T00:00:00Z", data: {xid: /schemagroups/g1}}
+        """)
         draft.body = json_body(random, random.choice((event, [event, event])))
         draft.headers.append(
             (
