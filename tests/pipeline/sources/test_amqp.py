@@ -6,13 +6,12 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -24,7 +23,6 @@ from tests.brokers.program import Broker
 from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
 from signalbook.brokers.amqp.messages import AMQPMessage, DescribedValue, Symbol, Timestamp, Ulong, encode, to_bytes
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places import LocalPlace
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
 from signalbook.pipeline.sources.base import one_message
 from signalbook.pipeline.sources.spool import MessageSpool
@@ -48,11 +46,12 @@ def read_back(content: bytes) -> Any:
 
 def test_a_message_has_all_its_sections() -> None:
     """K-7, K-35: and the types of their values."""
+    named = {"cloudEvents_n": 5, "flag": True, "at": None, "bin": b"\xff", "deep": [1, {"a": None}]}
     sections = (
         section(0x70, [True]),
         section(0x72, {Symbol("x-opt-a"): Symbol("b")}),
         section(0x73, [UUID_1, b"me", "orders", "s", None, None, Symbol("text/plain"), None, None, Timestamp(1500)]),
-        section(0x74, {"cloudEvents_n": 5, "flag": True, "at": Timestamp(0), "bin": b"\xff", "deep": [1, {"a": None}]}),
+        section(0x74, {**named, "at": Timestamp(0)}),
         section(0x75, b"hello"),
     )
     spooled, message = read_back(b"".join(sections))
@@ -68,13 +67,7 @@ def test_a_message_has_all_its_sections() -> None:
             "content-type": "text/plain",
             "creation-time": datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC),
         },
-        "application-properties": {
-            "cloudEvents_n": 5,
-            "flag": True,
-            "at": datetime(1970, 1, 1, tzinfo=UTC),
-            "bin": b"\xff",
-            "deep": [1, {"a": None}],
-        },
+        "application-properties": {**named, "at": datetime(1970, 1, 1, tzinfo=UTC)},
     }
     assert spooled.address == "orders"
     assert dict(spooled.headers) == {
@@ -107,10 +100,8 @@ def test_bodies_of_every_kind(content: bytes, body: bytes) -> None:
 def test_an_application_property_is_no_content_type() -> None:
     content = section(0x74, {"content-type": "application/cloudevents+json"}) + section(0x75, b"{}")
     spooled, message = read_back(content)
-    assert [value for name, value in spooled.headers if name == "content-type"] == [
-        b"",
-        b"application/cloudevents+json",
-    ]
+    expected = [b"", b"application/cloudevents+json"]
+    assert [value for name, value in spooled.headers if name == "content-type"] == expected
     assert message.content_type == ""
 
 
@@ -128,21 +119,29 @@ def test_what_is_no_address(inputs: list[str], words: str) -> None:
     assert words in str(caught.value)
 
 
-@pytest.fixture
-def spool(tmp_path: Path) -> Iterator[MessageSpool]:
-    with MessageSpool(LocalPlace(tmp_path / "spool")) as opened:
-        yield opened
-
-
-def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: MessageSpool) -> None:
-    """At least once: a connection that ends before it has confirmed is given everything again."""
-    queue = f"again-{os.getpid()}-{next(_numbers)}"
-    sent = [to_bytes(AMQPMessage(body=str(number).encode())) for number in range(5)]
-    with SocketStream(artemis.ports["plain"]) as stream:
+@contextmanager
+def opened_sender(port: int, queue: str) -> Iterator[AMQPSender]:
+    with SocketStream(port) as stream:
         connection = AMQPConnection(stream, host="127.0.0.1", container="tests")
-        list(AMQPSender(connection, address=queue, name="s").publish(sent))
+        yield AMQPSender(connection, address=queue, name="s")
         connection.close(drain=True)
-    url = f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"
+
+
+def send(port: int, queue: str, bodies: Sequence[bytes]) -> None:
+    with opened_sender(port, queue) as sender:
+        list(sender.publish([to_bytes(AMQPMessage(body=body)) for body in bodies]))
+
+
+@pytest.fixture
+def queue() -> str:
+    return f"queue-{os.getpid()}-{next(_numbers)}"
+
+
+def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: MessageSpool, queue: str) -> None:
+    """At least once: a connection that ends before it has confirmed is given everything again."""
+    port = artemis.ports["plain"]
+    send(port, queue, [b"0", b"1", b"2", b"3", b"4"])
+    url = f"amqp://127.0.0.1:{port}/{queue}?timeout={PATIENCE}"
     for confirm in (False, True):
         receiving = SOURCE.connect([url], {}, spool)
         found: list[bytes] = []
@@ -155,23 +154,20 @@ def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: MessageSpool
         assert sorted(found) == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_messages_that_come_without_a_pause_do_not_wait_for_all(artemis: Broker, spool: MessageSpool) -> None:
+def test_steady_messages_do_not_wait_for_all(artemis: Broker, spool: MessageSpool, queue: str) -> None:
     """One each two milliseconds, for as long as the first has not been given on; and then some."""
-    queue = f"steady-{os.getpid()}-{next(_numbers)}"
+    port = artemis.ports["plain"]
     over, most, sent = threading.Event(), 400, list[int]()
 
-    def send() -> None:
-        with SocketStream(artemis.ports["plain"]) as stream:
-            connection = AMQPConnection(stream, host="127.0.0.1", container="tests")
-            sender = AMQPSender(connection, address=queue, name="s")
+    def send_steadily() -> None:
+        with opened_sender(port, queue) as sender:
             while not over.wait(0.002) and len(sent) < most:
                 list(sender.publish([to_bytes(AMQPMessage(body=b"a"))]))
                 sent.append(len(sent))
-            connection.close(drain=True)
 
-    receiving = SOURCE.connect([f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"], {}, spool)
+    receiving = SOURCE.connect([f"amqp://127.0.0.1:{port}/{queue}?timeout={PATIENCE}"], {}, spool)
     with ThreadPoolExecutor(1) as pool:
-        sending = pool.submit(send)
+        sending = pool.submit(send_steadily)
         while not (first := receiving.receive(0.5)):
             pass
         over.set()
@@ -180,14 +176,9 @@ def test_messages_that_come_without_a_pause_do_not_wait_for_all(artemis: Broker,
     receiving.close()
 
 
-def test_a_message_that_is_on_its_way_is_no_silence(artemis: Broker, spool: MessageSpool) -> None:
+def test_a_message_that_is_on_its_way_is_no_silence(artemis: Broker, spool: MessageSpool, queue: str) -> None:
     """By a way on which it takes two seconds, in frames that come all the time."""
-    queue = f"large-{os.getpid()}-{next(_numbers)}"
-    with SocketStream(artemis.ports["plain"]) as stream:
-        connection = AMQPConnection(stream, host="127.0.0.1", container="tests")
-        list(AMQPSender(connection, address=queue, name="s").publish([to_bytes(AMQPMessage(body=b"x" * 4_000_000))]))
-        connection.close(drain=True)
-
+    send(artemis.ports["plain"], queue, [b"x" * 4_000_000])
     frames = list[int]()
 
     def pass_on(one: socket.socket, other: socket.socket, pause: float) -> None:

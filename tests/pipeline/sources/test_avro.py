@@ -22,8 +22,10 @@ from signalbook.pipeline.sources.avro import CONTAINER
 from signalbook.pipeline.sources.base import Split, UnreadableMessage
 
 SYNC = b"0123456789abcdef"
+ENUM = {"type": "enum", "name": "E", "symbols": ["a"]}
 OTHER = {"type": "record", "name": "Other", "fields": [{"name": "a", "type": "long"}]}
-Read = Callable[..., list[tuple[bytes, int, str]]]
+ReadMessage = tuple[bytes, int, str]
+Read = Callable[..., list[ReadMessage]]
 
 
 def event(number: int, data: Any = None) -> dict[str, Any]:
@@ -33,7 +35,6 @@ def event(number: int, data: Any = None) -> dict[str, Any]:
 def container(
     count: int = 9, codec: str = "null", schema: Any = SCHEMA, records: Any = None, interval: int = 100
 ) -> bytes:
-    """A container with a few records in each block."""
     stream = BytesIO()
     found = [event(i, {"a": 1.0}) for i in range(count)] if records is None else records
     fastavro.writer(stream, schema, found, codec=codec, sync_interval=interval, sync_marker=SYNC)
@@ -62,24 +63,22 @@ def header(codec: bytes = b"null", schema: Any = SCHEMA) -> bytes:
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    """Each message of a file with such content: its bytes, its position, and why it is unreadable."""
 
-    def messages(content: bytes, cuts: tuple[int, ...] = ()) -> list[tuple[bytes, int, str]]:
-        path = tmp_path / "events.avro"
+    def messages(content: bytes, cuts: tuple[int, ...] = (), name: str = "events.avro") -> list[ReadMessage]:
+        path = tmp_path / name
         path.write_bytes(content)
-        edges = (0, *cuts, len(content))
-        return [
-            found for start, end in pairwise(edges) for found in _messages(Split(path=str(path), start=start, end=end))
-        ]
+        splits = [Split(path=str(path), start=start, end=end) for start, end in pairwise((0, *cuts, len(content)))]
+        return [message for split in splits for message in messages_of(CONTAINER, split)]
 
     return messages
 
 
-def _messages(split: Split) -> Iterator[tuple[bytes, int, str]]:
-    for batch in CONTAINER.read(split):
+def messages_of(source: Any, split: Split) -> Iterator[ReadMessage]:
+    """Yield each message: its bytes, its position, and why it is unreadable."""
+    for batch in source.read(split):
         for index in range(len(batch)):
             try:
-                fault = "" if CONTAINER.message(batch, index).body == batch.raw(index) else "another body"
+                fault = "" if source.message(batch, index).body == batch.raw(index) else "another body"
             except UnreadableMessage as error:
                 fault = str(error)
             yield batch.raw(index), int(batch.positions[index]), fault
@@ -127,10 +126,7 @@ def test_another_name_and_documentation_do_not_matter(read: Read) -> None:
         (header(schema={"type": "nonsense"}), "schema in the Avro container cannot be used"),
         (container(schema=OTHER, records=[{"a": 1}]), "Other.* is not that of the CloudEvents"),
         (container(schema="string", records=["x"]), "not that of the CloudEvents"),
-        (
-            container(schema={"type": "enum", "name": "E", "symbols": ["a"]}, records=["a"]),
-            "not that of the CloudEvents",
-        ),
+        (container(schema=ENUM, records=["a"]), "not that of the CloudEvents"),
     ],
 )
 def test_files_that_are_refused(read: Read, content: bytes, words: str) -> None:
@@ -195,7 +191,7 @@ def test_a_block_of_many_records_is_frames_of_bounded_size(tmp_path: Path, monke
     batches = list(CONTAINER.read(split))
     assert len(batches) > 2
     assert all(len(batch.content) < 300 for batch in batches)
-    assert list(_messages(split)) == WHOLE
+    assert list(messages_of(CONTAINER, split)) == WHOLE
 
 
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "snappy", "zstandard"])
@@ -213,22 +209,18 @@ def test_a_bomb_is_not_unpacked(read: Read, monkeypatch: pytest.MonkeyPatch, cod
     assert "cannot be unpacked" in found[0][2] or "more than 200000 bytes" in found[0][2]
 
 
-def test_a_packed_file_is_unpacked_once_however_damaged_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packed_file_is_unpacked_once_however_damaged_it_is(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     """To go back in it would be to begin anew: with damage in each few bytes, hours of it."""
-    path = tmp_path / "events.avro.gz"
     damage = b"\xff" * 12 + SYNC, b"\x04\x80\x80\x40" + b"x" * 9 + SYNC
-    path.write_bytes(gzip.compress(header() + b"".join(damage) * 500))
     back: list[Any] = []
     monkeypatch.setattr("gzip._GzipReader._rewind", lambda reader: back.append(reader))
-    found = list(_messages(Split(path=str(path), start=0, end=path.stat().st_size)))
+    found = read(gzip.compress(header() + b"".join(damage) * 500), name="events.avro.gz")
     assert (len(found), back) == (1000, [])
     assert {"damaged" in fault for _, _, fault in found} == {True}
 
 
-def test_an_empty_file_that_is_packed_has_no_messages(tmp_path: Path) -> None:
-    path = tmp_path / "events.avro.gz"
-    path.write_bytes(gzip.compress(b""))
-    assert list(_messages(Split(path=str(path), start=0, end=path.stat().st_size))) == []
+def test_an_empty_file_that_is_packed_has_no_messages(read: Read) -> None:
+    assert read(gzip.compress(b""), name="events.avro.gz") == []
 
 
 def test_a_file_without_markers_is_not_read_to_its_end(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:

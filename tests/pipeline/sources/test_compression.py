@@ -18,6 +18,7 @@ import zstandard
 from signalbook.pipeline.sources.compression import (
     BROKEN,
     SIGNATURE_BYTES,
+    Compression,
     detect_compression,
     has_compressed_name,
     remove_compressed_suffix,
@@ -33,19 +34,22 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 MEBIBYTE = 1 << 20
 
 
+def detected(path: str, content: bytes) -> Compression:
+    compression = detect_compression(path, content[:SIGNATURE_BYTES])
+    assert compression is not None
+    return compression
+
+
 def read_all(compressed: bytes, path: str = "f") -> bytes:
     """Return what ``read1`` returns piece by piece."""
-    compression = detect_compression(path, compressed[:SIGNATURE_BYTES])
-    assert compression is not None
-    file = compression.open(io.BytesIO(compressed))
+    file = detected(path, compressed).open(io.BytesIO(compressed))
     return b"".join(iter(lambda: file.read1(5000), b""))
 
 
 @pytest.mark.parametrize("name", COMPRESS)
 def test_detection_by_the_first_bytes(name: str) -> None:
     for content in (b"", CONTENT):
-        compression = detect_compression("events.jsonl", COMPRESS[name](content)[:SIGNATURE_BYTES])
-        assert compression is not None
+        compression = detected("events.jsonl", COMPRESS[name](content))
         assert compression.name == name
         assert has_compressed_name(f"events.jsonl{compression.suffix}")
         assert remove_compressed_suffix(f"events.jsonl{compression.suffix}") == "events.jsonl"
@@ -56,15 +60,11 @@ def test_detection_by_the_first_bytes(name: str) -> None:
 )
 def test_other_first_bytes(head: bytes) -> None:
     assert detect_compression("events.jsonl", head) is None
-    found = detect_compression("events.jsonl.xz", head)
-    assert found is not None
-    assert found.name == "xz"
+    assert detected("events.jsonl.xz", head).name == "xz"
 
 
 def test_the_first_bytes_count_more_than_the_name() -> None:
-    found = detect_compression("events.gz", zstandard.compress(CONTENT)[:SIGNATURE_BYTES])
-    assert found is not None
-    assert found.name == "zstd"
+    assert detected("events.gz", zstandard.compress(CONTENT)).name == "zstd"
 
 
 @pytest.mark.parametrize("name", COMPRESS)
@@ -92,9 +92,8 @@ def test_damage(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMPRESS)
 def test_seeking(name: str) -> None:
-    compression = detect_compression("f", COMPRESS[name](CONTENT)[:SIGNATURE_BYTES])
-    assert compression is not None
-    file = compression.open(io.BytesIO(COMPRESS[name](CONTENT)))
+    compressed = COMPRESS[name](CONTENT)
+    file = detected("f", compressed).open(io.BytesIO(compressed))
     for offset in (0, 3, 200_000, 100_000, 0, 400_000):
         file.seek(offset)
         assert CONTENT.startswith(file.read1(10), offset)
@@ -104,9 +103,7 @@ def test_seeking(name: str) -> None:
 def test_a_small_file_of_very_many_bytes_takes_little_memory(name: str) -> None:
     """128 MiB of zeros are read in pieces; a piece of zstd may take 32 MiB."""
     bomb = COMPRESS[name](bytes(128 * MEBIBYTE))
-    compression = detect_compression("f", bomb[:SIGNATURE_BYTES])
-    assert compression is not None
-    file = compression.open(io.BytesIO(bomb))
+    file = detected("f", bomb).open(io.BytesIO(bomb))
     tracemalloc.start()
     try:
         size = sum(len(piece) for piece in iter(lambda: file.read1(MEBIBYTE), b""))

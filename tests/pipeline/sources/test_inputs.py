@@ -103,13 +103,7 @@ def test_a_url_that_is_not_read(text: str) -> None:
 
 # What Spark, Hadoop and Databricks leave beside the files they write, and what else is in such folders.
 READ = [
-    "a.jsonl",
-    "b.JSON",
-    "c.jsonl.gz",
-    "d.jsonl.zst",
-    "events.jsonl.1",
-    "part-0.c000.json",
-    "part-00000",
+    *("a.jsonl", "b.JSON", "c.jsonl.gz", "d.jsonl.zst", "events.jsonl.1", "part-0.c000.json", "part-00000"),
     "sub/x.ndjson",
 ]
 OTHERS = [

@@ -103,7 +103,6 @@ def described(code: int, value: Any) -> bytes:
 
 
 def delivered(sections: Sequence[tuple[int, Any]], body: bytes, place: Row) -> Row:
-    """A message as the spool gives it."""
     kept = _spooled(b"".join(described(*each) for each in sections) + described(0x75, body))
     headers = [{"name": name, "value": value} for name, value in kept.headers]
     return {"protocol": "AMQP/1.0", **place, "address": kept.address, "key": kept.key, "value": kept.value} | {

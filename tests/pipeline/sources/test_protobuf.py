@@ -5,11 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.pipeline.sources.test_avro import ReadMessage, messages_of
 
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats import find_format
 from signalbook.pipeline.sources import protobuf
-from signalbook.pipeline.sources.base import Split, UnreadableMessage
+from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.sources.protobuf import BATCH, STREAM, ProtobufEvents
 
 FORMAT = find_format("application/cloudevents+protobuf")
@@ -17,7 +18,7 @@ EVENTS = [
     FORMAT.encode(CloudEvent(attributes={"specversion": "1.0", "id": str(i), "source": "/s", "type": "t"}, body=body))
     for i, body in enumerate([b"", b"x" * 300, None, b"\n"])
 ]
-Read = Callable[..., list[tuple[bytes, int, str]]]
+Read = Callable[..., list[ReadMessage]]
 
 
 def delimited(*events: bytes, tag: bytes = b"") -> bytes:
@@ -33,20 +34,10 @@ def varint(value: int) -> bytes:
 def read(tmp_path: Path) -> Read:
     """Each message of a file with such content: its bytes, its position, and why it is unreadable."""
 
-    def messages(
-        content: bytes, source: ProtobufEvents = STREAM, name: str = "events.pb"
-    ) -> list[tuple[bytes, int, str]]:
+    def messages(content: bytes, source: ProtobufEvents = STREAM, name: str = "events.pb") -> list[ReadMessage]:
         path = tmp_path / name
         path.write_bytes(content)
-        found = []
-        for batch in source.read(Split(path=str(path), start=0, end=len(content))):
-            for index in range(len(batch)):
-                try:
-                    fault = "" if source.message(batch, index).body == batch.raw(index) else "another body"
-                except UnreadableMessage as error:
-                    fault = str(error)
-                found.append((batch.raw(index), int(batch.positions[index]), fault))
-        return found
+        return list(messages_of(source, Split(path=str(path), start=0, end=len(content))))
 
     return messages
 

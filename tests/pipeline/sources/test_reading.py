@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import errno
 import gzip
 import io
-import lzma
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +14,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.pipeline.s3 import SERVERS, place
 from tests.pipeline.sources.test_avro import block, container, header
+from tests.pipeline.sources.test_compression import COMPRESS
 from tests.pipeline.sources.test_protobuf import EVENTS, delimited
 
 from signalbook.pipeline.errors import PipelineError
@@ -44,13 +42,6 @@ FILES: dict[str, tuple[Any, bytes]] = {
     "protobuf batch": (PROTOBUF_BATCH, delimited(*EVENTS * 30, tag=b"\x0a")),
 }
 
-COMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress,
-    "bzip2": bz2.compress,
-    "xz": lzma.compress,
-    "zstd": zstandard.compress,
-}
-
 
 class Found:
     """What is read of a file: messages, and what is said of damage: its position, bytes, rule and text."""
@@ -63,9 +54,8 @@ class Found:
         batches = [batch for split in tasks for batch in read_split(source, split, stop=stop)]
         sound = [batch for batch in batches if not batch.error]
         self.messages = [batch.raw(n) for batch in sound for n in range(len(batch))]
-        self.damage = [
-            (int(batch.positions[0]), batch.raw(0), batch.rule, batch.error) for batch in batches if batch.error
-        ]
+        broken = [batch for batch in batches if batch.error]
+        self.damage = [(int(batch.positions[0]), batch.raw(0), batch.rule, batch.error) for batch in broken]
 
 
 @pytest.mark.parametrize("kind", FILES)
@@ -157,9 +147,8 @@ def test_half_a_pair_of_surrogates_spoils_its_own_line_alone(tmp_path: Path) -> 
 def test_utf_32_is_named(source: FileSource, encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes("\ufeff{}\n".encode(encoding))
-    assert [(rule, words) for _, _, rule, words in Found(source, path).damage] == [
-        (UNREADABLE, "the text is UTF-32: give it as UTF-8")
-    ]
+    ((_, _, rule, words),) = Found(source, path).damage
+    assert (rule, words) == (UNREADABLE, "the text is UTF-32: give it as UTF-8")
 
 
 class Failing(io.RawIOBase):
@@ -203,17 +192,14 @@ def test_a_file_that_cannot_be_read(failing: Callable[[bytes, OSError], Path], n
     assert b"".join(raw + b"\n" for raw in found.messages) + found.damage[0][1] == LINES[:1000]
     assert found.damage[0][2:] == (DAMAGED, os.strerror(number))
     path = failing(b"", error)
-    assert Found(JSONL, path, cuts=2).damage == [
-        (start, b"", UNREADABLE, os.strerror(number)) for start in (0, len(LINES) // 2)
-    ]
+    expected = [(start, b"", UNREADABLE, os.strerror(number)) for start in (0, len(LINES) // 2)]
+    assert Found(JSONL, path, cuts=2).damage == expected
     with pytest.raises(PipelineError, match=rf"cannot read .*/f: {os.strerror(number)}"):
         Found(JSONL, path, stop=True)
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.ETIMEDOUT, errno.ECONNRESET, errno.ESTALE, errno.EIO])
-def test_what_may_be_readable_the_next_time_is_tried_again(
-    failing: Callable[[bytes, OSError], Path], number: int
-) -> None:
+def test_passing_errors_are_tried_again(failing: Callable[[bytes, OSError], Path], number: int) -> None:
     """A worker that does not see the file, or a network, for which mounted buckets say EIO: Spark tries again."""
     for content in (b"", LINES[:1000]):
         with pytest.raises(PipelineError, match=r"cannot read .*/f") as caught:
@@ -266,8 +252,6 @@ def test_reading_ahead_is_reading(content: bytes, steps: list[tuple[bool, int]],
 
 
 class Counted(io.BytesIO):
-    """An object in a store, whose requests are counted."""
-
     def __init__(self, content: bytes) -> None:
         super().__init__(content)
         self.requests: list[int] = []
@@ -279,9 +263,7 @@ class Counted(io.BytesIO):
 
 
 @pytest.mark.parametrize(("size", "requests", "share"), [(300, 20, 1.1), (20_000, 150, 0.2)], ids=["small", "large"])
-def test_blocks_before_a_split_are_counted_by_few_requests(
-    size: int, requests: int, share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_are_counted_cheaply(size: int, requests: int, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small ones are read over, large ones are not read, and nothing is read twice."""
     monkeypatch.setattr(reading, "_REQUEST", 4000)
     monkeypatch.setattr(reading, "_LOOK", 100)

@@ -10,13 +10,11 @@ from pathlib import Path
 
 import pytest
 from paho.mqtt import publish
-from tests.brokers.amqp.receiver import SocketStream
 from tests.brokers.program import Broker
 from tests.pipeline.s3 import KINDS, place
+from tests.pipeline.sources.test_amqp import send as send_amqp
 
 from signalbook.brokers import mqtt as mqtt_client
-from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
-from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.brokers.connection import BrokerUnavailable
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, place_of
@@ -54,9 +52,8 @@ class Source:
         found, self.given = self.left[self.given : 3], len(self.left[:3])
         if not found:
             self.done.wait(seconds)
-        return [
-            ReceivedMessage(message=SpooledMessage(address=str(n), value=b"", received_at=0), token=n) for n in found
-        ]
+        messages = [SpooledMessage(address=str(n), value=b"", received_at=0) for n in found]
+        return [ReceivedMessage(message=message, token=n) for message, n in zip(messages, found, strict=True)]
 
     def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
         written = {message.address for message in self.written(self.spool.end)}
@@ -192,21 +189,9 @@ def _send_mqtt(port: int, name: str, payloads: Sequence[bytes]) -> None:
     publish.multiple([{"topic": name, "payload": each, "qos": 1} for each in payloads], "127.0.0.1", port)
 
 
-def _send_amqp(port: int, name: str, payloads: Sequence[bytes]) -> None:
-    with SocketStream(port) as stream:
-        connection = AMQPConnection(stream, host="127.0.0.1", container="tests")
-        messages = [to_bytes(AMQPMessage(body=each)) for each in payloads]
-        list(AMQPSender(connection, address=name, name="s").publish(messages))
-        connection.close(drain=True)
-
-
 @pytest.mark.parametrize(
     ("program", "source", "send"),
-    [
-        ("mosquitto", mqtt.MQTT3, _send_mqtt),
-        ("mosquitto", mqtt.MQTT5, _send_mqtt),
-        ("artemis", amqp.SOURCE, _send_amqp),
-    ],
+    [("mosquitto", mqtt.MQTT3, _send_mqtt), ("mosquitto", mqtt.MQTT5, _send_mqtt), ("artemis", amqp.SOURCE, send_amqp)],
 )
 def test_large_messages_wait_at_a_broker(
     program: str,

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pipeline.kafkarows import AT, rows
+from tests.pipeline.fastpath.test_routing import check_batches, processed
+from tests.pipeline.kafkarows import AT, batches, event_headers, rows
 
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import HeaderNames
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping
-from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.kafka import SOURCE
 
 EVENT = ("content-type", b"application/cloudevents+json")
 
 
 def events_of(records: pa.RecordBatch) -> Any:
-    """Which records are events beyond doubt."""
     folded = records.column("protocol")[0].as_py() in base.CASELESS
     return base.structured_events(records, HeaderNames.of(records.column("headers"), folded=folded))[0]
 
@@ -92,16 +84,11 @@ def test_frames_are_of_one_source_and_bounded() -> None:
     frames = list(base.record_batches(table))
     assert sum(len(frame) for frame in frames) == 10
     assert all(len(frame.content) < 2_000_000 for frame in frames)
-    assert {(frame.path, frame.binary) for frame in frames} == {
-        ("kafka:orders/0", False),
-        ("kafka:orders/1", True),
-        ("kafka:orders/1", False),
-    }
+    expected = {("kafka:orders/0", False), ("kafka:orders/1", True), ("kafka:orders/1", False)}
+    assert {(frame.path, frame.binary) for frame in frames} == expected
     last = next(frame for frame in frames if frame.path.endswith("1") and frame.binary)
-    assert [(last.raw(n), SOURCE.message(last, n).body, int(last.positions[n])) for n in range(2)] == [
-        (b"", b"", 7),
-        (b"", None, 9),
-    ]
+    found = [(last.raw(n), SOURCE.message(last, n).body, int(last.positions[n])) for n in range(2)]
+    assert found == [(b"", b"", 7), (b"", None, 9)]
 
 
 @pytest.mark.parametrize(
@@ -115,9 +102,8 @@ def test_a_time_that_is_no_date_is_none(moment: int, year: int | None) -> None:
     slow, fast = sorted(base.record_batches(batch), key=len, reverse=True)
     first, second = (SOURCE.message(slow, number).received_at for number in range(2))
     assert (first.year if first else None, second) == (year, None)
-    assert base.transport_arrays(fast.records, fast.header_names(folded=False))[-1].to_pylist() == [
-        datetime(1970, 1, 1, tzinfo=UTC)
-    ]
+    times = base.transport_arrays(fast.records, fast.header_names(folded=False))[-1]
+    assert times.to_pylist() == [datetime(1970, 1, 1, tzinfo=UTC)]
 
 
 def test_no_records_are_no_frames() -> None:
@@ -127,30 +113,6 @@ def test_no_records_are_no_frames() -> None:
 @pytest.fixture(scope="module")
 def contract(parcels: Any) -> Contract:
     return Snapshot.of_documents([("x", parcels.catalogue())]).compile(Policy())
-
-
-def landed(contract: Contract, batch: pa.RecordBatch, *, fast: bool) -> tuple[Any, dict[str, list[dict[str, Any]]]]:
-    """The counts and rows that records come to."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        landing = StagedFiles(folder, staged="s", prefix="p")
-        processing = Processing(contract, SOURCE, landing, Bookkeeping(fingerprint="f", batch="b", landed_at=AT))
-        for frame in base.record_batches(batch):
-            processing.take(frame if fast else _slow(frame))
-        processing.clear()
-        tables = {
-            str(file.table): sorted(pq.read_table(folder / file.name).to_pylist(), key=_place)
-            for file in landing.finish()
-        }
-        return processing.tally, tables
-
-
-def _slow(frame: MessageBatch) -> MessageBatch:
-    return replace(frame, slow_path=True)
-
-
-def _place(row: dict[str, Any]) -> tuple[Any, Any]:
-    return row.get("_position", row.get("position")), row.get("element")
 
 
 HEADERS = st.lists(
@@ -164,22 +126,16 @@ HEADERS = st.lists(
 )
 @settings(max_examples=60)
 def test_both_ways_come_to_the_same(contract: Contract, parcels: Any, found: list[tuple[Any, Any]]) -> None:
-    values = [
-        json.dumps(parcels.event(number), indent=number % 2 or None) if text == "sound" else text
-        for number, (text, _) in enumerate(found)
-    ]
-    batch = rows(*((None if v is None else v.encode(), h) for v, (_, h) in zip(values, found, strict=True)))
-    fast, slow = landed(contract, batch, fast=True), landed(contract, batch, fast=False)
-    assert fast[1] == slow[1]
-    assert (fast[0].read, fast[0].landed, fast[0].reasons) == (slow[0].read, slow[0].landed, slow[0].reasons)
+    sent = []
+    for number, (text, headers) in enumerate(found):
+        value = json.dumps(parcels.event(number), indent=number % 2 or None) if text == "sound" else text
+        sent.append((None if value is None else value.encode(), headers))
+    check_batches(contract, batches(*sent))
 
 
-def test_structured_events_take_the_fast_path(
-    contract: Contract, parcels: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Processing, "_slowly", None)
-    batch = rows(*((json.dumps(parcels.event(n)).encode(), [EVENT, ("trace", b"t")]) for n in range(20)))
-    tally, tables = landed(contract, batch, fast=True)
+def test_structured_events_take_the_fast_path(contract: Contract, parcels: Any) -> None:
+    sent = batches(*((json.dumps(parcels.event(n)).encode(), [EVENT, ("trace", b"t")]) for n in range(20)))
+    tally, tables = check_batches(contract, sent, fast=True)
     assert tally.landed.total() == 20
     first = tables["parcels.parcel.accepted"][0]
     assert (first["_protocol"], first["_address"], first["_received_at"]) == ("KAFKA", "orders", AT)
@@ -189,10 +145,9 @@ def test_structured_events_take_the_fast_path(
 
 def test_binary_events_and_tombstones(contract: Contract, parcels: Any) -> None:
     """K-21, K-45: attributes in headers; a record without a value is counted and kept."""
-    event = parcels.event(1)
-    attributes = [(f"ce_{name}", str(value).encode()) for name, value in event.items() if name != "data"]
-    binary = (json.dumps(event["data"]).encode(), [*attributes, ("content-type", b"application/json")])
-    tally, tables = landed(contract, rows(binary, (None, []), (b"", [])), fast=True)
+    headers = event_headers({"ce_id": b"e-1", "ce_time": b"2026-01-02T03:04:05Z", "content-type": b"application/json"})
+    binary = (json.dumps(parcels.event(1)["data"]).encode(), headers)
+    tally, tables = processed(contract, SOURCE, batches(binary, (None, []), (b"", [])))
     assert (tally.read, tally.landed.total(), tally.dead_lettered) == (3, 1, 2)
     assert tables["parcels.parcel.accepted"][0]["ce_id"] == "e-1"
 
@@ -203,6 +158,5 @@ def test_a_definition_with_a_protocol_closes_its_lane(parcels: Any, more: dict[s
     document = parcels.catalogue()
     document["messagegroups"]["parcels"]["messages"]["parcel.accepted"] |= more
     contract = Snapshot.of_documents([("x", document)]).compile(Policy())
-    batch = rows((json.dumps(parcels.event(1)).encode(), [EVENT]))
-    tally, _ = landed(contract, batch, fast=True)
+    tally, _ = processed(contract, SOURCE, batches((json.dumps(parcels.event(1)).encode(), [EVENT])))
     assert tally.landed.total() == (more["protocol"] == "KAFKA")

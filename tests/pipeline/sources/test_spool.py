@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -13,35 +14,23 @@ from tests.pipeline.s3 import KINDS, SERVERS, place
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace, Place
-from signalbook.pipeline.sources.spool import (
-    MessageSpool,
-    SpooledMessage,
-    SpoolSession,
-    is_full,
-    read_messages,
-)
+from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, SpoolSession, is_full, read_messages
 
 
 @pytest.fixture(params=KINDS)
 def spot(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Where a spool is."""
     return place(request.param, tmp_path, request) / "streams/s/received"
 
 
 @pytest.fixture(params=SERVERS)
 def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Where a spool is in a store."""
     return place(request.param, tmp_path, request) / "streams/s/received"
 
 
 def message(number: int, size: int = 0) -> SpooledMessage:
-    return SpooledMessage(
-        address=f"a/{number}",
-        value=b"x" * size,
-        headers=(("n", b"\xff"),),
-        key=None if number % 2 else b"k",
-        received_at=number,
-    )
+    key = None if number % 2 else b"k"
+    headers = (("n", b"\xff"),)
+    return SpooledMessage(address=f"a/{number}", value=b"x" * size, headers=headers, key=key, received_at=number)
 
 
 def names(spot: Place) -> list[str]:
@@ -57,16 +46,11 @@ def numbers(spot: Place, start: int, end: int) -> list[int]:
     return [number for number, _ in found]
 
 
-@given(
-    groups=st.lists(st.lists(st.integers(0, 90), max_size=4), max_size=6),
-    start=st.integers(0, 12),
-    length=st.integers(0, 12),
-)
+@given(st.lists(st.lists(st.integers(0, 90), max_size=4), max_size=6), st.integers(0, 12), st.integers(0, 12))
 @settings(max_examples=60)
-def test_what_is_written_can_be_read(
-    tmp_path_factory: pytest.TempPathFactory, groups: list[list[int]], start: int, length: int
-) -> None:
-    check_read(LocalPlace(tmp_path_factory.mktemp("spool")), groups, start, length)
+def test_what_is_written_can_be_read(groups: list[list[int]], start: int, length: int) -> None:
+    with TemporaryDirectory() as folder:
+        check_read(LocalPlace(Path(folder)), groups, start, length)
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,12 @@ from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, Spoo
 
 @pytest.fixture(params=S3)
 def way(request: pytest.FixtureRequest) -> Iterator[StoreWay]:
-    """A way to a server."""
     with store_way(request.getfixturevalue(request.param).ports["plain"]) as found:
         yield found
 
 
 @pytest.fixture
 def spot(way: StoreWay) -> Place:
-    """A spool that is reached by that way."""
     return place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}/received", storage_of(way.own))
 
 
