@@ -40,9 +40,7 @@ def batch(*events: dict[str, Any]) -> EventBatch:
 @pytest.mark.parametrize(
     ("declared", "fit"), [({"type": "uritemplate", "value": "/{kind}/{shop}"}, True), ({"value": "/here"}, False)]
 )
-def test_no_more_answers_are_kept_than_there_is_room_for(
-    monkeypatch: pytest.MonkeyPatch, declared: dict[str, Any], fit: bool
-) -> None:
+def test_kept_answers_are_bounded(monkeypatch: pytest.MonkeyPatch, declared: dict[str, Any], fit: bool) -> None:
     """K-34: also of events that fit nothing, of which anybody may send any number."""
     monkeypatch.setattr(attributes, "_MOST_CONTEXTS", 10)
     asked, events = answers(source=declared), np.arange(6)

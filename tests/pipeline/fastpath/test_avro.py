@@ -131,7 +131,6 @@ def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
 
 
 def record(**fields: Any) -> dict[str, Any]:
-    """Return the schema of a record, by the types of its fields."""
     return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
 
 
@@ -238,7 +237,6 @@ def test_times_are_those_that_were_written() -> None:
 
 @st.composite
 def unions(draw: st.DrawFn, depth: int = 2, name: str = "U") -> tuple[list[Any], st.SearchStrategy[Any]]:
-    """Several types, and values of them."""
     record, record_values = draw(written_as_text(depth, f"{name}R"))
     choices: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
         "null": ("null", st.none()),

@@ -253,7 +253,7 @@ def frames_of(protocol: str, found: Sequence[Record], place: str) -> tuple[Any, 
         ("sorted", JSON_VALUES[0]),
     ],
 )
-def test_events_in_binary_mode_take_the_fast_path(
+def test_binary_mode_takes_the_fast_path(
     contracts: list[Contract], monkeypatch: pytest.MonkeyPatch, protocol: str, kind: str, value: bytes
 ) -> None:
     monkeypatch.setattr("signalbook.pipeline.landing.presuming.Presumptions.take", None)
@@ -287,9 +287,7 @@ def test_events_in_binary_mode_take_the_fast_path(
     ],
 )
 @pytest.mark.parametrize("separator", "_:")
-def test_attributes_of_amqp_may_be_no_texts(
-    contracts: list[Contract], separator: str, changes: dict[str, Any], taken: bool
-) -> None:
+def test_amqp_attribute_types(contracts: list[Contract], separator: str, changes: dict[str, Any], taken: bool) -> None:
     """CloudEvents AMQP 3.1.3.2: where headers do not say what they are. Other properties may be anything."""
     attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted", **changes}
     named = {f"cloudEvents{separator}{name}": value for name, value in attributes.items()}

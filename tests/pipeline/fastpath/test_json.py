@@ -197,9 +197,7 @@ MEMBERS = st.fixed_dictionaries(
     st.lists(MEMBERS, min_size=1, max_size=8),
     st.data(),
 )
-def test_any_of_several_objects(
-    kinds: list[Any], keyword: str, around: Any, values: list[Any], data: st.DataObject
-) -> None:
+def test_any_of_objects(kinds: list[Any], keyword: str, around: Any, values: list[Any], data: st.DataObject) -> None:
     """K-41: as the payload, and in a list in it."""
     whole = {**around, keyword: kinds}
     payloads = [dump_json(value) for value in values]
@@ -356,9 +354,7 @@ def test_any_bytes_may_come(payloads: list[bytes]) -> None:
         ({"type": "array", "uniqueItems": True}, ("guarded",)),
     ],
 )
-def test_what_no_plan_can_say_is_checked_afterwards(
-    document: Any, plan: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rules_without_plan_are_guarded(document: Any, plan: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """As little of a payload as possible, or all of it."""
     told = Mock()
     monkeypatch.setattr(native, "module", lambda: told)
@@ -439,7 +435,6 @@ TEXTS = (
 
 
 def found(pattern: str, texts: list[str]) -> list[bool]:
-    """What the native module says."""
     translated = translate(pattern)
     assert translated is not None
     decoder = native.module().JsonDecoder(("string", False, 0, None, None, program(translated)), rescue.ALL)

@@ -66,7 +66,6 @@ def taken(messages: Sequence[bytes]) -> Found:
 
 
 def event(members: str) -> bytes:
-    """An event with further members."""
     return f'{{"specversion":"1.0","id":"1","source":"/s","type":"t",{members}}}'.encode()
 
 

@@ -120,7 +120,6 @@ NAMES: dict[Strategy, Sequence[str]] = {
 
 
 def definitions_of(known: Sequence[SchemaVersion], strategy: Strategy) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the messages and the schemas of subjects' versions."""
     latest = {each.subject: each.version for each in known}
     return Subjects({(each.subject, each.version): each for each in known}, latest).definitions(strategy)
 
@@ -370,7 +369,6 @@ def _kind(node: Any) -> Any:
 
 
 def _logical(node: Any) -> Any:
-    """The logical type in a type."""
     inner = node["items"] if _kind(node) == "array" else node
     inner = next((each for each in inner if each != "null"), None) if isinstance(inner, list) else inner
     return inner.get("logicalType") if isinstance(inner, dict) else None

@@ -191,7 +191,6 @@ def queued(found: Sequence[Event]) -> pa.RecordBatch:
 
 
 def lines(found: Sequence[Event]) -> list[MessageBatch]:
-    """Return events as requests that are logged."""
     made = []
     for event in found:
         listed: dict[str, list[str]] = {}

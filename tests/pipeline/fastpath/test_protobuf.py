@@ -34,7 +34,6 @@ Member = tuple[str, str, st.SearchStrategy[Any]]
 
 @st.composite
 def members(draw: st.DrawFn, syntax: str) -> list[Member]:
-    """Fields of a message type, and their values."""
     found = []
     for number in draw(st.lists(st.integers(1, 40), min_size=1, max_size=5, unique=True)):
         label, kind = draw(st.sampled_from(LABELS[syntax])), draw(st.sampled_from(list(SCALARS)))
@@ -50,7 +49,6 @@ KEYS = {"string": TEXT, "bool": st.booleans(), "int32": INT32, "sint64": INT64, 
 
 @st.composite
 def mapped(draw: st.DrawFn) -> list[Member]:
-    """Fields that are maps."""
     found = []
     for number in draw(st.lists(st.integers(80, 90), max_size=2, unique=True)):
         key, kind = draw(st.sampled_from(list(KEYS))), draw(st.sampled_from([*SCALARS]))
@@ -338,7 +336,7 @@ def test_durations_and_json_in_messages(data: st.DataObject) -> None:
         b"\x0a\x01A",
         *(b"\x0a\x02_a", b"\x0a\x00", b"\x0a\x00\x0a\x00", b"\x0a\x02a_", b"\x0a\x03a_1", b"\x0a\x04a__b"),
         *(b"\x0a\x05\x12\x00\x0a\x01a", b"\x32\x02\x0a\x00", b"\x2a\x07\x0a\x05\x0a\x01a\x12\x00", b"\x12\x01a"),
-        *(b"\x0a\x01a\x0a\x01a", b"\x0a\x01a\x18\x01", b"\x0a\x02\x12\x00" * 2),
+        *(b"\x0a\x01a\x0a\x01a", b"\x0a\x01a\x18\x01"),
     ],
 )
 def test_odd_messages_of_well_known_types(inner: bytes) -> None:

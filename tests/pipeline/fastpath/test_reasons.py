@@ -32,7 +32,7 @@ def said(found: Reasons, payloads: Sequence[bytes]) -> list[tuple[Finding, ...]]
     return [() if number == UNSAID else violations[number] for number in numbers.tolist()]
 
 
-def test_no_more_answers_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("signalbook.pipeline.fastpath.reasons._MOST_KEYS", 10)
     schema = parse({"type": "object", "properties": {"a": {"type": "integer"}}})
     found = Reasons(schema)

@@ -113,7 +113,6 @@ def contracts(parcels: Any) -> list[Contract]:
 
 @pytest.fixture(scope="module")
 def contract(contracts: list[Contract]) -> Contract:
-    """The contract without a policy."""
     return contracts[0]
 
 
@@ -401,9 +400,7 @@ def test_the_fast_path_is_taken(contract: Contract, parcels: Any) -> None:
         (0, {"type": "parcel.accepted", "data": ..., "data_base64": "ew=="}, "decode_error"),
     ],
 )
-def test_what_does_not_land_takes_it_too(
-    contracts: list[Contract], parcels: Any, policy: int, event: JSONObject, reason: str
-) -> None:
+def test_rejected_events(contracts: list[Contract], parcels: Any, policy: int, event: JSONObject, reason: str) -> None:
     """K-44: what breaks a rule of its schema or its attributes, and what is of no type that a definition has."""
     text = parcels.lines(*(parcels.event(number, **event) for number in range(50)))
     tally, _ = check(contracts[policy], text, fast=True)
@@ -426,9 +423,7 @@ def test_what_does_not_land_takes_it_too(
         ({"ce_id": None, "ce_source": None, "ce_type": None, "ce_specversion": None}, "not_cloudevent"),
     ],
 )
-def test_what_is_wrong_with_headers_takes_it_too(
-    contract: Contract, changes: dict[str, bytes | None], reason: str
-) -> None:
+def test_rejected_records_take_it_too(contract: Contract, changes: dict[str, bytes | None], reason: str) -> None:
     """K-24, K-28: and is said as of each message by itself."""
     found = batches(*((value, event_headers(changes)) for value in JSON_VALUES[:4] * 3), topic="other")
     assert check_batches(contract, found, fast=True)[0].reasons == {reason: 12}
@@ -661,9 +656,7 @@ def test_extensions_of_dead_letters_are_learnt_too(contract: Contract, parcels: 
     st.sampled_from(["orders", "7", "other", None]),
 )
 @settings(max_examples=examples(100))
-def test_both_paths_come_to_the_same_for_records(
-    contracts: list[Contract], policy: int, found: list[Any], topic: str | None
-) -> None:
+def test_paths_agree_about_records(contracts: list[Contract], policy: int, found: list[Any], topic: str | None) -> None:
     """K-21, K-46: events in binary mode, whatever is in headers and values."""
     check_batches(contracts[policy], batches(*found, topic=topic), CAPTURES)
 
@@ -689,9 +682,7 @@ def test_payloads_with_a_wire_prefix_take_it_too(contracts: list[Contract]) -> N
         ("parcel.scanned", b"", PROTO_VALUES[1]),
     ],
 )
-def test_events_in_binary_mode_take_the_fast_path(
-    contract: Contract, kind: str, content_type: bytes, value: bytes
-) -> None:
+def test_binary_mode_takes_the_fast_path(contract: Contract, kind: str, content_type: bytes, value: bytes) -> None:
     headers = event_headers({"ce_type": kind.encode(), "ce_stage": b"late", "content-type": content_type})
     tally, tables = check_batches(contract, batches(*[(value, headers)] * 9), fast=True)
     assert tally.landed.total() == 9
