@@ -40,15 +40,12 @@ class InProcess(httpx.BaseTransport):
         return httpx.Response(response.status_code, headers=response.headers, content=content)
 
     def wait_for(self, wanted: Awaitable[object]) -> None:
-        """Run something of the application to its end."""
-
         async def run() -> None:
             await wanted
 
         self._loop.run(run())
 
     def stop(self) -> None:
-        """End the loop."""
         self._loop.close()
 
 
@@ -65,6 +62,12 @@ def serving(db: str, *, model: str = "default") -> Iterator[InProcess]:
         transport.stop()
 
 
+@contextmanager
+def open_session(transport: httpx.BaseTransport, options: Options = EVERYTHING) -> Iterator[ConformanceSession]:
+    with Wire(ROOT, timeout=300, headers={}, transport=transport) as wire, ConformanceSession(wire, options) as session:
+        yield session
+
+
 @pytest.fixture(scope="module")
 def module_database(postgres_url: str) -> str:
     """A PostgreSQL database without tables, of one module."""
@@ -76,7 +79,6 @@ def module_database(postgres_url: str) -> str:
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def server(request: pytest.FixtureRequest) -> Iterator[InProcess]:
-    """A server, on each database in turn."""
     db = "sqlite://" if request.param == "sqlite" else str(request.getfixturevalue("module_database"))
     with serving(db) as transport:
         yield transport
@@ -84,7 +86,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[InProcess]:
 
 @pytest.fixture(scope="module")
 def sqlite_server() -> Iterator[InProcess]:
-    """A server on SQLite."""
     with serving("sqlite://") as transport:
         yield transport
 
@@ -99,8 +100,7 @@ def session(server: InProcess) -> Iterator[ConformanceSession]:
         client.patch("/capabilities", json={"shortself": True}).raise_for_status()
         client.put("/messagegroups/mine/messages/m", json={"name": "stays"}).raise_for_status()
     before = everything(server)
-    wire = Wire(ROOT, timeout=300, headers={}, transport=server)
-    with wire, ConformanceSession(wire, EVERYTHING) as opened:
+    with open_session(server) as opened:
         yield opened
     assert everything(server) == before
 

@@ -10,6 +10,8 @@ from signalbook.conformance.borrowing import Cast, borrow, complete, required_he
 from signalbook.values import JSONObject
 
 NOTES = {"singular": "n", "hasdocument": False}
+NONSENSE = {"type": "nonsense", "required": True}
+ODD = {"a": {"type": "xid", "required": True}}
 
 
 def found(model: JSONObject, *roles: str, wants: str = "") -> Cast:
@@ -18,18 +20,11 @@ def found(model: JSONObject, *roles: str, wants: str = "") -> Cast:
 
 def test_the_first_type_that_will_do() -> None:
     model: JSONObject = {
-        "a": {
-            "singular": "x",
-            "attributes": {"need": {"type": "nonsense", "required": True}},
-            "resources": {"r": NOTES},
-        },
+        "a": {"singular": "x", "attributes": {"need": NONSENSE}, "resources": {"r": NOTES}},
         "b": {
             "singular": "bb",
             "attributes": {"bbid": {"required": True}, "given": {"required": True, "default": 1}},
-            "resources": {
-                "few": {"singular": "f", "hasdocument": False, "maxversions": 1},
-                "docs": {"singular": "doc"},
-            },
+            "resources": {"few": {**NOTES, "singular": "f", "maxversions": 1}, "docs": {"singular": "doc"}},
         },
         "c": {"singular": "cc", "resources": {"plain": NOTES}},
     }
@@ -51,11 +46,7 @@ def test_the_first_type_that_will_do() -> None:
         ({"typemap": {"a/b": "json"}}, "files", "g/r has a typemap"),
         ({"strictvalidation": True}, "files", "g/r validates documents strictly"),
         ({**NOTES, "attributes": {"*": {"type": "any"}}}, "notes", "g/r takes any attribute"),
-        (
-            {**NOTES, "attributes": {"a": {"type": "xid", "required": True}}},
-            "notes",
-            "g/r requires a, which the kit has no value for",
-        ),
+        ({**NOTES, "attributes": ODD}, "notes", "g/r requires a, which the kit has no value for"),
     ],
 )
 def test_the_true_reason(resource: JSONObject, role: str, reason: str) -> None:
@@ -77,12 +68,8 @@ def test_notes_with_documents() -> None:
     assert found(model, "notes", wants="plain").reason.endswith("g/docs has documents")
     assert with_details(cast, "PUT", "/g/1/docs/d/versions/v?inline") == "/g/1/docs/d/versions/v$details?inline"
     assert with_details(cast, "GET", "/g/1/docs/d") == "/g/1/docs/d$details"
-    for method, target in [
-        ("DELETE", "/g/1/docs/d"),
-        ("GET", "/g/1/docs"),
-        ("PUT", "/g/1/docs/d/meta"),
-        ("GET", "/g/1"),
-    ]:
+    for line in ("DELETE /g/1/docs/d", "GET /g/1/docs", "PUT /g/1/docs/d/meta", "GET /g/1"):
+        method, target = line.split()
         assert with_details(cast, method, target) == target
 
 

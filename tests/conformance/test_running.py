@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from tests.conformance.conftest import EVERYTHING, ROOT, InProcess, everything, serving
+from tests.conformance.conftest import EVERYTHING, ROOT, InProcess, everything, open_session, serving
 
 from signalbook.conformance.cases import READS, Case, Level, all_cases
 from signalbook.conformance.running import INTERRUPTED, CaseOutcome, ConformanceSession, Options
 from signalbook.conformance.running import run_all as run_all_cases
-from signalbook.conformance.wire import Wire, WireError
+from signalbook.conformance.wire import WireError
 from signalbook.values import JSON, dump_json, parse_json
 
 CASES = {case.id: case for case in all_cases()}
@@ -80,13 +80,11 @@ class Broken:
 
 @pytest.fixture(scope="module")
 def broken(sqlite_server: InProcess) -> Broken:
-    """A server on SQLite, honest as yet."""
     return Broken(sqlite_server.app)
 
 
 @pytest.fixture(scope="module")
 def transport(sqlite_server: InProcess, broken: Broken) -> Iterator[InProcess]:
-    """The way to it."""
     honest, sqlite_server.app = sqlite_server.app, broken
     yield sqlite_server
     sqlite_server.app = honest
@@ -94,11 +92,7 @@ def transport(sqlite_server: InProcess, broken: Broken) -> Iterator[InProcess]:
 
 @pytest.fixture(scope="module")
 def kit(transport: InProcess) -> Iterator[ConformanceSession]:
-    """The kit at work against it."""
-    with (
-        Wire(ROOT, timeout=300, headers={}, transport=transport) as wire,
-        ConformanceSession(wire, EVERYTHING) as session,
-    ):
+    with open_session(transport) as session:
         yield session
 
 
@@ -183,11 +177,7 @@ SPOILT: list[Any] = [
 
 @pytest.mark.parametrize(("case", "spoil"), [pytest.param(*row[1:], id=row[0]) for row in SPOILT])
 def test_a_broken_rule_is_found(
-    kit: ConformanceSession,
-    broken: Broken,
-    case: str,
-    spoil: Callable[[Exchanged], object],
-    monkeypatch: pytest.MonkeyPatch,
+    kit: ConformanceSession, broken: Broken, case: str, spoil: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kit.run(CASES[case]).outcome is CaseOutcome.PASSED
     with monkeypatch.context() as patch:
@@ -237,11 +227,7 @@ def paths_in_lower_case(scope: Scope) -> None:
     ],
 )
 def test_a_server_that_does_not_listen_is_found(
-    kit: ConformanceSession,
-    broken: Broken,
-    case: str,
-    misread: Callable[[Scope], object],
-    monkeypatch: pytest.MonkeyPatch,
+    kit: ConformanceSession, broken: Broken, case: str, misread: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(broken, "misread", misread)
@@ -261,7 +247,7 @@ def run_all(
     transport: httpx.BaseTransport, options: Options, *, without: str = ""
 ) -> dict[str, tuple[CaseOutcome, str]]:
     cases = [case for case in all_cases() if case.topic != without]
-    with Wire(ROOT, timeout=300, headers={}, transport=transport) as wire, ConformanceSession(wire, options) as session:
+    with open_session(transport, options) as session:
         return {case.id: ((result := session.run(case)).outcome, result.reason) for case in cases}
 
 
@@ -323,10 +309,7 @@ def test_a_server_that_goes_away() -> None:
 
     cases = [CASES["entities-registry-hides-configuration"], CASES["model-model-can-be-read"]]
     transport = httpx.MockTransport(handle)
-    with (
-        Wire(ROOT, timeout=30, headers={}, transport=transport) as wire,
-        ConformanceSession(wire, Options()) as session,
-    ):
+    with open_session(transport, Options()) as session:
         failed, skipped = run_all_cases(session, cases, shown=iter)
     assert failed.outcome is CaseOutcome.FAILED
     assert "too slow" in str(failed.mismatches[0])
@@ -335,8 +318,8 @@ def test_a_server_that_goes_away() -> None:
 
 def test_what_is_no_registry() -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>"))
-    with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, pytest.raises(WireError, match="no registry"):
-        ConformanceSession(wire, Options()).__enter__()
+    with pytest.raises(WireError, match="no registry"), open_session(transport, Options()):
+        pass
 
 
 MUTABLE = {"available": {"modelsource": {"mutable": True}, "capabilities": {"mutable": True}}}
@@ -355,27 +338,20 @@ def refusing(refused: Callable[[httpx.Request], bool]) -> httpx.MockTransport:
 
 @pytest.mark.parametrize(
     ("path", "told"),
-    [
-        ("/modelsource", "modelsource could not be put back: 500 No."),
-        ("/kitdirs", "/kitdirs is still there: 500 No."),
-    ],
+    [("/modelsource", "modelsource could not be put back: 500 No."), ("/kitdirs", "/kitdirs is still there: 500 No.")],
 )
 def test_what_cannot_be_put_back(path: str, told: str, tmp_path: Path) -> None:
     """It is reported and nothing is raised: the results have to land. What there was before is in a file."""
     before = tmp_path / "before.json"
-    transport = refusing(
-        lambda request: (
-            request.url.path == path
-            and (request.method == "DELETE" or (request.method == "PUT" and b"kitdirs" not in request.content))
-        )
-    )
+
+    def puts_back(request: httpx.Request) -> bool:
+        restores = request.method == "PUT" and b"kitdirs" not in request.content
+        return request.url.path == path and (request.method == "DELETE" or restores)
+
+    transport = refusing(puts_back)
     options = replace(EVERYTHING, before=before)
-    with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, ConformanceSession(wire, options) as session:
-        assert parse_json(before.read_bytes()) == {
-            "url": ROOT,
-            "capabilities": MUTABLE,
-            "modelsource": {"groups": {}},
-        }
+    with open_session(transport, options) as session:
+        assert parse_json(before.read_bytes()) == {"url": ROOT, "capabilities": MUTABLE, "modelsource": {"groups": {}}}
     assert told in session.unrestored
     assert before.exists()
 
@@ -383,7 +359,7 @@ def test_what_cannot_be_put_back(path: str, told: str, tmp_path: Path) -> None:
 def test_the_file_goes_when_all_is_back(calm: InProcess, tmp_path: Path) -> None:
     before = tmp_path / "before.json"
     options = replace(EVERYTHING, before=before)
-    with Wire(ROOT, timeout=300, headers={}, transport=calm) as wire, ConformanceSession(wire, options) as session:
+    with open_session(calm, options) as session:
         assert "messagegroups" in parse_json(before.read_bytes())["modelsource"]["groups"]
         session.run(CASES["capabilities-patch-names-some"])
     assert session.unrestored == []
@@ -400,8 +376,8 @@ def test_interrupted_while_the_types_are_added(calm: InProcess, monkeypatch: pyt
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ConformanceSession, "_refused", interrupted)
-    with Wire(ROOT, timeout=300, headers={}, transport=calm) as wire, pytest.raises(KeyboardInterrupt):
-        ConformanceSession(wire, EVERYTHING).__enter__()
+    with pytest.raises(KeyboardInterrupt), open_session(calm):
+        pass
     assert everything(calm) == before
 
 
@@ -418,16 +394,12 @@ def test_types_that_a_server_refuses() -> None:
         return httpx.Response(200, json=offered if request.url.path == "/capabilities" else stored[0])
 
     transport = httpx.MockTransport(handle)
-    with (
-        Wire(ROOT, timeout=30, headers={}, transport=transport) as wire,
-        ConformanceSession(wire, EVERYTHING) as session,
-    ):
+    with open_session(transport) as session:
         assert b"dated" in dump_json(stored[0])
         assert b"semvers" not in dump_json(stored[0])
-        assert session.profile.lacks(CASES["versions-semver-mode"]) == "the versionmode semver is not offered"
-        assert session.profile.lacks(CASES["model-maxversions-one"]) == (
-            "the server refuses the type kitdirs/singles: 400 No singles."
-        )
+        reasons = [session.profile.lacks(CASES[name]) for name in ("versions-semver-mode", "model-maxversions-one")]
+    refused = "the server refuses the type kitdirs/singles: 400 No singles."
+    assert reasons == ["the versionmode semver is not offered", refused]
 
 
 def test_a_lockout_comes_last_and_ends_it(calm: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,10 +416,7 @@ def test_a_lockout_comes_last_and_ends_it(calm: InProcess, monkeypatch: pytest.M
     with httpx.Client(transport=calm, base_url=ROOT) as client:
         before = client.get("/capabilities").json()
         monkeypatch.setattr(calm, "app", broken)
-        with (
-            Wire(ROOT, timeout=300, headers={}, transport=calm) as wire,
-            ConformanceSession(wire, EVERYTHING) as session,
-        ):
+        with open_session(calm) as session:
             results = run_all_cases(session, cases, shown=iter)
         monkeypatch.undo()
         client.put("/capabilities", json=before)
@@ -464,7 +433,7 @@ def test_an_interrupted_run_has_results(calm: InProcess) -> None:
         yield next(iter(planned))
         raise KeyboardInterrupt
 
-    with Wire(ROOT, timeout=300, headers={}, transport=calm) as wire, ConformanceSession(wire, EVERYTHING) as session:
+    with open_session(calm) as session:
         done, left = run_all_cases(session, cases, shown=interrupted)
     assert (done.outcome, left.outcome, left.reason) == (CaseOutcome.PASSED, CaseOutcome.SKIPPED, INTERRUPTED)
     assert session.unrestored == []
@@ -487,10 +456,7 @@ def test_answers_of_an_odd_shape(case: str, answer: JSON) -> None:
         return httpx.Response(400 if body is answer and "empty" in case else 200, json=body)
 
     transport = httpx.MockTransport(handle)
-    with (
-        Wire(ROOT, timeout=30, headers={}, transport=transport) as wire,
-        ConformanceSession(wire, Options(writes=True)) as session,
-    ):
+    with open_session(transport, Options(writes=True)) as session:
         result = session.run(CASES[case])
     assert (result.outcome, result.level) == (CaseOutcome.FAILED, Level.MUST)
 
@@ -503,10 +469,7 @@ def test_another_error_is_advice_and_given_once(calm: InProcess, monkeypatch: py
     """The type of an error is only recommended: it counts as SHOULD, in the first case alone, and the rest is tried."""
     broken = Broken(calm.app, spoil=other_error)
     monkeypatch.setattr(calm, "app", broken)
-    with (
-        Wire(ROOT, timeout=300, headers={}, transport=calm) as wire,
-        ConformanceSession(wire, Options(writes=True)) as session,
-    ):
+    with open_session(calm, Options(writes=True)) as session:
         told = session.run(CASES["entities-label-keys"])
         again = session.run(CASES["entities-empty-name"])
     assert (told.outcome, told.level, told.case.level) == (CaseOutcome.FAILED, Level.SHOULD, Level.MUST)
@@ -518,5 +481,5 @@ def test_another_error_is_advice_and_given_once(calm: InProcess, monkeypatch: py
 def test_odd_roots(root: JSON) -> None:
     """What a server calls its root is no pattern."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json={"self": root}))
-    with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, ConformanceSession(wire, Options()):
-        assert wire.root == ROOT
+    with open_session(transport, Options()) as session:
+        assert session._wire.root == ROOT

@@ -15,6 +15,10 @@ def wire(handler: Callable[[httpx.Request], httpx.Response], url: str = "http://
     return Wire(url, timeout=5, headers={"Authorization": "secret"}, transport=httpx.MockTransport(handler))
 
 
+def get(target: str) -> WireRequest:
+    return WireRequest(method="GET", target=target, headers={})
+
+
 def echo(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json={"url": str(request.url), "auth": request.headers["authorization"]})
 
@@ -32,10 +36,8 @@ def echo(request: httpx.Request) -> httpx.Response:
 def test_addresses(target: str, url: str) -> None:
     with wire(echo) as opened:
         opened.root = "http://public.example"
-        assert opened.send(WireRequest(method="GET", target=target, headers={})).json() == {
-            "url": url,
-            "auth": "secret",
-        }
+        expected = {"url": url, "auth": "secret"}
+        assert opened.send(get(target)).json() == expected
 
 
 @pytest.mark.parametrize(
@@ -43,12 +45,12 @@ def test_addresses(target: str, url: str) -> None:
 )
 def test_never_elsewhere(target: str) -> None:
     with wire(echo) as opened, pytest.raises(WireError, match="leads away"):
-        opened.send(WireRequest(method="GET", target=target, headers={}))
+        opened.send(get(target))
 
 
 def test_redirects_are_answers() -> None:
     with wire(lambda _: httpx.Response(303, headers={"Location": "http://elsewhere.example"})) as opened:
-        assert opened.send(WireRequest(method="GET", target="/", headers={})).status == 303
+        assert opened.send(get("/")).status == 303
 
 
 def test_failures_are_reported() -> None:
@@ -56,13 +58,13 @@ def test_failures_are_reported() -> None:
         raise httpx.ConnectError("no route")
 
     with wire(fail) as opened, pytest.raises(WireError, match="GET /: no route"):
-        opened.send(WireRequest(method="GET", target="/", headers={}))
+        opened.send(get("/"))
 
 
 def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_RESPONSE_BYTES", 10)
     with wire(lambda _: httpx.Response(200, content=b"x" * 11)) as opened, pytest.raises(WireError, match="larger"):
-        opened.send(WireRequest(method="GET", target="/", headers={}))
+        opened.send(get("/"))
 
 
 def test_answers_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +73,7 @@ def test_answers_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("signalbook.conformance.wire.time.monotonic", lambda: next(clock))
     drops = iter([b"x"] * 100)
     with wire(lambda _: httpx.Response(200, content=drops)) as opened, pytest.raises(WireError, match="longer than 5"):
-        opened.send(WireRequest(method="GET", target="/", headers={}))
+        opened.send(get("/"))
 
 
 @pytest.mark.parametrize("url", ["kit.example", "ftp://kit.example", "http://", "http://["])
@@ -88,7 +90,5 @@ def test_how_they_are_shown() -> None:
 
 def test_links() -> None:
     headers = [("Link", "<http://a/>;rel=xregistry-root"), ("link", '</p2>; rel="next"; count=5')]
-    assert WireResponse(status=200, headers=headers, content=b"").links() == {
-        "xregistry-root": "http://a/",
-        "next": "/p2",
-    }
+    expected = {"xregistry-root": "http://a/", "next": "/p2"}
+    assert WireResponse(status=200, headers=headers, content=b"").links() == expected
