@@ -28,7 +28,6 @@ class EventType:
     folder: Path
 
     def samples(self, root: Path) -> list[Path]:
-        """Data of such events, in JSON."""
         folders = root / "testdata" / self.folder, root / "examples" / "binary" / self.folder.parent.name
         return sorted(path for folder in folders for path in folder.glob("*.json") if self._is_sample(path))
 
@@ -36,7 +35,6 @@ class EventType:
         return path.stem.partition("-")[0] == self.data
 
     def json_schema(self, root: Path) -> Path:
-        """The catalogue's JSON Schema of the data."""
         return root / "jsonschema" / self.folder / f"{self.data}.json"
 
 
@@ -81,12 +79,10 @@ def _definition(type: str, format: str, **schema: object) -> JSONObject:
 
 
 def event(type: str, content_type: str, data: bytes) -> Message:
-    """An event in HTTP, in binary mode."""
     attributes = (("ce-specversion", "1.0"), ("ce-id", "1"), ("ce-source", "//google"), ("ce-type", type))
     return request("POST", "/", [("Content-Type", content_type), *attributes], data)
 
 
 def samples(root: Path) -> Iterator[tuple[EventType, Path]]:
-    """Every file of data with every type of events that may have it."""
     for each in event_types(root):
         yield from ((each, path) for path in each.samples(root))

@@ -78,15 +78,9 @@ def by_pipeline(root: Path) -> Counter[str]:
         folder = Path(made)
         (folder / "google.xreg.json").write_text(json.dumps(document))
         (folder / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
-        run(
-            Job(
-                registry=str(folder / "google.xreg.json"),
-                inputs=(str(folder / "events.jsonl"),),
-                output=folder / "lake",
-                table_format="parquet",
-                master="local[1]",
-            )
-        )
+        inputs, output = (str(folder / "events.jsonl"),), folder / "lake"
+        registry = str(folder / "google.xreg.json")
+        run(Job(registry=registry, inputs=inputs, output=output, table_format="parquet", master="local[1]"))
         files = [*(folder / "lake" / "tables").rglob("*.parquet")]
         rows = {row["ce_id"]: _payload(row) for file in files for row in _rows(file)}
         lost = [row for file in (folder / "lake" / "dead_letters").rglob("*.parquet") for row in _rows(file)]

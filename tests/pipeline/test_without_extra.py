@@ -49,9 +49,8 @@ try:
 except PipelineError as error:
     print(error)
 """
-    assert re.fullmatch(
-        r"the pipeline needs \w+: pip install ./native '.\[pipeline\]' in a clone of Signalbook\n", run(program).stdout
-    )
+    words = r"the pipeline needs \w+: pip install ./native '.\[pipeline\]' in a clone of Signalbook\n"
+    assert re.fullmatch(words, run(program).stdout)
 
 
 def test_importing_the_package_loads_no_more_than_is_asked_for() -> None:
