@@ -17,6 +17,7 @@ from signalbook.values import JSON, JSONObject, dump_json
 DRAFT = "JsonStructure/draft-04"
 KINDS = sorted(PRIMITIVES)
 NAMES = ["a", "b", "c"]
+MEMBERS = [*NAMES, "base", "z"]
 TYPES = ["P", "Q", "R"]
 SAMPLES: list[JSON] = [
     None, True, False, 0, 1, -1, 127, 200, -128, 300, 3400, 3401, 70000, 2**31, 0.5, 1e39, 1.0, 5.0,
@@ -27,7 +28,7 @@ SAMPLES: list[JSON] = [
     "123e4567-e89b-12d3-a456-426614174000", "https://example.com/x", "/a/b", "aGk=", "ab", "AB", "YQ", "_-8",
     "2031-01-01", "2031-01-01T00:00:00Z", "00:00:00Z", "P2D", "123e4567-e89b-12d3-a456-426614174001", "a b", "/a~1",
     "2032-02-02", "2032-02-02T00:00:00Z", "12:00:00Z", "P3D", "123e4567-e89b-12d3-a456-426614174002", "/b~0", 40000,
-    "/a-longer-pointer-than-most", "https://example.com/a/longer/path/than/most",
+    "/a b", "0.1234567890123456789012", "/a-longer-pointer-than-most", "https://example.com/a/longer/path/than/most",
 ]  # fmt: skip
 
 
@@ -140,7 +141,7 @@ class Maker:
         if kind in ("array", "set"):
             return [self.value(structure, schema["items"], depth + 1) for _ in range(self.dice.randint(0, 2))]
         if kind == "map":
-            return {name: self.value(structure, schema["values"], depth + 1) for name in self.some([*NAMES, "z"])}
+            return {name: self.value(structure, schema["values"], depth + 1) for name in self.some(MEMBERS)}
         members = structure.properties(schema)
         if kind == "tuple":
             return [self.value(structure, members[name], depth + 1) for name in schema["tuple"]]
@@ -154,7 +155,7 @@ class Maker:
         found = {name: self.value(structure, members[name], depth + 1) for name in names}
         more = schema.get("additionalProperties", True)
         if more is not False and self.dice.random() < 0.5:
-            found[self.dice.choice([*NAMES, "base", "z"])] = self.value(structure, more, depth + 1)
+            found[self.dice.choice(MEMBERS)] = self.value(structure, more, depth + 1)
         if depth == 0 and self.dice.random() < 0.1:
             found["$schema"] = "x"
         return found

@@ -381,8 +381,9 @@ class Guide:
                 if name in names and needed not in names and dice.random() < 0.9
             ]
         names = [name for name in dict.fromkeys(names) if name not in absent or dice.random() < 0.1]
-        if any(keyword in _SIZES for _, keyword, _ in leads) or dice.random() < 0.2:
-            size = self._size(leads)
+        least = max((one.get("minProperties", 0) for one in writers), default=0)
+        if any(keyword in _SIZES for _, keyword, _ in leads) or len(names) < least or dice.random() < 0.2:
+            size = max(least, self._size(leads)) if dice.random() < 0.9 else self._size(leads)
             start = dice.choice(["m", "ab", "b"])
             fresh = dice.choice([[f"{start}{number}" for number in range(size)], [*"abcdefghijklm"]])
             names = [*names, *(name for name in fresh if name not in names)][:size]

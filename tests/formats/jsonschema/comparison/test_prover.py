@@ -549,6 +549,12 @@ def test_references_to_other_documents_are_followed() -> None:
         ({"const": 1}, {"const": 2}, ("JsonSchema/draft-04", DRAFT_07), ""),  # no keyword of draft-04
         ({"items": [{}], "additionalItems": False}, {"prefixItems": [{}], "items": False}, (DRAFT_07, NEWEST), ""),
         ({"prefixItems": [{"type": "null"}]}, {"items": [{"type": "null"}]}, (NEWEST, DRAFT_07), ""),
+        (
+            {"uniqueItems": True},  # of 1 and 1.0
+            {"type": "array", "items": [{"type": "integer"}, {"not": {"type": "integer"}}], "additionalItems": False},
+            (DRAFT_07, "JsonSchema/draft-04"),
+            "unique_items_added",
+        ),
     ],
 )
 def test_drafts_are_compared_with_each_other(reader: JSON, writer: JSON, formats: tuple[str, str], rule: str) -> None:
