@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 from tests.pipeline.lake import NOON, Lake
 
 from signalbook.messages import Policy
 from signalbook.pipeline.commit import Withdrawn, complete_unfinished, land
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.runner import LocalRunner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import PREPARED, JournalEntry
 from signalbook.pipeline.landing.tasks import BatchAttempt, Intake
@@ -96,4 +96,4 @@ def test_tables_of_another_format_that_came_meanwhile(lake: Lake) -> None:
         landed_at=NOON,
     )
     with pytest.raises(PipelineError, match="are iceberg: choose that format"):
-        land(attempt, cast("SparkSession", None), lambda _: None)
+        land(attempt, LocalRunner(), lambda _: None)

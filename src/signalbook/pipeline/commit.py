@@ -22,10 +22,10 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from signalbook.pipeline.errors import PipelineError, disk_failure
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
+from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, TableFormat
 from signalbook.pipeline.landing.tasks import BatchAttempt
 from signalbook.pipeline.places import Place, Where, in_parallel, place_of
@@ -102,7 +102,7 @@ PATIENCE: Final = 60.0
 
 def land(
     attempt: BatchAttempt,
-    session: SparkSession,
+    runner: Runner,
     show: ShowProgress,
     worthwhile: Callable[[JournalEntry], bool] = lambda _: True,
 ) -> JournalEntry:
@@ -111,17 +111,17 @@ def land(
     Raises ``PipelineError`` with nothing of it committed, or nothing left to do but what ``complete_unfinished`` does.
     """
     with span("batch", {"signalbook.batch": attempt.batch_id}):
-        return _land(attempt, session, show, worthwhile)
+        return _land(attempt, runner, show, worthwhile)
 
 
 def _land(
-    attempt: BatchAttempt, session: SparkSession, show: ShowProgress, worthwhile: Callable[[JournalEntry], bool]
+    attempt: BatchAttempt, runner: Runner, show: ShowProgress, worthwhile: Callable[[JournalEntry], bool]
 ) -> JournalEntry:
     journal = attempt.journal
     # also of a stream's later batches: others may have been the first to land something here
     check_format(journal, attempt.table_format)
     with sweep_on_failure(journal):
-        processed = attempt.process(session, show)
+        processed = attempt.process(runner, show)
         if not worthwhile(processed):
             journal.sweep()
             return processed

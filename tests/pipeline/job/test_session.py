@@ -19,13 +19,12 @@ from signalbook.pipeline.job.session import numbered, open_session, union
 PROGRAM = """
 import sys
 from pathlib import Path
-from signalbook.pipeline.job.session import open_session
-from signalbook.pipeline.landing.tasks import numbered_tasks
+from signalbook.pipeline.job.session import SparkRunner, open_session
 
 with open_session("local[1]", brief=True) as session:
     options = session._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
     print([option for option in options if "Tiered" in option])
-    print(numbered_tasks(session, 2, lambda numbers: (b"%d" % number for number in numbers)))
+    print(SparkRunner(session).run(2, lambda numbers: (b"%d" % number for number in numbers), 0))
 with open_session("local[1]", jars=[Path(sys.argv[1])]) as session:
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
     print(session.read.format("kafka").options(**options).load().columns[:2])
@@ -83,7 +82,7 @@ def test_spark_connect_is_refused(name: str, value: str, monkeypatch: pytest.Mon
 UNUSABLE = """
 import sys
 from signalbook.pipeline import PipelineError
-from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.session import SparkRunner, open_session
 
 for master in sys.argv[1:]:
     try:
@@ -122,7 +121,7 @@ def test_a_master_that_cannot_be_used(errors: dict[str, str]) -> None:
 
 INTERRUPTED = """
 import os, signal, subprocess, sys, threading, time
-from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.session import SparkRunner, open_session
 
 def java():
     return subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "SparkSubmit"], capture_output=True).stdout
@@ -168,7 +167,7 @@ def test_a_session_with_connectors_follows_one_without() -> None:
 
 FETCHING = """
 from signalbook.pipeline import PipelineError
-from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.session import SparkRunner, open_session
 
 try:
     with open_session("local[1]", packages=["org.apache.spark:spark-sql-kafka-0-10"]) as session:

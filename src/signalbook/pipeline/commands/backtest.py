@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from signalbook.formats import PayloadError
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Outcome, Policy, Rejected
@@ -25,7 +24,8 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.candidate import affected, with_candidate
 from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter
-from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.runner import Runner
+from signalbook.pipeline.job.session import open_runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.deadletters import (
@@ -37,7 +37,7 @@ from signalbook.pipeline.landing.deadletters import (
 )
 from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
 from signalbook.pipeline.landing.staging import read_rows
-from signalbook.pipeline.landing.tasks import numbered_tasks, task_failures
+from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.reports.report import decode
 from signalbook.pipeline.sources.base import UnreadableMessage
@@ -275,16 +275,19 @@ class _DeadLetterRow:
         return found if isinstance(found, dict) else {}
 
 
-Files = list[tuple[str, Place]]
+Files = list[tuple[int, str, Place]]
 
 
 def backtest(
-    job: BacktestJob, progress: Callable[[str], None] = lambda _: None, notify: Callable[[str], None] = lambda _: None
+    job: BacktestJob,
+    progress: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
+    runner: Runner | None = None,
 ) -> Backtest:
     """Judge landed messages and dead letters by a candidate; ``progress`` is called with what is being done.
 
-    ``notify`` is called with what is doubtful about the definitions. Nothing is written anywhere. Raises
-    ``PipelineError`` and what reading definitions raises.
+    ``notify`` is called with what is doubtful about the definitions. ``runner`` runs the tasks, by default Spark.
+    Nothing is written anywhere. Raises ``PipelineError`` and what reading definitions raises.
     """
     if not 0 < job.sample <= 1:
         raise PipelineError(f"a sample is a share of all messages, above 0 and at most 1, not {job.sample:g}")
@@ -307,34 +310,34 @@ def backtest(
         return Backtest()
     for doubt in checked.doubts:
         notify(doubt)
-    progress("starting Spark")
-    with open_session(job.master, brief=True) as session:
+    with open_runner(runner, job.master, lambda: progress("starting Spark")) as opened:
         progress(f"comparing {len(files)} files of {len(chosen)} definitions that differ")
-        return _compared(session, job, journal.output, today, tomorrow, files)
+        return _compared(opened, job, journal.output, today, tomorrow, files)
 
 
 def _files(journal: Journal, definitions: Sequence[str]) -> Files:
-    """The files of the tables of ``definitions``, by xid, and those of dead letters if there is anything to compare.
+    """Return size, xid and place of the files of the tables of ``definitions``, large ones first.
 
-    Large ones come first.
+    The files of dead letters are among them if there is anything to compare.
     """
-    found: list[tuple[int, str, Place]] = []
+    found: Files = []
     names = {table_name(xid): xid for xid in definitions} | ({DEAD_LETTERS: ""} if definitions else {})
     table_format = journal.table_format() or "parquet"
     for table, files in journal.files(lambda table: table.first in names).items():
         folder = journal.output / home(table, table_format)
         found += [(file.bytes, names[table.first], folder / file.name) for file in standing(journal, table, files)]
-    return [(xid, place) for _, xid, place in sorted(found, key=lambda each: each[:2], reverse=True)]
+    return sorted(found, key=lambda each: each[:2], reverse=True)
 
 
 def _compared(
-    session: SparkSession, job: BacktestJob, output: Place, today: Snapshot, tomorrow: Snapshot, files: Files
+    runner: Runner, job: BacktestJob, output: Place, today: Snapshot, tomorrow: Snapshot, files: Files
 ) -> Backtest:
-    count = min(session.sparkContext.defaultParallelism, len(files))
+    count = min(runner.parallelism, len(files))
+    named = [(xid, place) for _, xid, place in files]
     plan = BacktestPlan(
         today=today.to_json(),
         candidate=tomorrow.to_json(),
-        tasks=tuple(tuple(files[number::count]) for number in range(count)),
+        tasks=tuple(tuple(named[number::count]) for number in range(count)),
         policy=job.policy,
         definitions=job.definitions,
         by=job.by,
@@ -342,7 +345,7 @@ def _compared(
     )
     found = Backtest()
     with task_failures(output):
-        results = numbered_tasks(session, count, partial(compare, plan))
+        results = runner.run(count, partial(compare, plan), sum(size for size, *_ in files))
     for result in results:
         found.add(read_result(result))
     return found

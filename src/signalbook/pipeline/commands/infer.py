@@ -17,16 +17,16 @@ from typing import Final, TypeVar
 from zlib import crc32
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from signalbook.messages import Contract, Message, Outcome, Policy, Rejected
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.inference import definitions
 from signalbook.pipeline.inference.observations import Observations, kind_header, kinds
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
-from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.runner import Runner
+from signalbook.pipeline.job.session import open_runner
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import numbered_tasks, task_failures
+from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Storage
 from signalbook.pipeline.reports.report import violation_kind
 from signalbook.pipeline.sources import base
@@ -252,28 +252,33 @@ _Found = TypeVar("_Found", Halves, Trial)
 
 
 def infer(
-    job: InferenceJob, progress: Callable[[str], None] = lambda _: None, notify: Callable[[str], None] = lambda _: None
+    job: InferenceJob,
+    progress: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
+    runner: Runner | None = None,
 ) -> InferredDefinitions:
     """Infer definitions and schemas from messages nobody has defined yet: from one half, tried on the other, from both.
 
     ``progress`` is called with what is being done, ``notify`` with what people should know of the input. Nothing is
-    written anywhere. Raises ``PipelineError`` and what reading the input raises.
+    written anywhere. ``runner`` runs the tasks, by default Spark. Raises ``PipelineError`` and what reading the input
+    raises.
     """
     _check(job)
     source = base.file_source(job.input_format)
     found = find_files(job.inputs, source, job.storage)
     for words in found.notices:
         notify(words)
-    with tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name:
-        progress("starting Spark")
-        with open_session(job.master, brief=True) as session:
-            dealt = plan_tasks(source, found.files, session.sparkContext.defaultParallelism)
-            stream = _Stream(session=session, folder=Path(name), plan=_planned(job, dealt), storage=job.storage)
-            progress("looking at messages")
-            halves = stream.each(look, Halves())
-            if not halves.first.kinds and not halves.second.kinds:
-                raise PipelineError(f"no message of a kind that can be recognized was found in {', '.join(job.inputs)}")
-            trial, rules = _tried(stream, halves.first, job, progress)
+    with (
+        tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name,
+        open_runner(runner, job.master, lambda: progress("starting Spark")) as opened,
+    ):
+        dealt = plan_tasks(source, found.files, opened.parallelism)
+        stream = _Stream(runner=opened, folder=Path(name), plan=_planned(job, dealt), storage=job.storage)
+        progress("looking at messages")
+        halves = stream.each(look, Halves())
+        if not halves.first.kinds and not halves.second.kinds:
+            raise PipelineError(f"no message of a kind that can be recognized was found in {', '.join(job.inputs)}")
+        trial, rules = _tried(stream, halves.first, job, progress)
     return _from_both(job, halves, trial, rules, stream.plan.header)
 
 
@@ -304,9 +309,9 @@ def _sample(found: InferencePlan) -> Iterator[Message]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stream:
-    """The input, dealt out to Spark's workers; ``folder`` is where they find what to do."""
+    """The input, dealt out to tasks; ``folder`` is where they find what to do."""
 
-    session: SparkSession
+    runner: Runner
     folder: Path
     plan: InferencePlan
     storage: Storage
@@ -315,8 +320,9 @@ class _Stream:
         """Add to ``found`` what ``work`` finds in every task."""
         (self.folder / PLAN).write_bytes(msgspec.msgpack.encode(self.plan))
         task = partial(run_task, str(self.folder), work, self.storage)
+        size = sum(split.size for splits in self.plan.tasks for split in splits)
         with task_failures(self.folder):
-            results = numbered_tasks(self.session, len(self.plan.tasks), task)
+            results = self.runner.run(len(self.plan.tasks), task, size)
         for result in results:
             found.merge(msgspec.msgpack.decode(result, type=type(found)))
         return found

@@ -17,12 +17,12 @@ from typing import Final, Self
 import msgspec
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from signalbook.pipeline.commands.run import check
 from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, land
 from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
-from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.runner import Runner
+from signalbook.pipeline.job.session import open_runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.deadletters import (
@@ -44,7 +44,6 @@ from signalbook.pipeline.landing.tasks import (
     Manifest,
     Task,
     encoded_manifest,
-    numbered_tasks,
 )
 from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.reports.report import Report, Tally
@@ -195,12 +194,16 @@ _SOURCE: Final = "dead-letters"
 
 
 def replay(
-    job: ReplayJob, progress: ShowProgress = lambda _: None, notify: Callable[[str], None] = lambda _: None
+    job: ReplayJob,
+    progress: ShowProgress = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
+    runner: Runner | None = None,
 ) -> Replay:
     """Judge the dead letters of an output folder by the definitions of today, and land those that conform by now.
 
-    ``notify`` is called with what is doubtful about the definitions. Raises ``PipelineError`` and what reading
-    definitions raises. A replay that was killed is completed by whatever works on the folder next, or was never begun.
+    ``notify`` is called with what is doubtful about the definitions. ``runner`` runs the tasks, by default Spark.
+    Raises ``PipelineError`` and what reading definitions raises. A replay that was killed is completed by whatever
+    works on the folder next, or was never begun.
     """
     check(job.policy)
     journal = Journal.existing(job.place)
@@ -215,9 +218,8 @@ def replay(
         if not files:
             nothing = Report(batch="", fingerprint=snapshot.fingerprint, tally=Tally(), seconds=0.0)
             return Replay(report=nothing, replayed=0, changed=0, dry_run=job.dry_run)
-        progress(Progress(stage="spark"))
-        with open_session(job.master, brief=True) as session:
-            return _replay_on(job, journal, snapshot, files, session, progress)
+        with open_runner(runner, job.master, lambda: progress(Progress(stage="spark"))) as opened:
+            return _replay_on(job, journal, snapshot, files, opened, progress)
 
 
 def _replay_on(
@@ -225,7 +227,7 @@ def _replay_on(
     journal: Journal,
     snapshot: Snapshot,
     files: Sequence[DataFile],
-    session: SparkSession,
+    runner: Runner,
     show: ShowProgress,
 ) -> Replay:
     table_format = journal.table_format() or "parquet"
@@ -233,14 +235,14 @@ def _replay_on(
     attempt = BatchAttempt(
         journal=journal,
         batch_id=f"replay-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
-        intake=DeadLetterIntake.of(files, folder, job.wanted, session.sparkContext.defaultParallelism),
+        intake=DeadLetterIntake.of(files, folder, job.wanted, runner.parallelism),
         snapshot=snapshot,
         table_format=table_format,
         partition="day",
         policy=job.policy,
         landed_at=now(),
     )
-    batch = land(attempt, session, show, worthwhile=lambda processed: not job.dry_run and bool(processed.removed))
+    batch = land(attempt, runner, show, worthwhile=lambda processed: not job.dry_run and bool(processed.removed))
     report = replace(batch.report(), doubts=snapshot.doubts)
     return Replay(report=report, replayed=batch.replayed, changed=batch.changed, dry_run=job.dry_run)
 
@@ -261,10 +263,10 @@ class DeadLetterIntake(Intake):
         tasks = tuple(tuple(splits[number::parallelism]) for number in range(min(parallelism, len(splits))))
         return cls(source=_SOURCE, origin=_SOURCE, tasks=tasks, wanted=wanted, files=known)
 
-    def manifests(self, session: SparkSession, folder: Place) -> list[bytes]:
+    def manifests(self, runner: Runner, folder: Place) -> list[bytes]:
         """The manifest of each task."""
         (folder / WANTED).write(msgspec.json.encode(self.wanted))
-        return numbered_tasks(session, len(self.tasks), partial(rewrite, folder))
+        return runner.run(len(self.tasks), partial(rewrite, folder), self.size)
 
     def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:
         """The batch with the files it replaces."""

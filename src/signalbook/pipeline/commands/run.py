@@ -1,4 +1,4 @@
-"""``pipeline run``: one batch. Check, freeze the definitions, let Spark work, commit."""
+"""``pipeline run``: one batch. Check, freeze the definitions, run the tasks, commit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from signalbook.errors import SignalbookError
 from signalbook.messages import Policy
@@ -26,7 +26,8 @@ from signalbook.pipeline.commit import (
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress, check_policy
-from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.runner import Runner
+from signalbook.pipeline.job.session import SparkRunner, open_runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import BatchAttempt, Intake
@@ -41,13 +42,19 @@ from signalbook.values import fingerprint, now
 _REPEATED: Final = "this batch was committed before: nothing was read and nothing changed"
 _COMPLETED: Final = "an earlier run of this batch had processed it all and died while committing: that was completed"
 
-Open = Callable[[SparkSession], Intake]
+Open = Callable[[Runner], Intake]
 
 
-def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str], None] = lambda _: None) -> Report:
+def run(
+    job: Job,
+    progress: ShowProgress = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
+    runner: Runner | None = None,
+) -> Report:
     """Do ``job`` as one batch and report what became of its input; ``progress`` is called several times a second.
 
-    ``notify`` is called before a message is read, with each doubt about the definitions.
+    ``notify`` is called before a message is read, with each doubt about the definitions. ``runner`` runs the tasks, by
+    default Spark, which alone reads brokers and captures.
 
     Raises ``PipelineError`` (or another ``SignalbookError``, for definitions that cannot be read) with nothing of the
     batch committed, unless the text says otherwise. A run that was killed is completed, or done from the start, by the
@@ -69,9 +76,8 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
     @contextmanager
     def begun() -> Iterator[Begun]:
         snapshot = definitions()
-        progress(Progress(stage="spark"))
-        with _session(job) as session:
-            yield Begun(session, open_intake(session), snapshot)
+        with _open_runner(job, runner, progress) as opened:
+            yield Begun(opened, open_intake(opened), snapshot)
 
     with _interrupts(output, batch_id):
         # Where they cannot be read, no output is made. Else they are read when it is sure that there is something to
@@ -108,7 +114,7 @@ def _left(journal: Journal, batch_id: str) -> str:
 class Begun:
     """The preparation of a batch that has not landed yet."""
 
-    session: SparkSession
+    runner: Runner
     intake: Intake
     snapshot: Snapshot
 
@@ -135,7 +141,7 @@ def land_once(
         check_reachable(journal, job.table_format)
         with begin() as begun:
             attempt = attempt_of(job, journal, begun.intake, begun.snapshot)
-            return replace(land(attempt, begun.session, progress).report(), doubts=begun.snapshot.doubts)
+            return replace(land(attempt, begun.runner, progress).report(), doubts=begun.snapshot.doubts)
 
 
 def attempt_of(job: Job, journal: Journal, intake: Intake, snapshot: Snapshot) -> BatchAttempt:
@@ -160,15 +166,14 @@ def check(policy: Policy) -> None:
     check_policy(policy)
 
 
-def _session(job: Job) -> AbstractContextManager[SparkSession]:
+def _open_runner(job: Job, runner: Runner | None, show: ShowProgress) -> AbstractContextManager[Runner]:
     source = base.find_source(job.input_format)
-    if isinstance(source, RecordSource):
-        return open_session(job.master, jars=job.jars, packages=source.packages)
-    return open_session(job.master, jars=job.jars, brief=True)
+    packages = source.packages if isinstance(source, RecordSource) else None
+    return open_runner(runner, job.master, lambda: show(Progress(stage="spark")), jars=job.jars, packages=packages)
 
 
 def _input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
-    """Return an identifier of this input, and the function that opens it once Spark runs."""
+    """Return an identifier of this input, and the function that opens it for a runner."""
     source = base.find_source(job.input_format)
     if isinstance(source, RecordSource):
         origin = fingerprint([job.input_format, sorted(job.inputs)])
@@ -184,9 +189,13 @@ def _input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
     return origin, partial(_dealt, job, source, found.files, origin)
 
 
-def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession) -> Intake:
+def _brought(job: Job, source: RecordSource, origin: str, runner: Runner) -> Intake:
+    if not isinstance(runner, SparkRunner):
+        raise PipelineError(f"{source.name} is read by Spark alone: run it without a runner of your own")
+    session = runner.session
+
     def dealt(records: DataFrame) -> DataFrame:
-        return records.coalesce(session.sparkContext.defaultParallelism)
+        return records.coalesce(runner.parallelism)
 
     def rest() -> DataFrame:
         assert isinstance(source, SalvagingSource)
@@ -208,8 +217,6 @@ def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession)
     return Intake(source=source.name, origin=origin, records=records, salvage=salvage)
 
 
-def _dealt(
-    job: Job, source: FileSource, files: Sequence[tuple[str, int]], origin: str, session: SparkSession
-) -> Intake:
-    tasks = plan_tasks(source, files, session.sparkContext.defaultParallelism)
+def _dealt(job: Job, source: FileSource, files: Sequence[tuple[str, int]], origin: str, runner: Runner) -> Intake:
+    tasks = plan_tasks(source, files, runner.parallelism)
     return Intake(source=source.name, origin=origin, tasks=tasks, storage=job.storage)

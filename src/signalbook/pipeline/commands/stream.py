@@ -32,7 +32,7 @@ from signalbook.pipeline.commit import check_reachable, check_tables, complete_u
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, kept_name
 from signalbook.pipeline.job.jobs import Job, ShowProgress, StreamJob
-from signalbook.pipeline.job.session import SLOW, java_lock, open_session
+from signalbook.pipeline.job.session import SLOW, SparkRunner, java_lock, open_session
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import Intake, explain_failure, settled
 from signalbook.pipeline.locks import Lock, lock_of
@@ -277,8 +277,8 @@ class MicroBatches:
                     f"{self._stream.name} is not the one its batches were landed by; give the stream another name"
                 )
             return None
-        session = frame.sparkSession
-        records = frame.coalesce(session.sparkContext.defaultParallelism)
+        runner = SparkRunner(frame.sparkSession)
+        records = frame.coalesce(runner.parallelism)
         intake = Intake(source=job.input_format, origin=origin, records=records)
         snapshot = self._definitions.current()
         attempt = replace(
@@ -286,7 +286,7 @@ class MicroBatches:
             stream=self._stream.name,
             offsets=end_offsets(self._checkpoint, number),
         )
-        return replace(land(attempt, session, self._show).report(), doubts=snapshot.doubts)
+        return replace(land(attempt, runner, self._show).report(), doubts=snapshot.doubts)
 
 
 def _start(

@@ -18,6 +18,8 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.frames.contract import Contract, check_contract
 from signalbook.pipeline.frames.messages import SOURCE
 from signalbook.pipeline.job.jobs import Job, ShowProgress, storage_of, stream_batch
+from signalbook.pipeline.job.runner import Runner
+from signalbook.pipeline.job.session import SparkRunner
 from signalbook.pipeline.journal import Partition, TableFormat
 from signalbook.pipeline.landing.tasks import Intake, Task, record_tasks
 from signalbook.pipeline.places import Place, Where
@@ -74,7 +76,7 @@ def land(
     @contextmanager
     def begun() -> Iterator[Begun]:
         intake = _FrameIntake(source=SOURCE.name, origin=origin, records=message_records(frame, columns))
-        yield Begun(session, intake, replace(contract.snapshot(), doubts=contract.doubts))
+        yield Begun(SparkRunner(session), intake, replace(contract.snapshot(), doubts=contract.doubts))
 
     return land_once(job, origin, begun, progress, PATIENCE)
 
@@ -83,7 +85,7 @@ def land(
 class _FrameIntake(Intake):
     """Rows of a user's DataFrame."""
 
-    def manifests(self, session: SparkSession, folder: Place) -> list[bytes]:  # noqa: ARG002
+    def manifests(self, runner: Runner, folder: Place) -> list[bytes]:  # noqa: ARG002
         assert self.records is not None
         return record_tasks(self.records, partial(process_rows, folder))
 

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from traceback import walk_tb
@@ -26,6 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.runner import Runner, Work
 from signalbook.pipeline.places import HdfsPlace, Place
 
 _NO_JAVA: Final = (
@@ -69,6 +71,46 @@ _UNFETCHED: Final = ("unresolved dependency", "download failed")
 _OFFLINE: Final = (
     "the connector for this input format cannot be fetched; give its JAR files by --jars, as docs/pipeline.md says"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRunner:
+    """Runs tasks as those of a Spark job."""
+
+    session: SparkSession
+
+    @property
+    def parallelism(self) -> int:
+        """The number of tasks that run at once."""
+        return self.session.sparkContext.defaultParallelism
+
+    def run(self, count: int, work: Work, size: int) -> list[bytes]:  # noqa: ARG002
+        """Return the results of the tasks 0 to ``count`` - 1. Raises what Spark raises.
+
+        An RDD, since Java takes several times as long to plan and compile a query.
+        """
+        return self.session.sparkContext.parallelize(range(count), max(count, 1)).mapPartitions(work).collect()
+
+
+@contextmanager
+def open_runner(
+    runner: Runner | None,
+    master: str,
+    show: Callable[[], None],
+    *,
+    jars: Sequence[Path] = (),
+    packages: Sequence[str] | None = None,
+) -> Iterator[Runner]:
+    """Yield ``runner`` if there is one, else call ``show`` and yield a ``SparkRunner`` on ``master``.
+
+    Without ``packages``, Spark does nothing but start tasks. Raises as ``open_session`` does.
+    """
+    if runner is not None:
+        yield runner
+        return
+    show()
+    with open_session(master, jars=jars, packages=packages or (), brief=packages is None) as session:
+        yield SparkRunner(session)
 
 
 @contextmanager

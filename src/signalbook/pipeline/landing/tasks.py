@@ -1,8 +1,8 @@
-"""A batch as tasks on Spark: what the driver plans and collects (``BatchAttempt``), and what a worker does (``Task``).
+"""A batch as tasks: what the driver plans and collects (``BatchAttempt``), and what a worker does (``Task``).
 
-Of files Spark ships the number of the task and nothing else, and the task reads its splits itself; from brokers and
-tables it brings the messages, as Arrow. Definitions and plan lie in the run's staging folder, and each worker process
-compiles those definitions once that occur.
+Of files a runner ships the number of the task and nothing else, and the task reads its splits itself; from brokers and
+tables Spark brings the messages, as Arrow. Definitions and plan lie in the run's staging folder, and each worker
+process compiles those definitions once that occur.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk, own_words
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.memory import uncollected
+from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot, compiled
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.landing.processing import Processing
@@ -251,11 +252,11 @@ class Intake:
         """Bytes to read, 0 where nobody knows before they are read."""
         return sum(split.size for task in self.tasks for split in task)
 
-    def manifests(self, session: SparkSession, folder: Place) -> list[bytes]:
-        """The manifest of each task, which finds the plan in ``folder``, as JSON. Raises what Spark raises."""
+    def manifests(self, runner: Runner, folder: Place) -> list[bytes]:
+        """Return the manifest of each task, which finds the plan in ``folder``, as JSON. Raises like ``Runner.run``."""
         if self.records is not None:
             return record_tasks(self.records, partial(process_records, folder))
-        return numbered_tasks(session, len(self.tasks), partial(process_files, folder, storage=self.storage))
+        return runner.run(len(self.tasks), partial(process_files, folder, storage=self.storage), self.size)
 
     def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:  # noqa: ARG002
         """The batch with what these manifests say beyond files and counts: of messages that are read, nothing.
@@ -292,11 +293,11 @@ class BatchAttempt:
     max_message_bytes: int = MAX_MESSAGE
     stop_at_damage: bool = False
 
-    def process(self, session: SparkSession, show: ShowProgress) -> JournalEntry:
-        """Let Spark do every task, and hold the counts to the files. Raises ``PipelineError``."""
+    def process(self, runner: Runner, show: ShowProgress) -> JournalEntry:
+        """Run every task, and hold the counts to the files. Raises ``PipelineError``."""
         salvage = self.intake.salvage
         try:
-            return self._process(session, show)
+            return self._process(runner, show)
         except PipelineError as error:
             if salvage is None or not is_damage(error):
                 raise
@@ -305,14 +306,14 @@ class BatchAttempt:
             except PipelineError:  # where only Spark reads
                 raise error from None
         # In a folder of its own: tasks of the first try may still be writing to theirs.
-        return replace(self, intake=replace(self.intake, records=records, salvage=None)).process(session, show)
+        return replace(self, intake=replace(self.intake, records=records, salvage=None)).process(runner, show)
 
-    def _process(self, session: SparkSession, show: ShowProgress) -> JournalEntry:
+    def _process(self, runner: Runner, show: ShowProgress) -> JournalEntry:
         started = time.monotonic()
         policy = settled(self.policy, self.journal)
         folder = self._stage(policy)
         with _watching(folder, self.intake.size, show), task_failures(self.journal.output):
-            results = self.intake.manifests(session, folder)
+            results = self.intake.manifests(runner, folder)
         manifests = [read_manifest(text) for text in results]
         tally = Tally()
         for manifest in manifests:
@@ -359,14 +360,6 @@ class BatchAttempt:
         )
         (folder / PLAN).write(msgspec.json.encode(plan))
         return folder
-
-
-def numbered_tasks(session: SparkSession, count: int, work: Callable[[Iterable[int]], Iterator[bytes]]) -> list[bytes]:
-    """What ``work`` answers to the numbers of ``count`` tasks, which get nothing else. Raises what Spark raises.
-
-    By no query, which it takes Java several times as long to plan and compile as to do this.
-    """
-    return session.sparkContext.parallelize(range(count), max(count, 1)).mapPartitions(work).collect()
 
 
 def record_tasks(
