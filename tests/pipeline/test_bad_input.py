@@ -18,9 +18,10 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.pipeline.local import run
 
 from signalbook.messages import Accepted, Policy, Rejected
-from signalbook.pipeline import Job, run
+from signalbook.pipeline import Job
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources.base import one_message
 from signalbook.pipeline.sources.files import HTTP_JSONL
@@ -161,7 +162,6 @@ def test_a_batch_of_nothing_has_no_events() -> None:
     assert word(EMPTY_BATCH) == []
 
 
-@pytest.mark.usefixtures("spark_session")
 def test_all_of_it_in_one_run(tmp_path: Path) -> None:
     """K-44, K-45: nothing stops the run, nothing is lost, and what is good has its columns."""
     lines = [*GOOD.values(), EMPTY_BATCH, *(line for line, _ in BAD.values())]

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from tests.pipeline.lake import folder
+from tests.pipeline.local import backtest, run
 
-from signalbook.pipeline import Job, PipelineError, compact, run
-from signalbook.pipeline.commands.backtest import backtest
+from signalbook.pipeline import Job, PipelineError, compact
 from signalbook.pipeline.commands.backtest_result import Backtest
 from signalbook.pipeline.job.jobs import BacktestJob
 from signalbook.values import JSONObject
 
-pytestmark = pytest.mark.usefixtures("spark_session")
 ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
 
 

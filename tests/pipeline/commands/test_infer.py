@@ -1,4 +1,4 @@
-"""A draft from files, by way of Spark."""
+"""Definitions that are inferred from files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.pipeline.local import infer, run
 from tests.pipeline.s3 import place
 
+from signalbook import pipeline
 from signalbook.documents import write_document
-from signalbook.pipeline import InferenceJob, Job, PipelineError, infer, run
+from signalbook.pipeline import InferenceJob, Job, PipelineError
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS
 from signalbook.pipeline.places import StorePlace
 from signalbook.pipeline.tables.naming import home, table_name
-
-pytestmark = pytest.mark.usefixtures("spark_session")
-
 
 PAYMENTS = ({"kind": "card", "number": "1"}, {"kind": "bank", "iban": "D"})
 
@@ -49,14 +48,15 @@ def events(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("spark_session")
 def test_a_draft_is_tried_on_what_was_held_back(events: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Of a folder in a store."""
+    """Of a folder in a store, on Spark."""
     folder, told, said = place("s3mock", tmp_path, request), list[str](), list[str]()
     assert isinstance(folder, StorePlace)
     (folder / "events.jsonl").write(events.read_bytes())
     (folder / "_SUCCESS").write(b"")
     job = InferenceJob(inputs=(str(folder),), group="shop", master="local[2]", storage=folder.storage)
-    draft = infer(job, told.append, said.append)
+    draft = pipeline.infer(job, told.append, said.append)
     assert ["1 file is skipped" in words for words in said] == [True]
     assert draft.messages == {"order.placed": 800, "order.paid": 400}
     assert (draft.read, draft.unknown, draft.unreadable) == (1201, 1, 0)
@@ -69,7 +69,7 @@ def test_a_draft_is_tried_on_what_was_held_back(events: Path, tmp_path: Path, re
 
 def test_a_draft_holds_the_stream_it_came_from(events: Path, tmp_path: Path) -> None:
     """The pipeline lands with it what it was drafted from."""
-    draft = infer(InferenceJob(inputs=(str(events),), group="shop", master="local[2]"))
+    draft = infer(InferenceJob(inputs=(str(events),), group="shop"))
     definitions = tmp_path / "shop.xreg.json"
     definitions.write_bytes(write_document(draft.document))
     schema = draft.document["schemagroups"]["shop"]["schemas"]["order.paid"]["versions"]["1"]["schema"]
@@ -93,12 +93,12 @@ def test_less_is_demanded_of_what_varies(tmp_path: Path) -> None:
             event["data"] = {"m0": 1} if number > 200 else event["data"]
     path = tmp_path / "events.jsonl"
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    draft = infer(InferenceJob(inputs=(str(path),), group="shop", accept=1.0, master="local[2]"))
+    draft = infer(InferenceJob(inputs=(str(path),), group="shop", accept=1.0))
     assert draft.acceptance == 1.0
 
 
 def test_a_limit_bounds_what_is_looked_at(events: Path) -> None:
-    draft = infer(InferenceJob(inputs=(str(events),), group="shop", limit=100, master="local[2]"))
+    draft = infer(InferenceJob(inputs=(str(events),), group="shop", limit=100))
     assert draft.read == 100
 
 
@@ -114,11 +114,11 @@ def test_a_limit_bounds_what_is_looked_at(events: Path) -> None:
 )
 def test_what_cannot_be_drafted_from_is_refused(events: Path, more: dict[str, Any], words: str) -> None:
     with pytest.raises(PipelineError, match=words):
-        infer(InferenceJob(**{"inputs": (str(events),), "group": "shop", "master": "local[2]", **more}))
+        infer(InferenceJob(**{"inputs": (str(events),), "group": "shop", **more}))
 
 
 def test_a_stream_of_no_kind_is_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text("broken\n" * 3)
     with pytest.raises(PipelineError, match="no message of a kind that can be recognized"):
-        infer(InferenceJob(inputs=(str(path),), group="shop", master="local[2]"))
+        infer(InferenceJob(inputs=(str(path),), group="shop"))

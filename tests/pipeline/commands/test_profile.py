@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from tests.pipeline.conftest import Parcels
+from tests.pipeline.local import run
 
-from signalbook.pipeline import Job, PipelineError, profile, run, status
+from signalbook.pipeline import Job, PipelineError, profile, status
 from signalbook.pipeline.commands import profile as profiling
 from signalbook.pipeline.commands.profile import ColumnProfile, Profile
 from signalbook.pipeline.journal import TableFormat
 
-pytestmark = pytest.mark.usefixtures("spark_session")
 ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
 DELIVERED = "/messagegroups/parcels/messages/parcel.delivered"
 
@@ -49,6 +49,7 @@ def test_a_table_is_reported_over_all_batches(lake: Path) -> None:
     assert set(found.unseen) == {"at", "extra", "size.l", "size.w"}
 
 
+@pytest.mark.usefixtures("spark_session")
 def test_spark_counts_the_same(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large tables are counted by its tasks."""
     steps: list[str] = []

@@ -13,10 +13,12 @@ import pytest
 from tests.pipeline.commands.killing import MERGE_STAGE, killed_at
 from tests.pipeline.commands.test_run import rows
 from tests.pipeline.lake import Lake, folder
+from tests.pipeline.local import replay, run
 from tests.pipeline.s3 import place
 
+from signalbook import pipeline
 from signalbook.messages import parse_flags
-from signalbook.pipeline import Job, PipelineError, Place, replay, run
+from signalbook.pipeline import Job, PipelineError, Place
 from signalbook.pipeline.job.jobs import DeadLetterFilter, ReplayJob
 from signalbook.pipeline.journal import Journal, TableFormat
 from signalbook.pipeline.places import Where, place_of
@@ -24,7 +26,6 @@ from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.values import JSONObject
 
-pytestmark = pytest.mark.usefixtures("spark_session")
 GROUP = "/messagegroups/parcels"
 Make = Callable[..., ReplayJob]
 
@@ -123,6 +124,7 @@ KILLED = [
 ]
 
 
+@pytest.mark.usefixtures("spark_session")
 @pytest.mark.parametrize(("server", "table_format", "stage", "done"), KILLED)
 def test_a_killed_replay_is_completed_or_was_never_begun(
     made: Make, server: str, table_format: TableFormat, stage: str, done: int, definitions: Path
@@ -130,9 +132,9 @@ def test_a_killed_replay_is_completed_or_was_never_begun(
     """Each message is in one place, once, wherever the driver died."""
     job = made(table_format, server, master="local[1]")
     relax(definitions)
-    killed_at(stage, done, replay, job, forked=server == "local")
+    killed_at(stage, done, pipeline.replay, job, forked=server == "local")
     assert len(Journal.existing(job.place).unfinished()) == (stage in ("prepared", "committing"))
-    replay(job)
+    pipeline.replay(job)
     assert places(job.place) == AFTER
     staged = [each.path for each in (job.place / ".staging").files(deep=True)]
     assert all(path.endswith("/claim") for path in staged)  # which says in a store that an attempt was swept

@@ -1,4 +1,4 @@
-"""Whole runs on Spark: what lands, what is sidelined, what a second run and a killed one leave."""
+"""Whole runs: what lands, what is sidelined, what a second run and a killed one leave."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from deltalake import DeltaTable
 from tests.brokers.program import Broker
 from tests.pipeline.commands.killing import killed_at, list_kills
 from tests.pipeline.lake import Lake, folder, rest_choice
+from tests.pipeline.local import run
 from tests.pipeline.s3 import place
 
+from signalbook import pipeline
 from signalbook.errors import SignalbookError
 from signalbook.messages import parse_flags
-from signalbook.pipeline import Job, PipelineError, Progress, run
+from signalbook.pipeline import Job, PipelineError, Progress
 from signalbook.pipeline.journal import Journal, TableFormat
 from signalbook.pipeline.places import StorePlace
 from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.naming import CATALOG_DATABASE, CATALOG_FILE, DEAD_LETTERS, TableName
 
-pytestmark = pytest.mark.usefixtures("spark_session")
 ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
 TABLE_FORMATS: tuple[TableFormat, ...] = ("parquet", "iceberg", "delta")
 
@@ -168,6 +169,7 @@ FAST = [("s3proxy", "iceberg")]
 SLOW = [("local", "parquet"), ("local", "iceberg"), ("local", "delta"), ("s3mock", "parquet"), ("s3proxy", "delta")]
 
 
+@pytest.mark.usefixtures("spark_session")
 @pytest.mark.parametrize(("server", "table_format", "stage", "done"), list_kills(FAST, SLOW, KILLED_AT))
 def test_a_killed_run_is_completed_by_the_next(
     job: Callable[..., Job],
@@ -181,9 +183,9 @@ def test_a_killed_run_is_completed_by_the_next(
     """Each message is in one place, once, wherever the driver died."""
     output = place(server, tmp_path / "out", request)
     wanted = job(table_format=table_format, output=output, storage=output.storage, master="local[1]")
-    killed_at(stage, done, run, wanted, forked=server == "local" and table_format != "delta")
+    killed_at(stage, done, pipeline.run, wanted, forked=server == "local" and table_format != "delta")
     assert len(Journal.existing(output).unfinished()) == (stage in ("prepared", "committing"))
-    report = run(wanted)
+    report = pipeline.run(wanted)
     assert (report.tally.read, report.landed) == (30, 28)
     completed = "an earlier run of this batch had processed it all and died while committing: that was completed"
     assert {"processing": "", "committed": "committed before"}.get(stage, completed) in report.note
@@ -320,7 +322,7 @@ def test_processes_that_are_killed_while_workers_write(
         assert ended == (0 if killed == "workers" else -signal.SIGKILL), (tmp_path / "log").read_text()
         journal = Journal.existing(output)
         assert (journal.unfinished(), journal.find("b1") is None) == ([], killed != "workers")
-        assert run(wanted).landed == 2970
+        assert pipeline.run(wanted).landed == 2970
     finally:
         for each in processes(driver.pid):
             with suppress(ProcessLookupError):
@@ -354,6 +356,7 @@ def test_packed_files_folders_and_globs(job: Callable[..., Job], tmp_path: Path,
     assert run(job(inputs=(str(folder / "*.jsonl"), job().inputs[0]), batch_id="b2")).landed == 29
 
 
+@pytest.mark.usefixtures("spark_session")
 def test_inputs_in_a_store(
     job: Callable[..., Job], tmp_path: Path, parcels: Any, request: pytest.FixtureRequest
 ) -> None:
@@ -364,7 +367,7 @@ def test_inputs_in_a_store(
     (home / "day=2/_SUCCESS").write(b"")
     assert isinstance(home, StorePlace)
     said: list[str] = []
-    report = run(job(inputs=(f"{home}/**/*.gz", f"{home}/day=2"), storage=home.storage), notify=said.append)
+    report = pipeline.run(job(inputs=(f"{home}/**/*.gz", f"{home}/day=2"), storage=home.storage), notify=said.append)
     assert (report.landed, report.tally.read) == (30, 30)
     assert ["1 file is skipped (1 hidden)" in words for words in said] == [True]
     sources = {row["_source"] for row in rows(folder(job()), "parcels/parcel.accepted")}
@@ -511,15 +514,16 @@ def test_a_definition_that_cannot_be_used(
     assert kept.report().left_out == report.left_out
 
 
+@pytest.mark.usefixtures("spark_session")
 def test_a_damaged_file(job: Callable[..., Job], tmp_path: Path) -> None:
     """It stops the run and leaves nothing, if that is asked for; else what is before the damage lands."""
     packed = gzip.compress((tmp_path / "events.jsonl").read_bytes())
     (tmp_path / "broken.jsonl.gz").write_bytes(packed[: len(packed) // 2])
     inputs = (str(tmp_path / "*.jsonl*"),)
     with pytest.raises(PipelineError, match=r"cannot read .*broken\.jsonl\.gz"):
-        run(job(inputs=inputs, on_damaged_file="stop"))
+        pipeline.run(job(inputs=inputs, on_damaged_file="stop"))
     assert not folder(job()).exists()
-    report = run(job(inputs=inputs))
+    report = pipeline.run(job(inputs=inputs))
     (found,) = (each for each in report.tally.violations.top() if each.rule == "damaged_file")
     assert (found.messages, found.example.source) == (1, str(tmp_path / "broken.jsonl.gz"))
     assert "damaged gzip" in found.example.message
@@ -527,8 +531,9 @@ def test_a_damaged_file(job: Callable[..., Job], tmp_path: Path) -> None:
     assert report.tally.read == report.landed + report.tally.dead_lettered > 31
 
 
+@pytest.mark.usefixtures("spark_session")
 def test_where_no_file_can_be_read_it_is_no_matter_of_a_file(job: Callable[..., Job], tmp_path: Path) -> None:
     (tmp_path / "broken.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(PipelineError, match=r"cannot read .*broken\.jsonl\.gz: damaged gzip: Not a gzipped file"):
-        run(job(inputs=(str(tmp_path / "broken.jsonl.gz"),)))
+        pipeline.run(job(inputs=(str(tmp_path / "broken.jsonl.gz"),)))
     assert not folder(job()).exists()

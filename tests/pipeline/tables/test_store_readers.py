@@ -17,14 +17,14 @@ from deltalake import DeltaTable
 from pyarrow.fs import S3FileSystem
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
+from tests.pipeline.local import run
 from tests.pipeline.s3 import place, s3_properties
 
-from signalbook.pipeline import Job, Place, read, run
+from signalbook.pipeline import Job, Place, read
 from signalbook.pipeline.journal import TableFormat
 from signalbook.pipeline.tables.delta import delta_options
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, home
 
-pytestmark = pytest.mark.usefixtures("spark_session")
 FORMATS: Final[tuple[TableFormat, ...]] = ("parquet", "iceberg", "delta")
 ACCEPTED: Final = TableName("parcels", "parcel.accepted")
 # Of parcel:weighed, whose name no path takes as it is.
