@@ -1,5 +1,3 @@
-"""Media types, pointers, limits, errors."""
-
 from __future__ import annotations
 
 import pickle

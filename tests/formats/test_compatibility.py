@@ -1,5 +1,3 @@
-"""Rules over two schemas."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -58,9 +56,8 @@ def test_directions_that_break(rule: str, new: SchemaText, old: SchemaText, brok
 
 def test_formats_of_different_families() -> None:
     """G-4"""
-    ((direction, difference),) = violations(
-        "forward", SchemaText(document=b"{}", format="JsonSchema/draft-07"), avro(A)
-    )
+    other = SchemaText(document=b"{}", format="JsonSchema/draft-07")
+    ((direction, difference),) = violations("forward", other, avro(A))
     assert (direction, difference.rule, difference.new) == ("forward", "format", "Avro/1.11")
 
 
@@ -74,10 +71,7 @@ def test_words_for_people() -> None:
     """The newer document is the one to mend, whichever of the two is the reader."""
     difference = Difference(path="R.a", rule="type_changed", old="writer", new="reader", message="they differ")
     backward = finding("backward", difference, document="new", against="old")
-    assert (str(backward), backward.old, backward.new) == (
-        "new#R.a: reading data of old: they differ [type_changed]",
-        "writer",
-        "reader",
-    )
+    expected = ("new#R.a: reading data of old: they differ [type_changed]", "writer", "reader")
+    assert (str(backward), backward.old, backward.new) == expected
     forward = finding("forward", difference, document="new", against="old")
     assert (forward.message, forward.old, forward.new) == ("read by old: they differ", "reader", "writer")

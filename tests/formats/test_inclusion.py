@@ -1,5 +1,3 @@
-"""Questions that depend on each other."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,36 +1,26 @@
-"""The members that documents declare, in all five formats."""
-
 from __future__ import annotations
 
 import json
 
 import pytest
+import yaml
 
 from signalbook.formats.members import MAX_MEMBERS, LinkedMembers, Member, Walk, members
 from signalbook.values import JSONObject
 
-AVRO = {
-    "type": "record",
-    "name": "Order",
-    "fields": [
-        {"name": "customer_id", "type": "string", "doc": "who\n pays"},
-        {
-            "name": "lines",
-            "type": {
-                "type": "array",
-                "items": ["null", {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}]}],
-            },
-        },
-    ],
-}
-JSON_SCHEMA = {
-    "properties": {
-        "customer": {"description": "who", "properties": {"id": {}}},
-        "lines": {"items": {"$ref": "#/$defs/L"}},
-    },
-    "allOf": [{"properties": {"more": True}}],
-    "$defs": {"L": {"properties": {"sku": {"type": "string"}}}},
-}
+AVRO = yaml.safe_load(r"""
+type: record
+name: Order
+fields:
+  - {name: customer_id, type: string, doc: "who\n pays"}
+  - name: lines
+    type: {type: array, items: ["null", {type: record, name: Line, fields: [{name: sku, type: string}]}]}
+""")
+JSON_SCHEMA = yaml.safe_load("""
+properties: {customer: {description: who, properties: {id: {}}}, lines: {items: {$ref: "#/$defs/L"}}}
+allOf: [{properties: {more: true}}]
+$defs: {L: {properties: {sku: {type: string}}}}
+""")
 STRUCTURE = {
     "type": "object",
     "properties": {"id": {"type": "string", "description": "its id"}},
@@ -57,6 +47,9 @@ XSD = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name
 <xs:complexType name="Line"><xs:sequence><xs:element name="count"/></xs:sequence></xs:complexType></xs:schema>"""
 
 
+OF_ORDER = {"customer_id": "Who pays.", "lines": "what", "by_post": "", "more": "", "Line.sku": "", "last": ""}
+
+
 @pytest.mark.parametrize(
     ("format", "document", "expected"),
     [
@@ -67,18 +60,7 @@ XSD = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name
             {"customer": "who", "customer.id": "", "lines": "", "L.sku": "", "more": ""},
         ),
         ("JsonStructure/1.0", json.dumps(STRUCTURE), {"id": "its id", "Line.sku": ""}),
-        (
-            "Protobuf/3",
-            PROTO,
-            {
-                "Order.customer_id": "Who pays.",
-                "Order.lines": "what",
-                "Order.by_post": "",
-                "Order.more": "",
-                "Order.Line.sku": "",
-                "Order.last": "",
-            },
-        ),
+        ("Protobuf/3", PROTO, {f"Order.{name}": description for name, description in OF_ORDER.items()}),
         ("XSD/1.0", XSD, {"order": "", "order.sku": "what it is", "order.id": "", "Line.count": ""}),
     ],
 )
@@ -130,7 +112,6 @@ def test_a_part_has_no_members_of_what_an_earlier_one_refers_to() -> None:
 
 
 def test_a_part_that_no_array_has_has_no_members() -> None:
-    linked = LinkedMembers(
-        json.dumps({"$dynamicRef": f"#/oneOf/{'9' * 5000}", "oneOf": [{}]}).encode(), "JsonSchema/draft-07"
-    )
+    document = json.dumps({"$dynamicRef": f"#/oneOf/{'9' * 5000}", "oneOf": [{}]})
+    linked = LinkedMembers(document.encode(), "JsonSchema/draft-07")
     assert linked.list_members("", Walk(100)) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from signalbook.formats import SchemaError
@@ -53,12 +55,8 @@ def test_which_schema_is_found(path: str, found: str | None) -> None:
 
 def test_keys_of_an_index_hold_two_parts_of_a_path() -> None:
     """Each name that a document can use has a key of the schema."""
-    schemas = [
-        proto(f"{G}/schemas/{schema_id}", name, root)
-        for schema_id in ("c", "b.c", "a.b.c")
-        for name in ("", "y/c")
-        for root in ("", "r/s")
-    ]
+    names = product(("c", "b.c", "a.b.c"), ("", "y/c"), ("", "r/s"))
+    schemas = [proto(f"{G}/schemas/{schema_id}", name, root) for schema_id, name, root in names]
     for schema in schemas:
         assert all(lookup_keys(name) & index_keys(schema) for name in schema.names())
     assert index_keys(proto(f"{G}/schemas/a.b.c")) == {"file:a.b.c", "file:b/c"}
@@ -91,10 +89,8 @@ def test_every_missing_import_is_named_with_the_file_that_has_it() -> None:
     with pytest.raises(SchemaError) as caught:
         FORMAT.parse(b'import "a.proto"; import "d.proto"; message A {}', "Protobuf", resolve=others.get)
     messages = sorted(finding.message for finding in caught.value.findings)
-    assert [message.partition(", which")[0] for message in messages] == [
-        "a.proto imports 'b/c.proto'",
-        "it imports 'd.proto'",
-    ]
+    expected = ["a.proto imports 'b/c.proto'", "it imports 'd.proto'"]
+    assert [message.partition(", which")[0] for message in messages] == expected
     assert all("protobuf.root" in message for message in messages)
 
 
@@ -109,9 +105,8 @@ def test_one_file_by_two_paths() -> None:
     document = (
         b'syntax = "proto3"; import "money.proto"; import "price.proto"; message A { m.Money m = 1; Price p = 2; }'
     )
-    assert FORMAT.parse(document, "Protobuf/3", link="A", resolve=others.get).decode(b"\x12\x04\x0a\x02\x08\x07") == {
-        "p": {"of": {"units": 7}},
-    }
+    actual = FORMAT.parse(document, "Protobuf/3", link="A", resolve=others.get).decode(b"\x12\x04\x0a\x02\x08\x07")
+    assert actual == {"p": {"of": {"units": 7}}}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-"""Formats are found by name, version and alias, and enter by one door."""
-
 from __future__ import annotations
 
 import pytest
@@ -33,8 +31,7 @@ def test_finds_formats_whatever_their_case(format: str, canonical: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "format",
-    ["JSONSchema/Unknown", "XSD/2.0", "JsonStructure/rfc-1", "Avro/new", "Protobuf/4", "", "x/1"],
+    "format", ["JSONSchema/Unknown", "XSD/2.0", "JsonStructure/rfc-1", "Avro/new", "Protobuf/4", "", "x/1"]
 )
 def test_knows_what_it_does_not_read(format: str) -> None:
     """G-20: what comes of an unsupported format is the engine's decision."""

@@ -71,10 +71,8 @@ def test_deep_links_tell_sparkplug_states_apart(shared_data: Path) -> None:
 
 def test_deep_links_tell_states_apart() -> None:
     """G-15, K-30: as above, by a schema of our own."""
-    state = {
-        name: {"type": "object", "required": ["on"], "properties": {"on": {"const": name == "up"}}}
-        for name in ("up", "down")
-    }
+    constants = {"up": {"const": True}, "down": {"const": False}}
+    state = {n: {"type": "object", "required": ["on"], "properties": {"on": on}} for n, on in constants.items()}
     document = dump_json({"$schema": "http://json-schema.org/draft-07/schema#", "messages": state})
     reader = find("JsonSchema/draft-07")
     assert reader is not None

@@ -1,5 +1,3 @@
-"""Shapes are bounded."""
-
 from __future__ import annotations
 
 from signalbook.formats.shape import (
@@ -41,9 +39,8 @@ def test_the_widest_members_become_text() -> None:
     names = ["a", "b", "c", "d", "e"]
     fields = [Field(name=name, attribute=name, shape=shape) for name, shape in zip(names, shapes, strict=True)]
     found = bounded(Struct(fields=tuple(fields)))
-    assert [field.shape for field in found.fields] == [
-        *(TEXT, struct(4000), ListOf(item=Anything(nullable=True)), MapOf(value=struct(4000)), TEXT)
-    ]
+    expected = [*(TEXT, struct(4000), ListOf(item=Anything(nullable=True)), MapOf(value=struct(4000)), TEXT)]
+    assert [field.shape for field in found.fields] == expected
     assert found.fields[2].description.startswith("(JSON text")
     assert list(narrowed_members(MapOf(value=found))) == ["c"]
     alike = tuple(Field(name=f"m{number}", attribute=f"m{number}", shape=struct(100)) for number in range(101))

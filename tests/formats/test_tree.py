@@ -1,5 +1,3 @@
-"""Schemas of all formats as one kind of tree, and samples that conform."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Columns of Avro schemas."""
-
 from __future__ import annotations
 
 import pytest
@@ -43,10 +41,6 @@ def test_shapes(document: JSON, shape: Shape) -> None:
 
 def test_records_become_structs_and_recursion_text() -> None:
     fields = [{"name": "next", "type": ["null", "N"], "doc": "What follows"}]
-    assert shape_of({"type": "record", "name": "N", "fields": fields}) == Struct(
-        fields=(
-            Field(
-                name="next", attribute="next", shape=Anything(nullable=True), required=True, description="What follows"
-            ),
-        )
-    )
+    recursive = Anything(nullable=True)
+    field = Field(name="next", attribute="next", shape=recursive, required=True, description="What follows")
+    assert shape_of({"type": "record", "name": "N", "fields": fields}) == Struct(fields=(field,))

@@ -1,5 +1,3 @@
-"""Decoded values against Avro schemas."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -10,15 +10,13 @@ import fastavro
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import JSON_SCALARS, json_trees
 
 from signalbook.formats import find
 from signalbook.formats.avro.defaults import DefaultCheck
 
-MONEY: dict[str, Any] = {
-    "type": "record",
-    "name": "Money",
-    "fields": [{"name": "units", "type": "long"}, {"name": "code", "type": "string", "default": "EUR"}],
-}
+AMOUNT = [{"name": "units", "type": "long"}, {"name": "code", "type": "string", "default": "EUR"}]
+MONEY: dict[str, Any] = {"type": "record", "name": "Money", "fields": AMOUNT}
 TREE: dict[str, Any] = {"type": "record", "name": "Tree", "fields": [{"name": "left", "type": ["null", "Tree"]}]}
 LOOP: dict[str, Any] = {"type": "record", "name": "Loop", "fields": [{"name": "again", "type": "Loop", "default": {}}]}
 TYPES = {"Money": MONEY, "Tree": TREE, "Loop": LOOP}
@@ -97,9 +95,8 @@ def test_many_alternatives_are_checked_once_for_each_value() -> None:
 
 def test_defaults_are_bounded() -> None:
     """An array of empty objects over many records that need a field: each item is compared with each of them."""
-    records: list[Any] = [
-        {"type": "record", "name": f"R{number}", "fields": [{"name": "a", "type": "int"}]} for number in range(300)
-    ]
+    fields = [{"name": "a", "type": "int"}]
+    records: list[Any] = [{"type": "record", "name": f"R{number}", "fields": fields} for number in range(300)]
     items = {"type": "array", "items": [*records, {"type": "record", "name": "Last", "fields": []}]}
     field = {"name": "f", "type": items, "default": [{} for _ in range(20_000)]}
     schema = json.dumps({"type": "record", "name": "R", "fields": [field]}).encode()
@@ -108,11 +105,7 @@ def test_defaults_are_bounded() -> None:
     assert [finding.rule for finding in reader.check(schema, "Avro/1.12.0")] == ["weight"]
 
 
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.floats(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["units", "code", "left"]), inner),
-    max_leaves=6,
-)
+_JSON = json_trees(JSON_SCALARS, st.sampled_from(["units", "code", "left"]), leaves=6)
 
 
 @given(default=_JSON, type=st.sampled_from(["int", "boolean", "string", MONEY, STATE, ["null", "long"]]))

@@ -1,5 +1,3 @@
-"""Avro documents, links, binary payloads."""
-
 from __future__ import annotations
 
 import json
@@ -34,6 +32,10 @@ def binary(schema: AvroSchema, value: JSON) -> bytes:
     return stream.getvalue()
 
 
+def field(**more: JSON) -> bytes:
+    return dump_json({"type": "record", "name": "a", "fields": [{"name": "x", "type": "int", **more}]})
+
+
 NODE = record(("next", ["null", "Node"]), name="Node")
 
 
@@ -60,18 +62,10 @@ NODE = record(("next", ["null", "Node"]), name="Node")
         (dump_json(record(("x", "int"), ("x", "int"))), "/fields/1/name", "name"),
         (dump_json(record(("x", "Later"))), "/fields/0/type", "import"),
         (dump_json(record(("x", "record"))), "/fields/0/type", "type"),
-        (
-            b'{"type":"record","name":"a","fields":[{"name":"x","type":"int","default":"s"}]}',
-            "/fields/0/default",
-            "default",
-        ),
-        (b'{"type":"record","name":"a","fields":[{"name":"x","type":"int","order":"up"}]}', "/fields/0/order", "order"),
+        (field(default="s"), "/fields/0/default", "default"),
+        (field(order="up"), "/fields/0/order", "order"),
         (b'{"type":"record","name":"a","aliases":"b","fields":[]}', "/aliases", "aliases"),
-        (
-            b'{"type":"record","name":"a","fields":[{"name":"x","type":"int","aliases":[1]}]}',
-            "/fields/0/aliases",
-            "aliases",
-        ),
+        (field(aliases=[1]), "/fields/0/aliases", "aliases"),
         (b'{"type":"record","name":"int","fields":[]}', "/name", "name"),
         (b'{"type":"enum","name":"e","symbols":["A"],"default":"B"}', "/default", "default"),
         (b"[" * 500, "", "json"),
@@ -255,10 +249,8 @@ def test_a_writer_of_another_format_reads_by_itself() -> None:
 def test_enums_discriminate() -> None:
     """K-30."""
     kind: Any = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
-    assert parse(record(("e", kind), ("again", "E"), ("n", "int"))).constants() == {
-        "e": frozenset({"A", "B"}),
-        "again": frozenset({"A", "B"}),
-    }
+    expected = {"e": frozenset({"A", "B"}), "again": frozenset({"A", "B"})}
+    assert parse(record(("e", kind), ("again", "E"), ("n", "int"))).constants() == expected
 
 
 @given(st.binary(max_size=40))

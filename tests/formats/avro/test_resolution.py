@@ -95,15 +95,11 @@ TABLE: dict[str, tuple[JSON, JSON, list[tuple[str, str]]]] = {
     "a field's default changed": (rec(f("a", "int", default=1)), rec(f("a", "int", default=2)), []),
     "a field renamed": (rec(f("a", "int")), rec(f("b", "int")), [("R.b", "default_missing")]),
     "a field renamed, with an alias": (rec(f("a", "int")), rec(f("b", "int", aliases=["a"])), []),
-    "an alias of another type": (
-        rec(f("a", "string")), rec(f("b", "int", aliases=["a"])), [("R.b", "type_changed")],
-    ),
-    "an alias of a field that is still there": (
-        rec(f("a", "int"), f("b", "int")), rec(f("b", "int", aliases=["a"])), [("R.b", "alias_ambiguous")],
-    ),
-    "an alias that two fields claim": (
-        rec(f("a", "int")), rec(f("a", "int"), f("b", "int", aliases=["a"])), [("R.b", "alias_ambiguous")],
-    ),
+    "an alias of another type": (rec(f("a", "string")), rec(f("b", "int", aliases=["a"])), [("R.b", "type_changed")]),
+    "an alias of a field that is still there": (rec(f("a", "int"), f("b", "int")), rec(f("b", "int", aliases=["a"])),
+        [("R.b", "alias_ambiguous")]),
+    "an alias that two fields claim": (rec(f("a", "int")), rec(f("a", "int"), f("b", "int", aliases=["a"])),
+        [("R.b", "alias_ambiguous")]),
     "another namespace": (rec(namespace="x"), rec(namespace="y"), []),
     "a record renamed": (rec(name="A"), rec(name="B"), [("", "name_changed")]),
     "a record renamed, with an alias": (rec(name="n.A"), rec(name="m.B", aliases=["n.A"]), []),
@@ -126,32 +122,21 @@ TABLE: dict[str, tuple[JSON, JSON, list[tuple[str, str]]]] = {
     "alternatives reordered": (["null", "int"], ["int", "null"], []),
     "an alternative promoted": (["null", "int"], ["null", "double"], []),
     "no alternative fits": ("boolean", ["null", "int"], [("", "type_changed")]),
-    "a document of two records": (
-        [rec(f("x", "int"), name="A"), rec(name="B")], [rec(name="B"), rec(f("x", "string"), name="A")],
-        [("A.x", "type_changed")],
-    ),
-    "an alternative's field": (
-        rec(f("u", [rec(f("x", "int"), name="n.A"), "int"])), rec(f("u", ["int", rec(f("x", "string"), name="n.A")])),
-        [("R.u<n.A>.x", "type_changed")],
-    ),
-    "alternatives of one short name": (
-        rec(name="b.A"), [rec(name="a.A"), rec(name="b.A")], [("", "union_ambiguous")],
-    ),
+    "a document of two records": ([rec(f("x", "int"), name="A"), rec(name="B")],
+        [rec(name="B"), rec(f("x", "string"), name="A")], [("A.x", "type_changed")]),
+    "an alternative's field": (rec(f("u", [rec(f("x", "int"), name="n.A"), "int"])),
+        rec(f("u", ["int", rec(f("x", "string"), name="n.A")])), [("R.u<n.A>.x", "type_changed")]),
+    "alternatives of one short name": (rec(name="b.A"), [rec(name="a.A"), rec(name="b.A")], [("", "union_ambiguous")]),
     "a fixed of the right size among others": (fixed(4, "a.F"), [fixed(8, "b.F"), fixed(4, "c.F")], []),
     "an array among alternatives": (array("int"), ["null", array("long")], []),
     "an array among alternatives, of another type": (array("int"), ["null", array("string")], [("", "type_changed")]),
-    "deep inside": (
-        rec(f("items", array(rec(f("price", "double"), name="Item"))), name="Order", namespace=PRICED),
+    "deep inside": (rec(f("items", array(rec(f("price", "double"), name="Item"))), name="Order", namespace=PRICED),
         rec(f("items", array(rec(f("price", "float"), name="Item"))), name="Order", namespace=PRICED),
-        [("com.example.Order.items[].price", "type_changed")],
-    ),
-    "a recursive type": (
-        rec(f("v", "int"), f("next", ["null", "R"])), rec(f("v", "long"), f("next", ["null", "R"])), [],
-    ),
-    "a recursive type, changed": (
-        rec(f("v", "int"), f("next", ["null", "R"])), rec(f("v", "string"), f("next", ["null", "R"])),
-        [("R.v", "type_changed")],
-    ),
+        [("com.example.Order.items[].price", "type_changed")]),
+    "a recursive type": (rec(f("v", "int"), f("next", ["null", "R"])), rec(f("v", "long"), f("next", ["null", "R"])),
+        []),
+    "a recursive type, changed": (rec(f("v", "int"), f("next", ["null", "R"])),
+        rec(f("v", "string"), f("next", ["null", "R"])), [("R.v", "type_changed")]),
     "decimals alike": (decimal(4, 2), decimal(4, 2), []),
     "a decimal's scale": (decimal(4, 2), decimal(4, 1), [("", "decimal_changed")]),
     "a decimal's precision": (decimal(4), decimal(5), [("", "decimal_changed")]),
@@ -159,12 +144,10 @@ TABLE: dict[str, tuple[JSON, JSON, list[tuple[str, str]]]] = {
     "plain bytes to decimal": ("bytes", decimal(4), []),
     "a logical type added": ("long", logical("long", "timestamp-millis"), []),
     "a logical type removed": (logical("string", "uuid"), "string", []),
-    "a logical type changed": (
-        logical("long", "timestamp-millis"), logical("long", "timestamp-micros"), [("", "logical_type_changed")],
-    ),
-    "a date promoted to an instant": (
-        logical("int", "date"), logical("long", "timestamp-nanos"), [("", "logical_type_changed")],
-    ),
+    "a logical type changed": (logical("long", "timestamp-millis"), logical("long", "timestamp-micros"),
+        [("", "logical_type_changed")]),
+    "a date promoted to an instant": (logical("int", "date"), logical("long", "timestamp-nanos"),
+        [("", "logical_type_changed")]),
     "logical types that do not count": (logical("int", "uuid"), logical("int", "date"), []),
     "properties without meaning": (rec(doc="a"), rec(doc="b", owner="me"), []),
 }  # fmt: skip
@@ -179,8 +162,7 @@ def test_resolution(old: JSON, new: JSON, expected: list[tuple[str, str]]) -> No
 
 
 @pytest.mark.parametrize(
-    ("format", "rules"),
-    [("Avro/1.8.2", ["symbol_missing"]), ("Avro/1.9", []), ("Avro/1.12.0", []), ("Avro", [])],
+    ("format", "rules"), [("Avro/1.8.2", ["symbol_missing"]), ("Avro/1.9", []), ("Avro/1.12.0", []), ("Avro", [])]
 )
 def test_enums_have_defaults_since_release_1_9(format: str, rules: list[str]) -> None:
     found = differences(enum("A", "B"), enum("A", default="A"), format)
@@ -251,10 +233,8 @@ def types(draw: st.DrawFn, depth: int = 2) -> JSON:
     if kind == "union":
         return draw(st.lists(types(0) | SIMPLE, min_size=1, max_size=3, unique_by=label))
     if kind in ("array", "map"):
-        return {
-            "type": kind,
-            "items" if kind == "array" else "values": draw(types(depth - 1).filter(lambda t: t != "null")),
-        }
+        part = draw(types(depth - 1).filter(lambda t: t != "null"))
+        return {"type": kind, "items" if kind == "array" else "values": part}
     fields = draw(st.lists(st.tuples(NAMES, types(depth - 1)), max_size=3, unique_by=lambda field: field[0]))
     return rec(*(f(name, kind, **draw(extras(kind))) for name, kind in fields))
 
@@ -271,9 +251,8 @@ def evolved(draw: st.DrawFn, node: JSON) -> JSON:
     if draw(st.integers(0, 9)) == 0:
         return draw(types(1))
     if isinstance(node, list):
-        return [
-            *draw(st.permutations([draw(evolved(branch)) if label(branch) == "record" else branch for branch in node]))
-        ]
+        branches = [draw(evolved(branch)) if label(branch) == "record" else branch for branch in node]
+        return [*draw(st.permutations(branches))]
     if isinstance(node, str):
         return draw(st.sampled_from([node, *WIDER.get(node, [])]))
     if node["type"] == "enum":

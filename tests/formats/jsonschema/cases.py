@@ -69,9 +69,8 @@ def schemas(draw: st.DrawFn, depth: int) -> Any:
 def objects(draw: st.DrawFn, depth: int) -> dict[str, Any]:
     members = {name: draw(schemas(depth)) for name in draw(st.lists(NAMES, max_size=4, unique=True))}
     some = st.sampled_from([*members, "a"])
-    extra: dict[str, Any] = draw(
-        st.sampled_from([{}, {"additionalProperties": False}, {"additionalProperties": False}, {"maxProperties": 2}])
-    )
+    closed = {"additionalProperties": False}
+    extra: dict[str, Any] = draw(st.sampled_from([{}, closed, closed, {"maxProperties": 2}]))
     return {"type": "object", "properties": members, "required": draw(st.lists(some, max_size=2, unique=True)), **extra}
 
 
@@ -114,9 +113,8 @@ def instance_of(schema: Any, document: Any, draw: st.DrawFn, depth: int = 0) -> 
             names = {*declared, *schema.get("required", ())} - set(draw(st.lists(NAMES, max_size=1)))
             if "additionalProperties" in schema and not declared:
                 extra = schema["additionalProperties"]
-                return {
-                    name: instance_of(extra, document, draw, depth + 1) for name in draw(st.lists(NAMES, max_size=2))
-                }
+                more = draw(st.lists(NAMES, max_size=2))
+                return {name: instance_of(extra, document, draw, depth + 1) for name in more}
             return {name: instance_of(declared.get(name, True), document, draw, depth + 1) for name in sorted(names)}
         case "array":
             count = draw(st.integers(0, 3))

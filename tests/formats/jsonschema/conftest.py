@@ -1,5 +1,3 @@
-"""What the tests of JSON Schema share."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

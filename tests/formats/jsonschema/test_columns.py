@@ -1,10 +1,9 @@
-"""Columns of JSON Schemas."""
-
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import yaml
 
 from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.formats.shape import MAX_LEAVES, leaves
@@ -53,18 +52,11 @@ def test_shapes(parse: Any, schema: Any, shape: Shape) -> None:
 
 
 def test_members_become_fields(parse: Any) -> None:
-    members = {
-        "id": {"type": "string", "description": "Who"},
-        "class": {"type": "string"},
-        "no": False,
-        "x-y": {"$ref": "#/d"},
-    }
-    schema = {
-        "type": "object",
-        "properties": members,
-        "required": ["id", "more"],
-        "d": {"type": "null", "title": "Void"},
-    }
+    members = yaml.safe_load("""
+    {id: {type: string, description: Who}, class: {type: string}, "no": false, x-y: {$ref: "#/d"}}
+    """)
+    void = {"type": "null", "title": "Void"}
+    schema = {"type": "object", "properties": members, "required": ["id", "more"], "d": void}
     assert parse({"type": "object", **schema}).shape() == Struct(
         fields=(
             Field(name="id", attribute="id", shape=TEXT, required=True, description="Who"),
@@ -80,10 +72,8 @@ def test_all_of_refines(parse: Any) -> None:
     base = {"type": "object", "properties": {"a": {"type": ["string", "null"]}, "b": {}}, "additionalProperties": False}
     schema = {"allOf": [base, {"properties": {"a": {"type": "string"}, "c": {}}, "required": ["a"]}]}
     shape = parse(schema).shape()
-    assert [(f.name, f.shape, f.required) for f in shape.fields] == [
-        ("a", TEXT, True),
-        ("b", Anything(nullable=True), False),
-    ]
+    expected = [("a", TEXT, True), ("b", Anything(nullable=True), False)]
+    assert [(f.name, f.shape, f.required) for f in shape.fields] == expected
 
 
 def test_recursion_ends_in_text(parse: Any) -> None:

@@ -1,5 +1,3 @@
-"""Documents: what is checked of them, and where their references lead."""
-
 from __future__ import annotations
 
 import time
@@ -152,10 +150,8 @@ def test_a_broken_document_referred_to_is_named() -> None:
 
 
 def test_documents_with_inner_ids_keep_their_references() -> None:
-    document = {
-        "definitions": {"a": {"$id": "http://example.com/a", "type": "integer"}},
-        "$ref": "http://example.com/a",
-    }
+    inner = {"$id": "http://example.com/a", "type": "integer"}
+    document = {"definitions": {"a": inner}, "$ref": "http://example.com/a"}
     schema = FORMAT.parse(dump_json(document), DRAFT_07)
     assert (schema.validate(1), bool(schema.validate("x"))) == ([], True)
 

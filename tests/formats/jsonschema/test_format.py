@@ -1,24 +1,19 @@
-"""Schemas of JSON Schema documents: links, decoding, findings, constants."""
-
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import yaml
 
 from signalbook.formats import PayloadError, SchemaError
 from signalbook.formats.base import MAX_FINDINGS
 from signalbook.values import dump_json
 
-DEFINITIONS = {
-    "$schema": "http://json-schema.org/draft-07/schema#",
-    "definitions": {
-        "issues$opened": {"type": "object"},
-        "a b/c": {"type": "null"},
-        "n": {"$id": "#anchor", "type": "null"},
-    },
-    "type": "string",
-}
+DEFINITIONS = yaml.safe_load("""
+$schema: "http://json-schema.org/draft-07/schema#"
+definitions: {issues$opened: {type: object}, a b/c: {type: "null"}, n: {$id: "#anchor", type: "null"}}
+type: string
+""")
 
 
 @pytest.mark.parametrize(
@@ -59,11 +54,8 @@ def test_findings_have_pointer_and_rule(parse: Any) -> None:
     """K-41."""
     schema = parse({"properties": {"a/b": {"items": {"minimum": 3}}}, "required": ["c"], "additionalProperties": False})
     findings = schema.validate({"a/b": [3, 1], "d": 1})
-    assert {(f.path, f.rule) for f in findings} == {
-        ("/a~1b/1", "minimum"),
-        ("", "required"),
-        ("", "additionalProperties"),
-    }
+    expected = {("/a~1b/1", "minimum"), ("", "required"), ("", "additionalProperties")}
+    assert {(f.path, f.rule) for f in findings} == expected
 
 
 def test_findings_are_limited(parse: Any) -> None:
@@ -135,14 +127,10 @@ def _accepts(schema: Any, payload: bytes) -> bool:
 
 def test_constants_are_required_closed_and_scalar(parse: Any) -> None:
     """K-30."""
-    members = {
-        "action": {"enum": ["opened", "closed"]},
-        "online": {"type": "boolean", "const": True},
-        "optional": {"const": 1},
-        "open": {"type": "string"},
-        "either": {"oneOf": [{"const": "a"}, {"type": "null"}]},
-        "nested": {"const": {"a": 1}},
-    }
+    members = yaml.safe_load("""
+    {action: {enum: [opened, closed]}, online: {type: boolean, const: true}, optional: {const: 1},
+      open: {type: string}, either: {oneOf: [{const: a}, {type: "null"}]}, nested: {const: {a: 1}}}
+    """)
     required = ["action", "online", "open", "either", "nested"]
     constants = parse({"type": "object", "properties": members, "required": required}).constants()
     assert constants == {
@@ -165,11 +153,8 @@ def test_constants_of_alternatives_are_those_that_all_have(parse: Any, keyword: 
     assert parse({keyword: [first, second, {"type": "null"}]}).constants() == {"a": frozenset({1, 2})}
     assert parse({keyword: [first, second, {"type": "object"}]}).constants() == {}
     assert parse({keyword: [first, True]}).constants() == {}
-    whole = {
-        keyword: [first, {keyword: [second, one(["a"], a=3)]}],
-        "required": ["k"],
-        "properties": {"k": {"const": 7}},
-    }
+    parts = [first, {keyword: [second, one(["a"], a=3)]}]
+    whole = {keyword: parts, "required": ["k"], "properties": {"k": {"const": 7}}}
     assert parse(whole).constants() == {"a": frozenset({1, 2, 3}), "k": frozenset({7})}
     assert parse({"allOf": [{"type": "object"}, whole]}).constants() == parse(whole).constants()
 

@@ -92,9 +92,8 @@ def plain(value: Any, shape: Shape) -> Any:
         return [plain(item, shape.item) for item in value]
     if isinstance(shape, MapOf):
         return {name: plain(item, shape.value) for name, item in value.items()}
-    assert type(value).__name__ == {"string": "str", "float64": "float", "bool": "bool"}.get(
-        shape.sent or shape.kind, "int"
-    )
+    expected = {"string": "str", "float64": "float", "bool": "bool"}.get(shape.sent or shape.kind, "int")
+    assert type(value).__name__ == expected
     return value
 
 
@@ -151,11 +150,8 @@ def test_patterns_beside_containers_are_left_to_the_validator() -> None:
 
 
 def test_recursive_schemas_are_decoded() -> None:
-    tree = {
-        "type": "object",
-        "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}},
-        "additionalProperties": False,
-    }
+    kids = {"kids": {"type": "array", "items": {"$ref": "#"}}}
+    tree = {"type": "object", "properties": kids, "additionalProperties": False}
     schema = FORMAT.parse(dump_json(tree), "JsonSchema/draft-07")
     assert fast(schema, b'{"kids":[{"kids":[{},{}]}]}')
     assert not fast(schema, b'{"kids":[{"kids":[{"kid":1}]}]}')

@@ -1,5 +1,3 @@
-"""Patterns of schemas that would take long to compile, or to run."""
-
 from __future__ import annotations
 
 import json

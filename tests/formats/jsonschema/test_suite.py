@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from signalbook.formats.base import PayloadError
 from signalbook.formats.compatibility import SchemaText
@@ -16,13 +17,10 @@ from signalbook.messages import Accepted, Contract, Message, Policy, SchemaDocum
 from signalbook.values import JSON
 
 SUITE = Path(__file__).parent.parent.parent / "data" / "json-schema-test-suite"
-DRAFTS = {
-    "draft4": "JsonSchema/draft-04",
-    "draft6": "JsonSchema/draft-06",
-    "draft7": "JsonSchema/draft-07",
-    "draft2019-09": "JsonSchema/draft/2019-09",
-    "draft2020-12": "JsonSchema/draft/2020-12",
-}
+DRAFTS = yaml.safe_load("""
+{draft4: JsonSchema/draft-04, draft6: JsonSchema/draft-06, draft7: JsonSchema/draft-07,
+  draft2019-09: JsonSchema/draft/2019-09, draft2020-12: JsonSchema/draft/2020-12}
+""")
 # A meta-schema that turns keywords off is not read: a document is in one of the drafts.
 UNSUPPORTED = "schema that uses custom metaschema with with no validation vocabulary"
 FILES = [(draft, name) for draft in DRAFTS for name in json.loads((SUITE / f"{draft}.json").read_bytes())]
@@ -78,7 +76,6 @@ def test_the_suite_in_a_contract(draft: str, name: str) -> None:
         contract = Contract.compile({"/messagegroups/g/messages/m": message}, lookup, policy=Policy())
         for test in case["tests"]:
             event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": test["data"]}
-            (outcome,) = contract.process(
-                Message(content_type="application/cloudevents+json", body=json.dumps(event).encode())
-            )
+            body = json.dumps(event).encode()
+            (outcome,) = contract.process(Message(content_type="application/cloudevents+json", body=body))
             assert isinstance(outcome, Accepted) is test["valid"], f"{case['description']}: {test['data']}: {outcome}"

@@ -1,5 +1,3 @@
-"""Protobuf documents, messages, payloads in binary and in JSON."""
-
 from __future__ import annotations
 
 import pytest

@@ -72,12 +72,8 @@ def test_what_is_given_up_is_reserved(old: str, new: str, expected: list[tuple[s
 def test_what_is_left_of_a_reservation_is_named() -> None:
     """The numbers that are free again: those not reserved any more, and in no use."""
     found = hazards("reserved 1 to 10;", "reserved 2 to 3, 6; int32 a = 9;")
-    assert [hazard.old for hazard in found if hazard.rule == "reservation_dropped"] == [
-        [1, 1],
-        [4, 5],
-        [7, 8],
-        [10, 10],
-    ]
+    expected = [[1, 1], [4, 5], [7, 8], [10, 10]]
+    assert [hazard.old for hazard in found if hazard.rule == "reservation_dropped"] == expected
 
 
 def test_the_number_of_hazards_is_bounded() -> None:

@@ -60,9 +60,9 @@ def survives(writer: int, reader: int, value: Any) -> bool:
     except DecodeError:
         return False
     read = got.f
-    return bool(
-        (read.decode("utf-8", "replace") if isinstance(value, str) and isinstance(read, bytes) else read) == value
-    )
+    if isinstance(value, str) and isinstance(read, bytes):
+        read = read.decode("utf-8", "replace")
+    return bool(read == value)
 
 
 PAIRS = [(writer, reader) for writer, reader in product(TYPES, TYPES) if writer != reader]

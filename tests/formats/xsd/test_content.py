@@ -1,5 +1,3 @@
-"""XML content as values: what has a form as members, and what stays XML."""
-
 from __future__ import annotations
 
 from decimal import Decimal

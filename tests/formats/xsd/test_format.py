@@ -1,5 +1,3 @@
-"""XML Schema documents, links, payloads."""
-
 from __future__ import annotations
 
 import subprocess
@@ -303,10 +301,8 @@ def test_documents_are_gathered_through_the_resolver() -> None:
 def test_documents_that_refer_to_others_are_checked_in_part() -> None:
     """G-19: for what is wrong whatever the others say."""
     findings = FORMAT.check(schema(f"{REFERRING}\n<xs:unheard/>"), "XSD/1.0")
-    assert {(finding.path, finding.rule, finding.severity) for finding in findings} == {
-        ("line 1", "schema", "error"),
-        ("", "import", "warning"),
-    }
+    expected = {("line 1", "schema", "error"), ("", "import", "warning")}
+    assert {(finding.path, finding.rule, finding.severity) for finding in findings} == expected
 
 
 def test_documents_that_include_each_other_end() -> None:

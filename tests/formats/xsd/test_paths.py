@@ -1,5 +1,3 @@
-"""Which untrusted XPath expressions are run."""
-
 from __future__ import annotations
 
 import pytest

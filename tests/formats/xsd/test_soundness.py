@@ -70,9 +70,8 @@ class Maker:
             members = " ".join(f"xs:{one}" for one in self.dice.sample(BUILTIN, 2))
             inner = f'<xs:union memberTypes="{members}"/>'
         else:
-            facets = "".join(
-                one.format(self.dice.choice([1, 2, 3])) for one in self.dice.sample(FACETS, self.dice.randint(0, 2))
-            )
+            chosen = self.dice.sample(FACETS, self.dice.randint(0, 2))
+            facets = "".join(facet.format(self.dice.choice([1, 2, 3])) for facet in chosen)
             inner = f'<xs:restriction base="xs:{self.dice.choice(BUILTIN)}">{facets}</xs:restriction>'
         return f'<xs:simpleType name="{name}">{inner}</xs:simpleType>'
 
