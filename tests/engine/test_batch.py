@@ -1,5 +1,3 @@
-"""Several sessions in one transaction: each all or nothing by itself, none of them counting before the commit."""
-
 from __future__ import annotations
 
 from contextlib import suppress

@@ -1,5 +1,3 @@
-"""What a registry with the shipped model makes of schemas and messages."""
-
 from __future__ import annotations
 
 import pytest
@@ -117,10 +115,8 @@ def test_the_order_of_checks(registry: Registry, versions: JSON, code: str) -> N
 def test_outcomes_are_the_servers(registry: Registry) -> None:
     """G-19 to G-22: read-only, there exactly when asked for, and no change of the Version."""
     registry.put(S, {"format": AVRO, "schema": RECORD, "formatvalidated": False, "formatvalidatedreason": "mine"})
-    assert {name: shown(registry, S).get(name) for name in ("formatvalidated", "formatvalidatedreason")} == {
-        "formatvalidated": True,
-        "formatvalidatedreason": None,
-    }
+    expected = {"formatvalidated": True, "formatvalidatedreason": None}
+    assert {name: shown(registry, S).get(name) for name in ("formatvalidated", "formatvalidatedreason")} == expected
     assert "compatibilityvalidated" not in shown(registry, S)
     epoch = shown(registry, S)["epoch"]
     registry.patch(f"{S}/meta", {"compatibility": "backward"})

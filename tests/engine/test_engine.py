@@ -1,5 +1,3 @@
-"""The engine on every database: first contents, sessions, history, and how many queries a write takes."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -94,14 +92,9 @@ class Counting(Store):
 
 class _CountedTransaction(WriteTransaction):
     def __init__(self, transaction: WriteTransaction, calls: Counter[str]) -> None:
-        self.entities: Any = _Counted(transaction.entities, calls)
-        self.outbox: Any = _Counted(transaction.outbox, calls)
-        self.settings: Any = _Counted(transaction.settings, calls)
-        self.reports: Any = _Counted(transaction.reports, calls)
-        self.subscriptions: Any = _Counted(transaction.subscriptions, calls)
-        self.tokens: Any = _Counted(transaction.tokens, calls)
-        self.audit: Any = _Counted(transaction.audit, calls)
-        self.schemaids: Any = _Counted(transaction.schemaids, calls)
+        names = ("entities", "outbox", "settings", "reports", "subscriptions", "tokens", "audit", "schemaids")
+        for name in names:
+            setattr(self, name, _Counted(getattr(transaction, name), calls))
         # What is put is kept until the commit.
         self.index: Any = transaction.index
         self._transaction: Any = transaction
@@ -179,12 +172,8 @@ def test_configuration_of_a_failed_session_is_forgotten(engine: Engine) -> None:
 def test_another_engine_sees_a_new_model(engine: Engine, store: Store) -> None:
     other = Engine(store, settings=EMPTY)
     do(other, put("/dirs/d1", {}))
-    do(
-        engine,
-        ConfigCommand(
-            name="modelsource", method=Method.PUT, body={"groups": {**FILES["groups"], "x": {"singular": "y"}}}
-        ),
-    )
+    groups = {**FILES["groups"], "x": {"singular": "y"}}
+    do(engine, ConfigCommand(name="modelsource", method=Method.PUT, body={"groups": groups}))
     do(other, put("/x/x1", {}))
     with other.reading() as view:
         assert set(view.model.groups) == {"dirs", "x"}
@@ -214,13 +203,9 @@ def counting(store: Store) -> tuple[Engine, Counter[str]]:
 def test_a_new_version_takes_few_queries(counting: tuple[Engine, Counter[str]]) -> None:
     engine, calls = counting
     do(engine, Command(method=Method.PUT, target=V1.parent / "v2", document=DocumentBody(content=b"2")))
-    assert calls == Counter(
-        dict.fromkeys(
-            ("get_many", "counts", "children", "referrers", "put_documents", "reserve", "insert", "update", "append"), 1
-        )
-        # The program itself is recorded where there is a policy: that is asked at the end.
-        | {"config_epoch": 3, "get": 1}
-    )
+    once = ("get_many", "counts", "children", "referrers", "put_documents", "reserve", "insert", "update", "append")
+    # The program itself is recorded where there is a policy: that is asked at the end.
+    assert calls == Counter(dict.fromkeys(once, 1) | {"config_epoch": 3, "get": 1})
 
 
 def test_an_import_takes_as_few(counting: tuple[Engine, Counter[str]]) -> None:
@@ -360,9 +345,8 @@ def test_who_waits_for_other_rights_hears_of_them_alone(engine: Engine) -> None:
 def told(store: Store, count: int, *, day: int = 0) -> list[int]:
     """Add changes of one day to the outbox; their positions."""
     with store.write() as writer:
-        writer.outbox.append(
-            [{"n": n} for n in range(count)], time=START + timedelta(days=day), correlationid=f"c{day}"
-        )
+        changes: list[JSONObject] = [{"n": n} for n in range(count)]
+        writer.outbox.append(changes, time=START + timedelta(days=day), correlationid=f"c{day}")
     with store.read() as reader:
         return [record.position for record in reader.outbox.records(limit=10_000)][-count:]
 
@@ -383,10 +367,8 @@ def test_what_is_old_is_forgotten(history_engine: Engine, store: Store) -> None:
 def test_the_last_change_stays(history_engine: Engine, store: Store) -> None:
     positions = told(store, 3)
     assert history_engine.prune(before=START + timedelta(days=9), upto=LAST) == 2
-    assert (history_engine.position(), [r.position for r in history_engine.outbox(positions[1], 10)]) == (
-        positions[2],
-        positions[2:],
-    )
+    expected = (positions[2], positions[2:])
+    assert (history_engine.position(), [r.position for r in history_engine.outbox(positions[1], 10)]) == expected
 
 
 def test_what_is_waited_for_stays(history_engine: Engine, store: Store) -> None:

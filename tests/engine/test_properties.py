@@ -73,12 +73,8 @@ class Registry:
     def __init__(self, store: Store, mode: str, maxversions: int = 0) -> None:
         self.store = store
         self.engine = Engine(store, settings=Settings(model="empty"))
-        files = {
-            "singular": "file",
-            "versionmode": mode,
-            "maxversions": maxversions,
-            "attributes": {"kind": {"type": "string"}},
-        }
+        kind = {"kind": {"type": "string"}}
+        files = {"singular": "file", "versionmode": mode, "maxversions": maxversions, "attributes": kind}
         model = {"groups": {"dirs": {"singular": "dir", "resources": {"files": files}}}}
         self.do(ConfigCommand(name="modelsource", method=Method.PUT, body=model))
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from tests.engine.conftest import Make, Registry
 
 from signalbook.values import JSONObject, format_timestamp
-
-if TYPE_CHECKING:
-    from tests.engine.conftest import Make, Registry
 
 F1 = "/dirs/d1/files/f1"
 
@@ -31,187 +29,78 @@ STICKY: JSONObject = {"defaultversionsticky": True}
 STICKY1: JSONObject = {**DVID1, **STICKY}
 V1_V2: JSONObject = {"versions": {"v1": {}, "v2": {}}}
 
-# id, before, method, body, ancestors, epochs, names, default, sticky, meta's epoch
-SAMPLES: list[Any] = [
-    ("empty PUT", None, "PUT", {}, {"1": "1"}, {"1": 1}, {}, "1", False, 1),
-    ("empty PATCH", None, "PATCH", {}, {"1": "1"}, {"1": 1}, {}, "1", False, 1),
-    ("versions", None, "PUT", {"name": "n", **V1_V2}, {"v1": "v1", "v2": "v1"}, {}, {}, "v2", False, 1),
-    (
-        "defaultversionid in versions",
-        None,
-        "PUT",
-        {"name": "n", "meta": DVID1, "versions": {"v1": made(2020), "v2": made(3030), "v3": {}}},
-        {"v1": "v1", "v3": "v1", "v2": "v3"},
-        {},
-        {},
-        "v2",
-        False,
-        1,
+# before, method, body; ancestors, epochs, names, default, sticky, meta's epoch
+SAMPLES: dict[str, Any] = {
+    "empty PUT": ((None, "PUT", {}), ({"1": "1"}, {"1": 1}, {}, "1", False, 1)),
+    "empty PATCH": ((None, "PATCH", {}), ({"1": "1"}, {"1": 1}, {}, "1", False, 1)),
+    "versions": ((None, "PUT", {"name": "n", **V1_V2}), ({"v1": "v1", "v2": "v1"}, {}, {}, "v2", False, 1)),
+    "defaultversionid in versions": (
+        (None, "PUT", {"name": "n", "meta": DVID1, "versions": {"v1": made(2020), "v2": made(3030), "v3": {}}}),
+        ({"v1": "v1", "v3": "v1", "v2": "v3"}, {}, {}, "v2", False, 1),
     ),
-    (
-        "defaultversionid not in versions",
-        None,
-        "PUT",
-        {"name": "n", "meta": DVID1, "versions": {"v2": {}, "v3": {}}},
-        {"v1": "v1", "v2": "v1", "v3": "v2"},
-        {},
-        {"v1": "n"},
-        "v3",
-        False,
-        1,
+    "defaultversionid not in versions": (
+        (None, "PUT", {"name": "n", "meta": DVID1, "versions": {"v2": {}, "v3": {}}}),
+        ({"v1": "v1", "v2": "v1", "v3": "v2"}, {}, {"v1": "n"}, "v3", False, 1),
     ),
-    ("defaultversionid", None, "PUT", {"name": "n", "meta": DVID1}, {"v1": "v1"}, {}, {"v1": "n"}, "v1", False, 1),
-    (
-        "versionid and versions",
-        None,
-        "PUT",
-        {"versionid": "v0", "name": "n", "versions": {"v1": made(2020), "v2": {}}},
-        {"v1": "v1", "v0": "v1", "v2": "v0"},
-        {},
-        {"v0": "n"},
-        "v2",
-        False,
-        1,
+    "defaultversionid": ((None, "PUT", {"name": "n", "meta": DVID1}), ({"v1": "v1"}, {}, {"v1": "n"}, "v1", False, 1)),
+    "versionid and versions": (
+        (None, "PUT", {"versionid": "v0", "name": "n", "versions": {"v1": made(2020), "v2": {}}}),
+        ({"v1": "v1", "v0": "v1", "v2": "v0"}, {}, {"v0": "n"}, "v2", False, 1),
     ),
-    (
-        "update with new versions and sticky default",
-        V0,
-        "PUT",
-        {"name": "n", "meta": STICKY1, "versions": {"v1": made(2020), "v2": {}}},
-        {"v1": "v1", "v0": "v1", "v2": "v0"},
-        {"v0": 2, "v1": 1, "v2": 1},
-        {"v0": "n"},
-        "v1",
-        True,
-        2,
+    "update with new versions and sticky default": (
+        (V0, "PUT", {"name": "n", "meta": STICKY1, "versions": {"v1": made(2020), "v2": {}}}),
+        ({"v1": "v1", "v0": "v1", "v2": "v0"}, {"v0": 2, "v1": 1, "v2": 1}, {"v0": "n"}, "v1", True, 2),
     ),
-    (
-        "create with versions and sticky default",
-        None,
-        "PUT",
-        {**V0, "name": "n", "meta": STICKY1, "versions": {"v1": made(2020), "v2": {}}},
-        {"v1": "v1", "v0": "v1", "v2": "v0"},
-        {"v0": 1, "v1": 1, "v2": 1},
-        {"v0": "n"},
-        "v1",
-        True,
-        1,
+    "create with versions and sticky default": (
+        (None, "PUT", {**V0, "name": "n", "meta": STICKY1, "versions": {"v1": made(2020), "v2": {}}}),
+        ({"v1": "v1", "v0": "v1", "v2": "v0"}, {"v0": 1, "v1": 1, "v2": 1}, {"v0": "n"}, "v1", True, 1),
     ),
-    (
-        "versionid and defaultversionid",
-        None,
-        "PUT",
-        {"versionid": "v0", "name": "n", "meta": DVID1, "versions": {"v1": made(2020), "v2": {}}},
-        {"v1": "v1", "v0": "v1", "v2": "v0"},
-        {},
-        {"v0": "n"},
-        "v2",
-        False,
-        1,
+    "versionid and defaultversionid": (
+        (None, "PUT", {"versionid": "v0", "name": "n", "meta": DVID1, "versions": {"v1": made(2020), "v2": {}}}),
+        ({"v1": "v1", "v0": "v1", "v2": "v0"}, {}, {"v0": "n"}, "v2", False, 1),
     ),
-    (
-        "sticky defaultversionid",
-        None,
-        "PUT",
-        {"meta": STICKY1, "versions": {"v1": made(2020), "v2": {}}},
-        {"v1": "v1", "v2": "v1"},
-        {},
-        {},
-        "v1",
-        True,
-        1,
+    "sticky defaultversionid": (
+        (None, "PUT", {"meta": STICKY1, "versions": {"v1": made(2020), "v2": {}}}),
+        ({"v1": "v1", "v2": "v1"}, {}, {}, "v1", True, 1),
     ),
-    (
-        "non-sticky bad defaultversionid",
-        TWO_STICKY,
-        "PUT",
-        {"name": "n", "meta": {"defaultversionid": "abc"}, "versions": {"v2": made(2020)}},
-        {"v2": "v2", "v1": "v2"},
-        {"v1": 2, "v2": 2},
-        {"v1": "n"},
-        "v1",
-        False,
-        2,
+    "non-sticky bad defaultversionid": (
+        (TWO_STICKY, "PUT", {"name": "n", "meta": {"defaultversionid": "abc"}, "versions": {"v2": made(2020)}}),
+        ({"v2": "v2", "v1": "v2"}, {"v1": 2, "v2": 2}, {"v1": "n"}, "v1", False, 2),
     ),
-    (
-        "sticky without defaultversionid",
-        TWO,
-        "PUT",
-        {"name": "n", "meta": STICKY, "versions": {"v2": made(2020)}},
-        {"v2": "v2", "v1": "v2"},
-        {"v1": 2, "v2": 2},
-        {},
-        "v1",
-        True,
-        2,
+    "sticky without defaultversionid": (
+        (TWO, "PUT", {"name": "n", "meta": STICKY, "versions": {"v2": made(2020)}}),
+        ({"v2": "v2", "v1": "v2"}, {"v1": 2, "v2": 2}, {}, "v1", True, 2),
     ),
-    (
-        "patch sticky without defaultversionid",
-        TWO,
-        "PATCH",
-        {"name": "n", "meta": STICKY, "versions": {"v2": made(2020)}},
-        {"v2": "v2", "v1": "v2"},
-        {"v1": 2, "v2": 2},
-        {},
-        "v2",
-        True,
-        2,
+    "patch sticky without defaultversionid": (
+        (TWO, "PATCH", {"name": "n", "meta": STICKY, "versions": {"v2": made(2020)}}),
+        ({"v2": "v2", "v1": "v2"}, {"v1": 2, "v2": 2}, {}, "v2", True, 2),
     ),
-    ("update with nothing", V1, "PUT", {}, {"v1": "v1"}, {"v1": 2}, {}, "v1", False, 1),
-    ("patch with nothing", V1, "PATCH", {}, {"v1": "v1"}, {"v1": 2}, {"v1": "first"}, "v1", False, 1),
-    ("update description", V1, "PUT", {"description": "d"}, {"v1": "v1"}, {"v1": 2}, {}, "v1", False, 1),
-    (
-        "patch description",
-        V1,
-        "PATCH",
-        {"description": "d"},
-        {"v1": "v1"},
-        {"v1": 2},
-        {"v1": "first"},
-        "v1",
-        False,
-        1,
+    "update with nothing": ((V1, "PUT", {}), ({"v1": "v1"}, {"v1": 2}, {}, "v1", False, 1)),
+    "patch with nothing": ((V1, "PATCH", {}), ({"v1": "v1"}, {"v1": 2}, {"v1": "first"}, "v1", False, 1)),
+    "update description": ((V1, "PUT", {"description": "d"}), ({"v1": "v1"}, {"v1": 2}, {}, "v1", False, 1)),
+    "patch description": (
+        (V1, "PATCH", {"description": "d"}),
+        ({"v1": "v1"}, {"v1": 2}, {"v1": "first"}, "v1", False, 1),
     ),
-    ("update sticky", V1, "PUT", {"meta": STICKY}, {"v1": "v1"}, {"v1": 2}, {}, "v1", True, 2),
-    ("patch sticky", V1, "PATCH", {"meta": STICKY}, {"v1": "v1"}, {"v1": 2}, {"v1": "first"}, "v1", True, 2),
-    (
-        "sticky default that is not the newest",
-        V1,
-        "PUT",
-        {"name": "n", **made(1999), "meta": STICKY, "versions": {"v2": made(1998)}},
-        {"v2": "v2", "v1": "v2"},
-        {"v1": 2, "v2": 1},
-        {"v1": "n"},
-        "v1",
-        True,
-        2,
+    "update sticky": ((V1, "PUT", {"meta": STICKY}), ({"v1": "v1"}, {"v1": 2}, {}, "v1", True, 2)),
+    "patch sticky": ((V1, "PATCH", {"meta": STICKY}), ({"v1": "v1"}, {"v1": 2}, {"v1": "first"}, "v1", True, 2)),
+    "sticky default that is not the newest": (
+        (V1, "PUT", {"name": "n", **made(1999), "meta": STICKY, "versions": {"v2": made(1998)}}),
+        ({"v2": "v2", "v1": "v2"}, {"v1": 2, "v2": 1}, {"v1": "n"}, "v1", True, 2),
     ),
-    (
-        "conflict, variant 1",
-        None,
-        "PUT",
-        {"versionid": "v1", "name": "n", "meta": STICKY, "versions": {"v1": {"name": "abc"}, "v2": {}}},
-        {"v1": "v1", "v2": "v1"},
-        {},
-        {"v1": "abc"},
-        "v2",
-        True,
-        1,
+    "conflict, variant 1": (
+        (None, "PUT", {"versionid": "v1", "name": "n", "meta": STICKY, "versions": {"v1": {"name": "abc"}, "v2": {}}}),
+        ({"v1": "v1", "v2": "v1"}, {}, {"v1": "abc"}, "v2", True, 1),
     ),
-    ("conflict, variant 2", None, "PUT", {"meta": DVID1, **V1_V2}, {"v1": "v1", "v2": "v1"}, {}, {}, "v2", False, 1),
-    (
-        "conflict, variant 3",
-        None,
-        "PUT",
-        {"versionid": "v1", **V1_V2},
-        {"v1": "v1", "v2": "v1"},
-        {},
-        {},
-        "v2",
-        False,
-        1,
+    "conflict, variant 2": (
+        (None, "PUT", {"meta": DVID1, **V1_V2}),
+        ({"v1": "v1", "v2": "v1"}, {}, {}, "v2", False, 1),
     ),
-]
+    "conflict, variant 3": (
+        (None, "PUT", {"versionid": "v1", **V1_V2}),
+        ({"v1": "v1", "v2": "v1"}, {}, {}, "v2", False, 1),
+    ),
+}
 
 
 @pytest.fixture
@@ -219,23 +108,10 @@ def files(make: Make) -> Registry:
     return make(hasdocument=False, versionmode="createdat")
 
 
-@pytest.mark.parametrize(
-    ("before", "method", "body", "ancestors", "epochs", "names", "default", "sticky", "meta_epoch"),
-    [pytest.param(*sample[1:], id=sample[0]) for sample in SAMPLES],
-)
-def test_sample(
-    files: Registry,
-    before: JSONObject | None,
-    method: str,
-    body: JSONObject,
-    ancestors: dict[str, str],
-    epochs: dict[str, int],
-    names: dict[str, str],
-    default: str,
-    sticky: bool,
-    meta_epoch: int,
-) -> None:
+@pytest.mark.parametrize(("sent", "expected"), SAMPLES.values(), ids=SAMPLES)
+def test_sample(files: Registry, sent: tuple[Any, str, JSONObject], expected: tuple[Any, ...]) -> None:
     """R216-R232."""
+    (before, method, body), (ancestors, epochs, names, *meta) = sent, expected
     if before is not None:
         files.put(F1, before)
     files.send(method, F1, body)
@@ -243,8 +119,7 @@ def test_sample(
     assert files.ancestors() == ancestors
     assert {versionid: row.epoch for versionid, row in versions.items()} == (epochs or dict.fromkeys(versions, 1))
     assert {vid: row.attributes["name"] for vid, row in versions.items() if "name" in row.attributes} == names
-    assert (resource.defaultversionid, resource.defaultversionsticky) == (default, sticky)
-    assert resource.epoch == meta_epoch
+    assert [resource.defaultversionid, resource.defaultversionsticky, resource.epoch] == meta
 
 
 def test_create_by_the_collection(files: Registry) -> None:

@@ -23,10 +23,8 @@ GROUP = "/schemagroups/g"
 
 
 def _fill() -> Command:
-    versions: JSONObject = {
-        f"s{n}": {"versions": {"1": {"format": "JsonSchema/draft-07", "schema": {"title": str(n)}}}}
-        for n in range(SCHEMAS)
-    }
+    schemas = [{"format": "JsonSchema/draft-07", "schema": {"title": str(n)}} for n in range(SCHEMAS)]
+    versions: JSONObject = {f"s{n}": {"versions": {"1": schema}} for n, schema in enumerate(schemas)}
     return _put(GROUP, {"schemas": versions})
 
 

@@ -24,6 +24,7 @@ from signalbook.storage.store import Store
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid
 
+MakeStore = Callable[[], Store]
 MONEY = 'syntax = "proto3"; package m; message Money { int32 units = 1; }'
 SHOP = "/schemagroups/shop"
 ORDER = f"{SHOP}/schemas/order"
@@ -83,7 +84,7 @@ CASES: list[tuple[str, JSONObject, bool]] = [
 
 @pytest.mark.parametrize(("path", "others", "found"), CASES)
 def test_registry_and_pipeline_find_the_same(
-    sqlite_store: Callable[[], Store], path: str, others: JSONObject, found: bool
+    sqlite_store: MakeStore, path: str, others: JSONObject, found: bool
 ) -> None:
     registry = registry_of(sqlite_store())
     registry.patch("/", {"schemagroups": others})
@@ -113,10 +114,7 @@ def test_what_is_imported_is_read(registry: Registry) -> None:
     """A document that goes wrong only with what it imports is refused."""
     registry.put(f"{SHOP}/schemas/money", schema())
     error = registry.refused("PUT", ORDER, order("money.proto", "m.Mony"))
-    assert (error.code, [fault.message for fault in error.faults]) == (
-        "format_violation",
-        ['"m.Mony" is not defined.'],
-    )
+    assert (error.code, [fault.message for fault in error.faults]) == ("format_violation", ['"m.Mony" is not defined.'])
 
 
 def test_imports_of_imports(registry: Registry) -> None:
@@ -269,7 +267,7 @@ OTHER_FORMATS: list[tuple[JSONObject, JSONObject, bool]] = [
 @pytest.mark.parametrize(("body", "others", "found"), OTHER_FORMATS)
 @pytest.mark.parametrize("together", [False, True])
 def test_other_formats_follow_the_same_rules(
-    sqlite_store: Callable[[], Store], body: JSONObject, others: JSONObject, found: bool, together: bool
+    sqlite_store: MakeStore, body: JSONObject, others: JSONObject, found: bool, together: bool
 ) -> None:
     registry = registry_of(sqlite_store())
     if together:
@@ -387,7 +385,7 @@ def test_writes_of_one_transaction_see_each_other(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("id", ["common", "z.common"])
-def test_many_schemas_of_similar_names(sqlite_store: Callable[[], Store], id: str) -> None:
+def test_many_schemas_of_similar_names(sqlite_store: MakeStore, id: str) -> None:
     """The schema that is meant comes after more than a thousand others."""
     registry = registry_of(sqlite_store())
     many = {f"h{number}": {"schemas": {id: json_schema(f"{URI}/many")}} for number in range(1_010)}
@@ -423,9 +421,7 @@ def test_what_is_hidden_is_not_there(registry: Registry) -> None:
         (avro_order("a.Address"), "x", AVRO_ADDRESS),
     ],
 )
-def test_references_are_followed_back(
-    sqlite_store: Callable[[], Store], body: JSONObject, name: str, other: JSONObject
-) -> None:
+def test_dependents_are_found(sqlite_store: MakeStore, body: JSONObject, name: str, other: JSONObject) -> None:
     """The explorer shows what a schema uses, and by what it is used."""
     registry = registry_of(sqlite_store())
     target = Xid.parse(f"{SHOP}/schemas/{name}")

@@ -1,29 +1,17 @@
-"""Capabilities: what is offered, and every way to ask for something else."""
-
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
+from tests.engine.conftest import Registry
 
 from signalbook.engine.config import capabilities
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT
 
-if TYPE_CHECKING:
-    from tests.engine.conftest import Registry
-
 NAMES = {
-    "available",
-    "compatibilities",
-    "flags",
-    "formats",
-    "ignores",
-    "pagination",
-    "shortself",
-    "specversions",
+    *("available", "compatibilities", "flags", "formats", "ignores", "pagination", "shortself", "specversions"),
     "versionmodes",
 }
 
@@ -45,10 +33,8 @@ def test_all_on_at_first(registry: Registry) -> None:
 
 def test_put_resets_the_rest(registry: Registry) -> None:
     """R125, R114."""
-    registry.configure(
-        "capabilities",
-        {"flags": ["INLINE", "doc"], "available": {"Capabilities": {"mutable": True}, "entities": {}, "model": {}}},
-    )
+    available = {"Capabilities": {"mutable": True}, "entities": {}, "model": {}}
+    registry.configure("capabilities", {"flags": ["INLINE", "doc"], "available": available})
     found = now(registry)
     assert found["flags"] == ["doc", "inline"]
     assert found["available"]["capabilities"] == {"mutable": True}

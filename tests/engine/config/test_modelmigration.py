@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from tests.engine.conftest import Make, Registry
 
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject
-
-if TYPE_CHECKING:
-    from tests.engine.conftest import Registry
 
 F1 = "/dirs/d1/files/f1"
 COLOUR: JSONObject = {"colour": {"type": "string", "required": True, "default": "red"}}
@@ -89,9 +87,6 @@ def test_a_pinned_sticky_default(registry: Registry) -> None:
         registry.configure("modelsource", model(metaattributes=pinned))
     assert "defaultversionsticky" in str(caught.value.__dict__)
 
-
-if TYPE_CHECKING:
-    from tests.engine.conftest import Make, Registry
 
 ANY: JSONObject = {"attributes": {"*": {"type": "any"}}}
 

@@ -38,12 +38,7 @@ MODEL = {
             "singular": "dir",
             "attributes": ANYTHING,
             "resources": {
-                "files": {
-                    "singular": "file",
-                    "hasdocument": False,
-                    "attributes": FILES,
-                    "metaattributes": ANYTHING,
-                },
+                "files": {"singular": "file", "hasdocument": False, "attributes": FILES, "metaattributes": ANYTHING},
                 "notes": {"singular": "note", "hasdocument": False, "attributes": ANYTHING},
             },
         }

@@ -1,5 +1,3 @@
-"""Values and operands compared by type."""
-
 from __future__ import annotations
 
 import re

@@ -1,8 +1,7 @@
-"""The inline flag: paths, implied parents, wildcards, and names that cannot be inlined."""
-
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from signalbook.engine.read.inlining import ALL, EXPORT, NOTHING, Inline, parse_inline
 from signalbook.errors import RegistryError
@@ -10,14 +9,9 @@ from signalbook.model import compile_model
 from signalbook.xid import Xid
 
 MODEL = compile_model(
-    {
-        "groups": {
-            "dirs": {
-                "singular": "dir",
-                "resources": {"files": {"singular": "file"}, "notes": {"singular": "note", "hasdocument": False}},
-            }
-        }
-    }
+    yaml.safe_load("""
+    groups: {dirs: {singular: dir, resources: {files: {singular: file}, notes: {singular: note, hasdocument: false}}}}
+    """)
 )
 
 

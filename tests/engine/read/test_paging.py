@@ -1,5 +1,3 @@
-"""The sort flag."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Dot notation with wildcards."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,11 +1,10 @@
-"""Streamed rendering: the same bytes as at once, whatever the size of a piece."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from tests.engine.conftest import Registry
 
 from signalbook.engine.read import rendering
 from signalbook.engine.read.inlining import parse_inline
@@ -14,23 +13,10 @@ from signalbook.errors import RegistryError
 from signalbook.values import dump_json
 from signalbook.xid import ROOT, Xid
 
-if TYPE_CHECKING:
-    from tests.engine.conftest import Registry
-
 PATHS = (
-    "/",
-    "/dirs",
-    "/dirs/d1",
-    "/dirs/d1/files",
-    "/dirs/d1/files/f1",
-    "/dirs/d1/files/f1/meta",
-    "/dirs/d1/files/f1/versions",
-    "/dirs/d1/files/f1/versions/v1",
-    "/dirs/d2/files/x",
-    "/dirs/d2/files/x/versions",
-    "/dirs/d2/files/dangling",
-    "/dirs/empty",
-    "/dirs/empty/files",
+    *("/", "/dirs", "/dirs/d1", "/dirs/d1/files", "/dirs/d1/files/f1", "/dirs/d1/files/f1/meta"),
+    *("/dirs/d1/files/f1/versions", "/dirs/d1/files/f1/versions/v1", "/dirs/d2/files/x", "/dirs/d2/files/x/versions"),
+    *("/dirs/d2/files/dangling", "/dirs/empty", "/dirs/empty/files"),
 )
 CONFIGURED: list[tuple[str, list[str]]] = [("/", ["capabilities", "model", "dirs.files"])]
 

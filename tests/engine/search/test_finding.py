@@ -1,11 +1,10 @@
-"""What is found, in which order, and by whom, on each database."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import yaml
 from tests.engine.search.test_indexing import ORDER, filled
 
 from signalbook.access.base import NOTHING, Action, Identity
@@ -65,13 +64,10 @@ def test_what_is_found(engine: Engine, text: str, expected: list[str]) -> None:
 
 
 def test_the_id_comes_first_then_names_then_fields_then_texts(engine: Engine) -> None:
-    bodies: dict[str, Any] = {
-        "text": {"description": "about a total", "schema": {}},
-        "field": {"schema": {"properties": {"total": {}}}},
-        "named": {"name": "Total", "schema": {}},
-        "total": {"schema": {}},
-        "total-of-all": {"schema": {}},
-    }
+    bodies: dict[str, Any] = yaml.safe_load("""
+    {text: {description: about a total, schema: {}}, field: {schema: {properties: {total: {}}}},
+      named: {name: Total, schema: {}}, total: {schema: {}}, total-of-all: {schema: {}}}
+    """)
     schemas = {name: {"format": "JsonSchema/draft-07", **body} for name, body in bodies.items()}
     with engine.writing() as session:
         session.execute(Command(method=Method.PUT, target=Xid.parse("/schemagroups/t"), body={"schemas": schemas}))

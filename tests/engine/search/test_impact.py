@@ -1,5 +1,3 @@
-"""What depends on what, on each database."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -137,16 +135,10 @@ def test_circles_end(engine: Engine) -> None:
 
 def test_what_is_hidden_leads_nowhere(engine: Engine) -> None:
     access = reading("/schemagroups", "/endpoints", MADE)
-    assert edges(find(engine, ADDRESS, access)) == {
-        ("order", "schema", "address"),
-        ("pinned", "schema", "address"),
-        ("copy", "xref", "address"),
-    }
-    assert edges(find(engine, MADE, access)) == {
-        ("x", "basemessage", "made"),
-        ("own", "messages", "x"),
-        ("e", "messagegroups", "made"),
-    }
+    expected = {("order", "schema", "address"), ("pinned", "schema", "address"), ("copy", "xref", "address")}
+    assert edges(find(engine, ADDRESS, access)) == expected
+    actual = edges(find(engine, MADE, access))
+    assert actual == {("x", "basemessage", "made"), ("own", "messages", "x"), ("e", "messagegroups", "made")}
     for xid in (BASE, "/schemagroups/g/schemas/none"):
         with pytest.raises(RegistryError, match="not"):
             find(engine, xid, access)

@@ -103,7 +103,7 @@ def test_members_that_had_no_room_are_found_when_there_is_some(store: Store) -> 
         assert view.search(Search(query=parse_query("field:customer_id"))).count == 1
 
 
-def test_a_server_tells_that_it_starts_late_because_it_indexes(
+def test_indexing_at_start_is_logged(
     store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(store)

@@ -1,5 +1,3 @@
-"""Queries as people write them, and as they should not."""
-
 from __future__ import annotations
 
 from contextlib import suppress

@@ -1,5 +1,3 @@
-"""What is found by the fields of a schema that it refers to, on each database."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -24,13 +22,8 @@ ROOT_URL = "https://registry.example"
 def registry(store: Store) -> Registry:
     """A schema with two Versions, of which the first is the default one, and messages that refer to it."""
     made = Registry(Engine(store, settings=Settings(base_url=ROOT_URL)), store)
-    made.put(
-        ORDER,
-        {
-            "versions": {"1": avro(SCHEMA), "2": avro(OTHER)},
-            "meta": {"defaultversionid": "1", "defaultversionsticky": True},
-        },
-    )
+    meta = {"defaultversionid": "1", "defaultversionsticky": True}
+    made.put(ORDER, {"versions": {"1": avro(SCHEMA), "2": avro(OTHER)}, "meta": meta})
     made.put("/schemagroups/h/schemas/copy", {"meta": {"xref": ORDER}})
     named = {
         "uri": {"dataschemauri": ORDER},
@@ -96,9 +89,7 @@ def test_fields_of_a_hidden_schema_are_no_one_s(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("text", ["field:customer_id", "field:customer_id u", "field:customer_id field:total"])
-def test_it_is_found_from_whichever_side_is_smaller(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
+def test_searches_from_the_smaller_side(registry: Registry, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     expected = xids(find(registry.engine, text))
     for most in (8, 7, 6, 5):
         monkeypatch.setattr(referring, "MOST", most)
@@ -106,9 +97,7 @@ def test_it_is_found_from_whichever_side_is_smaller(
         assert (xids(page), page.complete) == (expected, True), most
 
 
-def test_where_both_sides_are_large_it_says_that_it_is_not_all(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_incomplete_results_are_marked(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = xids(find(registry.engine, "field:customer_id", facets={"type": ("messages",)}))
     monkeypatch.setattr(referring, "MOST", 2)
     for name in ("another", "third"):

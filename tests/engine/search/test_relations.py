@@ -139,9 +139,7 @@ def shared() -> Iterator[Engine]:
 
 @settings(max_examples=15, deadline=None)
 @given(st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=14), st.sampled_from(NAMES))
-def test_it_is_what_can_be_reached_with_all_links_among_that(
-    shared: Engine, edges: set[tuple[str, str]], middle: str
-) -> None:
+def test_relations_are_all_reachable_entities(shared: Engine, edges: set[tuple[str, str]], middle: str) -> None:
     group = f"/schemagroups/{uuid4().hex}"
     path = {name: f"{group}/schemas/{name}" for name in NAMES}
     schemas = {

@@ -39,10 +39,9 @@ def engine(store: Store) -> Engine:
     made = Engine(store, settings=Settings())
     schema: JSON = {"properties": {"a_c": {"type": "string"}}}
     schemas = resources({"format": "JsonSchema/draft-07", "schema": schema})
-    messages = {
-        of: resources({"envelope": "CloudEvents/1.0", "description": "an order", "dataschemaxid": of})
-        for of in ("/schemagroups/b/schemas/abc", "/schemagroups/aB/schemas/cab/versions/1")
-    }
+    xids = ("/schemagroups/b/schemas/abc", "/schemagroups/aB/schemas/cab/versions/1")
+    event = {"envelope": "CloudEvents/1.0", "description": "an order"}
+    messages = {xid: resources({**event, "dataschemaxid": xid}) for xid in xids}
     default, pinned = messages.values()
     body: JSONObject = {
         "schemagroups": {name: {"schemas": schemas} for name in IDS[:5]},

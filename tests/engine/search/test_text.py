@@ -1,5 +1,3 @@
-"""Words."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,10 +1,7 @@
-"""Changes of one interaction: what is reported of each subject, and how several are put together."""
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from tests.engine.conftest import Make, Registry
 
 from signalbook.engine.write.apply import Change, ChangeAction, EventEntity, WriteResult, coalesce
 from signalbook.values import JSON, JSONObject
@@ -33,9 +30,6 @@ def test_different_subjects_and_kinds_stay() -> None:
     told = [change("/a/1", "updated", "x"), change("/a/2", "updated", "x"), change("/a/1", "deprecation", "y")]
     assert coalesce(told) == told
 
-
-if TYPE_CHECKING:
-    from tests.engine.conftest import Make, Registry
 
 D1 = "/dirs/d1"
 F1 = f"{D1}/files/f1"
@@ -135,9 +129,8 @@ def test_moved_default(tree: Registry) -> None:
     result = tree.patch(f"{F1}/meta", {"defaultversionid": "v1"})
     (change,) = result.changes
     assert (change.xid, str(change.entity)) == (F1, "resource")
-    assert {"meta.defaultversionid", "meta.defaultversionsticky", "name", "description", "versionid"} <= set(
-        change.changed
-    )
+    names = {"meta.defaultversionid", "meta.defaultversionsticky", "name", "description", "versionid"}
+    assert names <= set(change.changed)
     assert len(change.changed) == len(set(change.changed))
 
 
@@ -150,14 +143,11 @@ def test_new_default(tree: Registry) -> None:
 
 def test_configuration(tree: Registry) -> None:
     """R301, R39."""
-    assert told(tree.configure("capabilities", {"flags": []}, "PATCH")) == {
-        "capabilities.updated /capabilities": {"flags"},
-        "registry.updated /": {"capabilities"},
-    }
+    expected = {"capabilities.updated /capabilities": {"flags"}, "registry.updated /": {"capabilities"}}
+    assert told(tree.configure("capabilities", {"flags": []}, "PATCH")) == expected
     files = {"files": {"singular": "file", "attributes": {"*": {"type": "any"}}}}
-    found = told(
-        tree.configure("modelsource", {"groups": {"dirs": {"singular": "dir", "resources": files, "description": "d"}}})
-    )
+    groups = {"dirs": {"singular": "dir", "resources": files, "description": "d"}}
+    found = told(tree.configure("modelsource", {"groups": groups}))
     assert set(found) == {"modelsource.updated /modelsource", "model.updated /model", "registry.updated /"}
     assert found["registry.updated /"] == {"modelsource", "model"}
 
@@ -168,9 +158,8 @@ def test_configuration(tree: Registry) -> None:
 )
 def test_what_went_with_its_owner(tree: Registry, path: str, cascaded: dict[str, bool]) -> None:
     """D-19: it is known from what was asked to go"""
-    gone = {
-        change.xid: change.cascaded for change in tree.delete(path).changes if change.action is ChangeAction.DELETED
-    }
+    changes = tree.delete(path).changes
+    gone = {change.xid: change.cascaded for change in changes if change.action is ChangeAction.DELETED}
     assert gone == cascaded
     assert {change.xid: change.cascaded for change in tree.outbox() if change.xid in gone} == cascaded
 

@@ -1,15 +1,9 @@
-"""What shapes of requests there are, and which are refused before anything is looked at."""
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from tests.engine.conftest import Registry
 
 from signalbook.values import JSON
-
-if TYPE_CHECKING:
-    from tests.engine.conftest import Registry
 
 F1 = "/dirs/d1/files/f1"
 

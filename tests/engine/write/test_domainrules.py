@@ -1,5 +1,3 @@
-"""Rules of messages and endpoints, applied by a registry."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -48,11 +46,8 @@ def test_reject(made: Made) -> None:
         "c": EVENT,
     }
     error = registry.refused("PUT", G, {"messages": messages})
-    assert (error.code, error.subject, error.arguments["name"]) == (
-        "invalid_attribute",
-        f"{G}/messages/a/versions/1",
-        "dataschema",
-    )
+    expected = ("invalid_attribute", f"{G}/messages/a/versions/1", "dataschema")
+    assert (error.code, error.subject, error.arguments["name"]) == expected
     assert told(error.faults) == [
         (f"{G}/messages/a/versions/1#dataschema", "exclusive"),
         (f"{G}/messages/b/versions/1#protocoloptions.key_base64", "exclusive"),
@@ -63,9 +58,8 @@ def test_reject(made: Made) -> None:
 def test_warn(made: Made) -> None:
     """What is found comes with the result; the write is done."""
     registry = made("warn")
-    assert told(registry.put(f"{G}/messages/a", BROKEN).findings) == [
-        (f"{G}/messages/a/versions/1#dataschema", "exclusive")
-    ]
+    expected = [(f"{G}/messages/a/versions/1#dataschema", "exclusive")]
+    assert told(registry.put(f"{G}/messages/a", BROKEN).findings) == expected
     assert registry.put(G, {"description": "not about messages"}).findings == ()
     assert registry.delete(G).findings == ()
 
@@ -146,10 +140,8 @@ def test_members_of_a_group(made: Made) -> None:
     registry.put(G, {"messages": {"a": EVENT, "b": EVENT}})
     for name, value in (("envelope", "cloudevents/1.0"), ("envelope", "CloudEvents/1.0")):
         registry.patch(G, {name: value})
-    assert (
-        registry.refused("PUT", f"{G}/messages/c", {"protocol": "HTTP", "protocoloptions": {}}).code
-        == "invalid_attribute"
-    )
+    expected = "invalid_attribute"
+    assert registry.refused("PUT", f"{G}/messages/c", {"protocol": "HTTP", "protocoloptions": {}}).code == expected
     for change in ({"envelope": "Other/1"}, {"protocol": "HTTP"}):
         error = registry.refused("PATCH", G, change)
         assert {path for path, _ in told(error.faults)} == {f"{G}/messages/{n}#{next(iter(change))}" for n in "ab"}
@@ -177,9 +169,8 @@ def test_base_messages(made: Made) -> None:
     error = registry.refused("PATCH", f"{G}/messages/b", {"basemessage": f"{G}/messages/a"})
     assert told(error.faults) == [(f"{G}/messages/b/versions/1#basemessage", "basemessage_cycle")]
     assert registry.refused("PATCH", f"{G}/messages/b", {"basemessage": f"{G}/messages/b"}).faults
-    elsewhere = registry.put(
-        f"{G}/messages/d", {**EVENT, "basemessage": "https://x.example/messagegroups/g/messages/a"}
-    )
+    base = "https://x.example/messagegroups/g/messages/a"
+    elsewhere = registry.put(f"{G}/messages/d", {**EVENT, "basemessage": base})
     assert [finding.rule for finding in elsewhere.findings] == ["basemessage_unresolved"]
 
 
@@ -264,13 +255,10 @@ def test_endpoints(made: Made) -> None:
     assert told(found) == [(f"{E}#messagegroups[1]", "unknown_group")]
     registry.patch(E, {"messagegroups": [G]})
     assert told(registry.put(f"{E}/messages/M", EVENT).findings) == [(f"{E}#messages", "duplicate_id")]
-    assert told(registry.refused("PATCH", E, {"usage": ["producer", "consumer"]}).faults) == [
-        (f"{E}#usage", "exclusive")
-    ]
-    assert told(registry.refused("PATCH", E, {"envelope": "Other"}).faults)[0] == (
-        f"{E}/messages/M#envelope",
-        "endpoint",
-    )
+    expected = [(f"{E}#usage", "exclusive")]
+    assert told(registry.refused("PATCH", E, {"usage": ["producer", "consumer"]}).faults) == expected
+    actual = told(registry.refused("PATCH", E, {"envelope": "Other"}).faults)[0]
+    assert actual == (f"{E}/messages/M#envelope", "endpoint")
     assert registry.refused("PUT", "/endpoints/f/messages/m", EVENT).code == "invalid_attribute"  # H-3: no usage
 
 

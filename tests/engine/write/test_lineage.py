@@ -1,23 +1,18 @@
-"""Ancestors, newest and oldest, in every version mode."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, product
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.engine.conftest import Make, Registry
 
 from signalbook.engine.write import lineage
 from signalbook.engine.write.workingcopies import VersionCopy
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
-
-if TYPE_CHECKING:
-    from tests.engine.conftest import Make, Registry
 
 F1 = "/dirs/d1/files/f1"
 START = datetime(2020, 1, 1, tzinfo=UTC)

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import FreshStore
-from tests.engine.conftest import Make, model_of
+from tests.engine.conftest import Make, Registry, model_of
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.write import decide, load, resources
@@ -198,9 +198,6 @@ def test_ranks_sort_as_semantic_versions_do(one: str, other: str) -> None:
     assert "" == semver_key("draft") < semver_key(one)
 
 
-if TYPE_CHECKING:
-    from tests.engine.conftest import Registry
-
 BASE = "https://r.example/registry"
 FROM = Xid.parse("/schemagroups/g/schemas/s")
 Found = TypeVar("Found")
@@ -209,14 +206,7 @@ Found = TypeVar("Found")
 def context_of(registry: Registry) -> Context:
     with registry.engine.reading() as view:
         model, capabilities = view.model, view.capabilities
-    return Context(
-        model=model,
-        capabilities=capabilities,
-        flags=Flags(),
-        target=ROOT,
-        now=START,
-        stored=Stored(BASE),
-    )
+    return Context(model=model, capabilities=capabilities, flags=Flags(), target=ROOT, now=START, stored=Stored(BASE))
 
 
 def asked(reader: ReadTransaction, context: Context, question: Callable[[], Found]) -> Found:

@@ -1,19 +1,14 @@
-"""Ids, epochs, timestamps, PUT and PATCH, and documents, on Groups and the Registry as much as on Versions."""
-
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
 
 import pytest
+from tests.engine.conftest import Make, Registry
 
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject, format_timestamp
 from signalbook.xid import Xid
-
-if TYPE_CHECKING:
-    from tests.engine.conftest import Registry
 
 D1 = "/dirs/d1"
 F1 = "/dirs/d1/files/f1"
@@ -51,12 +46,7 @@ def test_epoch_of_a_new_entity_is_ignored(registry: Registry) -> None:
 
 @pytest.mark.parametrize(
     ("path", "subject"),
-    [
-        (D1, D1),
-        (F1, f"{F1}/versions/1"),
-        (f"{F1}/meta", f"{F1}/meta"),
-        (f"{F1}/versions/1", f"{F1}/versions/1"),
-    ],
+    [(D1, D1), (F1, f"{F1}/versions/1"), (f"{F1}/meta", f"{F1}/meta"), (f"{F1}/versions/1", f"{F1}/versions/1")],
 )
 def test_wrong_epoch_is_refused(registry: Registry, path: str, subject: str) -> None:
     """R36, R38."""
@@ -193,9 +183,6 @@ def test_schema_key_is_accepted(registry: Registry) -> None:
     registry.put(D1, {"$schema": "https://example.com/s"})
     assert registry.row(D1).attributes == {}
 
-
-if TYPE_CHECKING:
-    from tests.engine.conftest import Make, Registry
 
 V1 = f"{F1}/versions/1"
 URL = "https://example.com/doc"

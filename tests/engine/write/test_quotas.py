@@ -1,5 +1,3 @@
-"""How many Resources and Versions a Group may have, and how many bytes."""
-
 from __future__ import annotations
 
 import base64

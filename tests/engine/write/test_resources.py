@@ -1,15 +1,9 @@
-"""Meta's own attributes, the default Version, and cross references."""
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from tests.engine.conftest import Make, Registry
 
 from signalbook.values import JSON, JSONObject
-
-if TYPE_CHECKING:
-    from tests.engine.conftest import Make, Registry
 
 F1 = "/dirs/d1/files/f1"
 META = f"{F1}/meta"
@@ -155,9 +149,6 @@ def test_ids_set_by_the_server_only(make: Make) -> None:
         error = registry.refused(method, path, body)
         assert (error.code, error.subject) == ("versionid_not_allowed", F1)
 
-
-if TYPE_CHECKING:
-    from tests.engine.conftest import Registry
 
 SOURCE = "/dirs/d1/files/source"
 TARGET = "/dirs/d2/files/target"

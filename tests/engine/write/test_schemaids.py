@@ -1,5 +1,3 @@
-"""The numbers that contents of schemas get, by whichever API they come: one each in a Group, for ever."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -97,10 +95,8 @@ def test_a_version_keeps_its_number_among_several(registry: Registry) -> None:
 def test_what_has_none(registry: Registry) -> None:
     registry.put(f"{PATH}/versions/1", {"format": AVRO, "schemaurl": "https://example.com/s"})
     registry.put("/schemagroups/g/schemas/runes/versions/1", {"format": "Runes/1", "schema": "x"})
-    assert [number(registry, path) for path in (f"{PATH}/versions/1", "/schemagroups/g/schemas/runes/versions/1")] == [
-        None,
-        None,
-    ]
+    actual = [number(registry, path) for path in (f"{PATH}/versions/1", "/schemagroups/g/schemas/runes/versions/1")]
+    assert actual == [None, None]
 
 
 def test_many_at_once_and_undone(registry: Registry) -> None:
@@ -141,9 +137,7 @@ def number_writes(registry: Registry, writes: list[tuple[str, str, int, str]]) -
         assert {path: number(registry, path) for path in there} == {path: model[name] for path, name in there.items()}
 
 
-def test_a_group_without_numbers_is_an_error_of_the_request(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_without_free_numbers_is_an_error(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemaids, "MOST", 1)
     registry.put(f"{PATH}/versions/1", avro())
     with pytest.raises(RegistryError, match="all 1 schema ids of the group g are used") as caught:

@@ -1,13 +1,11 @@
-"""Formats, compatibility and attributes that all Versions share."""
-
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.engine.conftest import Registry, model_of
+from tests.engine.conftest import Make, Registry, model_of
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.write import load, validation
@@ -20,9 +18,6 @@ from signalbook.storage.base import Row
 from signalbook.storage.store import Store
 from signalbook.values import JSON, JSONObject, dump_json, now
 from signalbook.xid import Xid
-
-if TYPE_CHECKING:
-    from tests.engine.conftest import Make, Registry
 
 F1 = "/dirs/d1/files/f1"
 V1 = f"{F1}/versions/1"
@@ -181,9 +176,6 @@ def test_versions_alike(make: Make) -> None:
     registry.post(F1, {"kind": "a"})
 
 
-if TYPE_CHECKING:
-    from tests.engine.conftest import Make
-
 AVRO = "Avro/1.11"
 
 
@@ -278,9 +270,7 @@ def test_a_long_line_is_walked_once() -> None:
 @pytest.fixture
 def comparing(store: Store) -> Registry:
     """Files that are checked, on each database."""
-    found = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
-    found.configure("modelsource", model_of(validateformat=True, validatecompatibility=True))
-    return found
+    return held_to(store)
 
 
 def versions(comparing: Registry, *schemas: JSON, rule: str | None = None, format: str = AVRO) -> None:
@@ -353,10 +343,8 @@ def test_setting_a_rule_checks_all(comparing: Registry) -> None:
 
 def test_deleting_from_the_middle(comparing: Registry) -> None:
     """G-31, R235: the Version behind it becomes a root, or follows the one before in an ordered mode."""
-    comparing.configure(
-        "modelsource",
-        model_of(validateformat=True, validatecompatibility=True, versionmode="createdat", singleversionroot=True),
-    )
+    model = model_of(validateformat=True, validatecompatibility=True, versionmode="createdat", singleversionroot=True)
+    comparing.configure("modelsource", model)
     middle, last = record({"name": "b", "type": "int", "default": 0}), record({"name": "b", "type": "int"})
     for schema in (PLAIN, middle, last):
         comparing.post(F1, {"file": schema, "format": AVRO})
@@ -580,10 +568,8 @@ def test_references_to_other_schemas(comparing: Registry) -> None:
         "point": {"versions": versions_of(point)},
     }
     comparing.post("/", {"dirs": {"d1": {"files": files}}})
-    assert [row.attributes["compatibilityvalidated"] for row in comparing.versions("/dirs/d1/files/line").values()] == [
-        True,
-        True,
-    ]
+    actual = [row.attributes["compatibilityvalidated"] for row in comparing.versions("/dirs/d1/files/line").values()]
+    assert actual == [True, True]
 
 
 def versions_of(*schemas: JSON) -> JSONObject:
@@ -608,10 +594,7 @@ def test_a_model_that_asks_for_validation(store: Store, turned: JSONObject, expe
 
 @pytest.mark.parametrize(
     ("schemas", "rule", "fault"),
-    [
-        ((PLAIN, {"type": "nonsense"}), None, f"{F1}/versions/2#"),
-        ((PLAIN, DEMANDING), "backward", f"{F1}/versions/2#"),
-    ],
+    [((PLAIN, {"type": "nonsense"}), None, f"{F1}/versions/2#"), ((PLAIN, DEMANDING), "backward", f"{F1}/versions/2#")],
 )
 def test_a_model_that_stored_documents_are_against(
     store: Store, schemas: tuple[JSON, ...], rule: str | None, fault: str
