@@ -1,5 +1,3 @@
-"""The audit on each database: entries with the commit, in its order; found by what they say; removed by age."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -45,9 +43,8 @@ def test_an_entry_is_kept_as_it_is(store: Store) -> None:
     append(store, whole)
     with store.read() as reader:
         (kept,) = reader.audit.entries(AuditQuery(), 9)
-    assert kept == AuditEntry(
-        **{**{name: getattr(whole, name) for name in AuditEntry.__slots__}, "number": kept.number}
-    )
+    expected = AuditEntry(**{**{name: getattr(whole, name) for name in AuditEntry.__slots__}, "number": kept.number})
+    assert kept == expected
     assert kept.number > 0
 
 

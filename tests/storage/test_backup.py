@@ -1,5 +1,3 @@
-"""Backups: complete, consistent while others write, and restored into either kind of database or refused."""
-
 from __future__ import annotations
 
 import sqlite3
@@ -35,11 +33,8 @@ _TARGETS = count(1)
 @contextmanager
 def registry(url: str) -> Iterator[Engine]:
     """The registry in this database."""
-    store = open_store(url)
-    try:
+    with closing(open_store(url)) as store:
         yield Engine(store, settings=Settings())
-    finally:
-        store.close()
 
 
 def put(engine: Engine, xid: str, body: JSONObject) -> None:
@@ -144,9 +139,7 @@ def wait_for_more(acknowledged: list[str]) -> list[str]:
     return list(acknowledged)
 
 
-def test_a_database_with_something_in_it_is_refused_unless_it_is_to_be_replaced(
-    filled: str, target: str, tmp_path: Path
-) -> None:
+def test_only_empty_databases_are_restored_into(filled: str, target: str, tmp_path: Path) -> None:
     back_up(filled, tmp_path / "backup", timeout=TIMEOUT)
     with registry(target) as engine:
         put(engine, "/schemagroups/mine", {})
@@ -209,9 +202,7 @@ def lose_the_manifest(connection: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("damage", [change_a_row, lose_a_row, lose_a_table, lose_the_manifest])
-def test_a_backup_that_is_not_as_it_was_made_is_refused(
-    tmp_path: Path, damage: Callable[[sqlite3.Connection], None]
-) -> None:
+def test_damaged_backups_are_refused(tmp_path: Path, damage: Callable[[sqlite3.Connection], None]) -> None:
     url, backup = f"sqlite:///{tmp_path / 'signalbook.db'}", tmp_path / "backup"
     with registry(url) as engine:
         put(engine, "/schemagroups/e1", {})
@@ -247,9 +238,7 @@ def test_a_database_without_a_registry_is_refused(store_url: str, tmp_path: Path
     assert not (tmp_path / "backup").exists()
 
 
-def test_a_database_of_an_older_version_is_backed_up_as_it_is_and_restored_migrated(
-    store_url: str, tmp_path: Path
-) -> None:
+def test_an_older_database_is_restored_migrated(store_url: str, tmp_path: Path) -> None:
     at_revision("0001", store_url, OLD_ROWS)
     assert back_up(store_url, tmp_path / "backup", timeout=TIMEOUT).revision == "0001"
     # Nothing was migrated by the way: servers of the older version may be at work on it.
@@ -257,10 +246,8 @@ def test_a_database_of_an_older_version_is_backed_up_as_it_is_and_restored_migra
     assert verify(tmp_path / "again").revision == "0001"
     url = f"sqlite:///{tmp_path / 'target.db'}"
     restore(tmp_path / "backup", url, timeout=TIMEOUT)
-    store = open_store(url)
-    with store.read() as reading:
+    with closing(open_store(url)) as store, store.read() as reading:
         row = reading.entities.get(Xid.parse("/gs/a"))
-    store.close()
     assert row is not None
     assert verify(tmp_path / "backup").revision == "0001", "the backup stays as it is"
 

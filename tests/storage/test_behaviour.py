@@ -1,5 +1,3 @@
-"""What every store does, on every database."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -176,9 +174,8 @@ def test_reading_on_while_children_stream(store: Store) -> None:
         rows = plant_things(writer, [f"t{n:05}" for n in range(2200)])
         plant(writer, rows[2100], [rows[2100].xid / "versions" / "1"])
     with store.read() as reader:
-        streams = zip(
-            reader.entities.children([rows[0].parent]), reader.entities.children([rows[0].parent]), strict=True
-        )
+        parent = [rows[0].parent]
+        streams = zip(reader.entities.children(parent), reader.entities.children(parent), strict=True)
         found = [[v.xid.id for v in reader.entities.children([one.key])] for one, other in streams if one == other]
     assert found == [[]] * 2100 + [["1"]] + [[]] * 99
 
@@ -342,12 +339,8 @@ def test_outbox_in_commit_order(store: Store) -> None:
             writer.outbox.append([], time=STAMP, correlationid=correlation)
     with store.read() as reader:
         records = reader.outbox.records()
-        assert [(r.correlationid, r.change["n"]) for r in records] == [
-            ("c1", 1),
-            ("c1", "é\0"),
-            ("c2", 1),
-            ("c2", "é\0"),
-        ]
+        expected = [("c1", 1), ("c1", "é\0"), ("c2", 1), ("c2", "é\0")]
+        assert [(r.correlationid, r.change["n"]) for r in records] == expected
         assert [r.position for r in records] == sorted({r.position for r in records})
         assert {r.time for r in records} == {STAMP}
         assert reader.outbox.records(records[0].position, limit=2) == records[1:3]
@@ -380,8 +373,7 @@ def test_reserved_keys_are_never_given_twice(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "culprit"),
-    [(["new", "old"], "old"), (["OLD"], "OLD"), (["x", "y", "X"], "X"), (["a", "a"], "a")],
+    ("ids", "culprit"), [(["new", "old"], "old"), (["OLD"], "OLD"), (["x", "y", "X"], "X"), (["a", "a"], "a")]
 )
 def test_a_sibling_with_the_same_id_in_any_case_is_refused(store: Store, ids: list[str], culprit: str) -> None:
     """R25"""
@@ -431,10 +423,8 @@ def test_delete_takes_all_beneath_and_nothing_beside(store: Store) -> None:
         writer.entities.delete([])
         assert writer.entities.get(one.xid) is None
         assert writer.entities.get(one.xid / "versions" / "1") is None
-        assert writer.entities.counts([one.parent, one.key, two.key]) == {
-            (one.parent, "things"): 1,
-            (two.key, "versions"): 3,
-        }
+        expected = {(one.parent, "things"): 1, (two.key, "versions"): 3}
+        assert writer.entities.counts([one.parent, one.key, two.key]) == expected
 
 
 def test_many_rows_at_once(store: Store) -> None:
@@ -456,11 +446,8 @@ def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
     with pytest.raises(ZeroDivisionError):
         write(store, fail)
     with store.read() as reader:
-        assert (reader.entities.get(ROOT), reader.entities.documents([digest(b"doc")]), reader.outbox.records()) == (
-            None,
-            {},
-            [],
-        )
+        actual = (reader.entities.get(ROOT), reader.entities.documents([digest(b"doc")]), reader.outbox.records())
+        assert actual == (None, {}, [])
         assert reader.settings.config_epoch("modelsource") == 0
 
 
@@ -525,9 +512,8 @@ def test_counts_stay_what_counting_would_find(steps: list[tuple[str, int, int]])
                 writer.entities.delete([row.key for row in some if row is not root])
                 alive = [row for row in alive if row.xid in writer.entities.get_many([row.xid for row in alive])]
         keys = [row.key for row in alive]
-        assert writer.entities.counts(keys) == Counter(
-            (row.parent, row.xid.parts[-2]) for row in writer.entities.children(keys)
-        )
+        expected = Counter((row.parent, row.xid.parts[-2]) for row in writer.entities.children(keys))
+        assert writer.entities.counts(keys) == expected
 
 
 def test_a_part_that_fails_leaves_nothing_and_the_rest_is_kept(store: Store) -> None:
@@ -545,11 +531,8 @@ def test_a_part_that_fails_leaves_nothing_and_the_rest_is_kept(store: Store) -> 
     with store.read() as reader:
         assert reader.entities.counts([one.key, one.parent]) == {(one.parent, "things"): 2, (one.key, "versions"): 1}
         assert reader.entities.documents([digest(b"kept"), digest(b"lost")]) == {digest(b"kept"): b"kept"}
-        assert (reader.settings.config("kept"), reader.settings.config("lost"), reader.outbox.records()) == (
-            1,
-            None,
-            [],
-        )
+        actual = (reader.settings.config("kept"), reader.settings.config("lost"), reader.outbox.records())
+        assert actual == (1, None, [])
 
 
 def test_a_database_error_ends_its_part_only(store: Store) -> None:

@@ -1,5 +1,3 @@
-"""Many writers and readers at once, in threads and in programs of their own."""
-
 from __future__ import annotations
 
 import subprocess

@@ -1,5 +1,3 @@
-"""What a killed program leaves behind: all that it committed, nothing of what it did not."""
-
 from __future__ import annotations
 
 import subprocess

@@ -1,5 +1,3 @@
-"""Selections: ways through collections, on every database."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -76,11 +74,8 @@ def test_alternatives(store: Store, things: int) -> None:
     two = Condition(step=1, part="own", column="folded", relation="=", values=("b",))
     with store.read() as reader:
         selection = Selection(parent=things, types=("things", "versions"), resource=0, alternatives=((one,), (two,)))
-        assert ["/".join(hit.folded for hit in way) for way in reader.entities.select(selection)] == [
-            "t/b",
-            "u/1",
-            "v/b",
-        ]
+        expected = ["t/b", "u/1", "v/b"]
+        assert ["/".join(hit.folded for hit in way) for way in reader.entities.select(selection)] == expected
 
 
 def test_behind_an_id(store: Store, things: int) -> None:

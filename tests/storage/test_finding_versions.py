@@ -1,5 +1,3 @@
-"""Finding Versions by URI and by document."""
-
 from __future__ import annotations
 
 from contextlib import closing

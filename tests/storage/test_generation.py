@@ -1,5 +1,3 @@
-"""The mark that tells whether a change was committed."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

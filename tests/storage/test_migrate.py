@@ -1,5 +1,3 @@
-"""Databases come to this program's schema when opened."""
-
 from __future__ import annotations
 
 import base64
@@ -113,23 +111,17 @@ def test_a_new_database_was_not_migrated(store_url: str) -> None:
 
 def test_children_stored_before_they_were_counted_are_counted(store_url: str) -> None:
     at_revision("0001", store_url, OLD_ROWS)
-    store = open_store(store_url)
-    with store.read() as reader:
+    with closing(open_store(store_url)) as store, store.read() as reader:
         assert reader.entities.counts([0, 1, 2, 3]) == {(0, ""): 1, (1, "gs"): 2, (2, "rs"): 1}
         assert [(row.rank, row.settled) for row in reader.entities.children([1], "gs")] == [(None, None)] * 2
-    store.close()
 
 
 def test_notes_that_were_configuration_are_notes(store_url: str) -> None:
-    old = (
-        """INSERT INTO config VALUES ('note.catalogue', 3, '{"mark": 1}'), ('note.gone', 2, NULL), ('notes', 1, '1')"""
-    )
-    at_revision("0002", store_url, old)
-    store = open_store(store_url)
-    with store.read() as reader:
+    values = """('note.catalogue', 3, '{"mark": 1}'), ('note.gone', 2, NULL), ('notes', 1, '1')"""
+    at_revision("0002", store_url, f"INSERT INTO config VALUES {values}")
+    with closing(open_store(store_url)) as store, store.read() as reader:
         assert (reader.settings.get("catalogue"), reader.settings.get("gone")) == ({"mark": 1}, None)
         assert (reader.settings.config("note.catalogue"), reader.settings.config("notes")) == (None, 1)
-    store.close()
 
 
 OLD_VERSIONS = """
@@ -148,14 +140,12 @@ FROM (SELECT 1 k, 0 p, '/gs/a/rs/r' x, 'rs' t, 'r' f, '{}' a, 2 c UNION ALL
 def test_versions_stored_before_they_had_uris_are_found(store_url: str) -> None:
     """A-19, A-54"""
     at_revision("0003", store_url, OLD_VERSIONS)
-    store = open_store(store_url)
-    with store.read() as reader:
+    with closing(open_store(store_url)) as store, store.read() as reader:
         (resource,) = reader.entities.by_key([1])
         assert resource.versioncounter == 7
         rows = list(reader.entities.children([1]))
         assert [row.uri for row in rows] == [uri_digest("gs", row.attributes) for row in rows]
         assert [row.xid.id for row in rows if row.uri] == ["7", "9x", "v8"]
-    store.close()
 
 
 USED_GROUPS = """
@@ -209,12 +199,10 @@ FROM (SELECT 2 k, '{"globaluri": "HTTP://X.example:80/./a"}' a, 'old' u UNION AL
 def test_uris_stored_as_they_were_written_are_found_in_any_form(store_url: str) -> None:
     """A-21: and two that are the same now stay, since they may be mended but not guessed at"""
     at_revision("0006", store_url, OLD_URIS)
-    store = open_store(store_url)
-    with store.read() as reader:
+    with closing(open_store(store_url)) as store, store.read() as reader:
         rows = list(reader.entities.children([1]))
         assert [row.uri for row in rows] == [uri_digest("schemagroups", row.attributes) for row in rows]
         assert [row.key for row in reader.entities.named([rows[0].uri or ""], 9)] == [2, 3]
-    store.close()
 
 
 # What the program of revision 0005 wrote: a subscription with a secret and what its deliveries came to, one that writes
@@ -269,11 +257,8 @@ def test_subscriptions_stored_as_values_get_their_tables(store_url: str, tmp_pat
         assert reader.subscriptions.consent(SECOND) is None
         assert reader.subscriptions.deliveries("", "g").keys() == {FIRST, SECOND}
         kept = {name: reader.settings.get(name) for name in ("delivery/lease", "delivery/consents", "subscriptions")}
-        assert kept == {
-            "delivery/lease": {"holder": "me", "beat": 41},
-            "delivery/consents": "ab",
-            "subscriptions": None,
-        }
+        expected = {"delivery/lease": {"holder": "me", "beat": 41}, "delivery/consents": "ab", "subscriptions": None}
+        assert kept == expected
         assert reader.settings.get(f"deliveries/{FIRST}") is None
     with engine.writing() as session:
         made = subscriptions.create(session, Subscription(id="", protocol="FILE", sink="file:b.jsonl"))
@@ -284,11 +269,8 @@ def test_subscriptions_stored_as_values_get_their_tables(store_url: str, tmp_pat
 def test_a_database_without_subscriptions_gets_empty_tables(store_url: str) -> None:
     at_revision("0005", store_url, "INSERT INTO notes (name, value) VALUES ('replications/a', '1')")
     with closing(open_store(store_url)) as store, store.read() as reader:
-        assert (reader.subscriptions.page(), reader.subscriptions.revision(), reader.subscriptions.count()) == (
-            [],
-            0,
-            0,
-        )
+        actual = (reader.subscriptions.page(), reader.subscriptions.revision(), reader.subscriptions.count())
+        assert actual == ([], 0, 0)
         assert reader.settings.get("replications/a") == 1
 
 
@@ -368,10 +350,8 @@ def test_several_programs_may_open_a_new_database_at_once(store_url: str) -> Non
     command = [sys.executable, "-c", OPEN, store_url]
     programs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert [program.communicate(timeout=300)[0] for program in programs] == ["opened\n"] * 4
-    store = open_store(store_url)
-    with store.read() as reader:
+    with closing(open_store(store_url)) as store, store.read() as reader:
         assert reader.entities.get(ROOT) is None
-    store.close()
 
 
 def test_a_migration_that_fails_leaves_no_table(tmp_path: Path) -> None:

@@ -1,5 +1,3 @@
-"""The outbox on each database: where in it a time is."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime

@@ -1,5 +1,3 @@
-"""What is PostgreSQL's alone: its server, and what can be wrong with it."""
-
 from __future__ import annotations
 
 import traceback
@@ -151,13 +149,5 @@ def test_a_database_that_may_not_be_changed(opened: Store, server: psycopg.Conne
 def test_keys_are_compared_by_code_point_whatever_the_servers_locale(opened: Store, server: psycopg.Connection) -> None:
     rows = server.execute("SELECT column_name FROM information_schema.columns WHERE collation_name = 'C'").fetchall()
     assert {name for (name,) in rows} >= {
-        "xid",
-        "type",
-        "folded",
-        "xref",
-        "document",
-        "digest",
-        "name",
-        "ancestorid",
-        "rank",
+        *("xid", "type", "folded", "xref", "document", "digest", "name", "ancestorid", "rank"),
     }

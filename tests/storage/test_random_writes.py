@@ -22,9 +22,8 @@ from signalbook.xid import ROOT, Xid
 STAMP = datetime(2030, 1, 1, tzinfo=UTC)
 IDS = st.sampled_from(["a", "A", "b", "B", "c1", "_"])
 CONTENTS = st.none() | st.sampled_from([b"one", b"two", b"three"])
-ATTRIBUTES = st.dictionaries(
-    st.sampled_from(["x", "y"]), st.none() | st.integers(0, 9) | st.text(max_size=3), max_size=2
-)
+NUMBERS_AND_TEXTS = st.none() | st.integers(0, 9) | st.text(max_size=3)
+ATTRIBUTES = st.dictionaries(st.sampled_from(["x", "y"]), NUMBERS_AND_TEXTS, max_size=2)
 
 
 def usage(rows: dict[int, Row]) -> dict[Xid, tuple[int, int]]:
@@ -169,9 +168,6 @@ def test_a_store_behaves_like_dictionaries(store: Store) -> None:
         pass
 
     OnThisStore.store = store
-    run_state_machine_as_test(
-        OnThisStore,
-        settings=settings(
-            max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )
+    checks = list(HealthCheck)
+    steps = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=checks)
+    run_state_machine_as_test(OnThisStore, settings=steps)

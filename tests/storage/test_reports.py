@@ -1,5 +1,3 @@
-"""Reports of pipelines on each database: numbered, replaced, forgotten, read page by page."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

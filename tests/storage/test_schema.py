@@ -1,5 +1,3 @@
-"""Rows and their columns."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime
@@ -18,9 +16,8 @@ XIDS = st.lists(IDS, max_size=3).map(
     lambda ids: Xid(tuple(part for pair in zip(("groups", "things", "versions"), ids, strict=False) for part in pair))
 )
 INTEGERS = st.integers(0, 2**63 - 1)
-ATTRIBUTES = st.dictionaries(
-    st.text(st.characters(codec="utf-8")), st.none() | st.booleans() | INTEGERS | st.text(st.characters(codec="utf-8"))
-)
+TEXTS = st.text(st.characters(codec="utf-8"))
+ATTRIBUTES = st.dictionaries(TEXTS, st.none() | st.booleans() | INTEGERS | TEXTS)
 
 
 @given(

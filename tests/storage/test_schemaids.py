@@ -1,5 +1,3 @@
-"""Numbers of schemas, soft deletions and settings of subjects, on both databases."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

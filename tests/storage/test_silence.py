@@ -74,9 +74,7 @@ def epoch(store: Store, name: str) -> int:
         return reader.settings.config_epoch(name)
 
 
-def test_what_waits_in_vain_is_told_and_gives_its_turn_to_others(
-    store: Store, link: tuple[Proxy, str], other: Store
-) -> None:
+def test_waiting_writes_fail_and_free_their_turn(store: Store, link: tuple[Proxy, str], other: Store) -> None:
     def lost_meanwhile() -> None:
         link[0].set(0, "hole")
         link[0].set(0, "pass")
@@ -89,9 +87,7 @@ def test_what_waits_in_vain_is_told_and_gives_its_turn_to_others(
     assert epoch(store, "whole") == 1
 
 
-def test_while_nothing_answers_one_thread_tries(
-    store: Store, link: tuple[Proxy, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_thread_tries_to_connect(store: Store, link: tuple[Proxy, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The others fail without: each try takes until its connection is given up."""
     assert isinstance(store._dialect, Postgres)
     monkeypatch.setitem(store._dialect._parameters, "connect_timeout", 2)

@@ -1,5 +1,3 @@
-"""What is SQLite's alone: its files, and what can be wrong with them."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""How the databases run the statements: by index, whatever the number of rows."""
-
 from __future__ import annotations
 
 import re
@@ -20,37 +18,10 @@ from signalbook.storage.store import Statements
 from signalbook.storage.words import PostgresWords
 
 HOT = (
-    "get",
-    "get_many",
-    "referrers",
-    "refers",
-    "counts",
-    "documents",
-    "named_by_rows",
-    "leaving",
-    "beneath",
-    "config",
-    "config_epoch",
-    "numbered",
-    "ids",
-    "content",
-    "places",
-    "highest",
-    "gone_of_group",
-    "gone_of_schemas",
-    "gone_with_id",
-    "setting",
-    "settings",
-    "following",
-    "in_force",
-    "identified",
-    "groups",
-    "current_entries",
-    "texts",
-    "candidates",
-    "referrers",
-    "links",
-    "documented",
+    *("get", "get_many", "referrers", "refers", "counts", "documents", "named_by_rows", "leaving", "beneath", "config"),
+    *("config_epoch", "numbered", "ids", "content", "places", "highest", "gone_of_group", "gone_of_schemas"),
+    *("gone_with_id", "setting", "settings", "following", "in_force", "identified", "groups", "current_entries"),
+    *("texts", "candidates", "referrers", "links", "documented"),
 )
 WRITES = ("update", "drop_members", "delete", "sweep")
 PARAMETERS: dict[str, Any] = dict.fromkeys(

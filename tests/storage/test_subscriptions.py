@@ -1,5 +1,3 @@
-"""Subscriptions, deliveries and consents: each in its table, gone with the subscription."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -64,10 +62,8 @@ def test_what_is_removed_takes_its_delivery_and_consent_with_it(store: Store) ->
         writer.subscriptions.remove("2")
     with store.read() as reader:
         stored = reader.subscriptions
-        assert [(stored.get(name) is None, stored.delivery(name) is None, stored.consent(name)) for name in "12"] == [
-            (False, False, StoredConsent(sink=PLAIN.sink, rate=None)),
-            (True, True, None),
-        ]
+        actual = [(stored.get(name) is None, stored.delivery(name) is None, stored.consent(name)) for name in "12"]
+        assert actual == [(False, False, StoredConsent(sink=PLAIN.sink, rate=None)), (True, True, None)]
         assert stored.least_position() == 9
         assert stored.deliveries("", "9") == {"1": DeliveryState(position=9)}
 

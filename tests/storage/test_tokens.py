@@ -1,5 +1,3 @@
-"""API tokens on each database."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

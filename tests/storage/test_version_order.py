@@ -1,5 +1,3 @@
-"""Finding Versions by rank and by ancestor."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -32,9 +30,8 @@ def rows(store: Store) -> dict[str, Row]:
             for key, (name, rank, ancestor) in enumerate(VERSIONS, 10)
         ]  # fmt: skip
         writer.entities.insert(rows)
-        writer.entities.insert(
-            [Row(key=1, parent=9, xid=THING / "notes" / "z", epoch=1, createdat=now(), modifiedat=now())]
-        )
+        note = Row(key=1, parent=9, xid=THING / "notes" / "z", epoch=1, createdat=now(), modifiedat=now())
+        writer.entities.insert([note])
     return {row.xid.id: row for row in rows}
 
 

@@ -1,5 +1,3 @@
-"""What a write transaction knows by itself is what the database would say."""
-
 from __future__ import annotations
 
 from contextlib import closing
@@ -88,20 +86,16 @@ def test_members_are_counted_before_the_commit_and_back_again(store: Store) -> N
             plant_version(writer, two, "1", b"1")
         with pytest.raises(Refused), writer.savepoint():  # noqa: PT012
             writer.entities.delete([one.key])
-            assert writer.entities.counts([one.parent, one.key, two.key]) == {
-                (one.parent, "things"): 1,
-                (two.key, "versions"): 1,
-            }
+            actual = writer.entities.counts([one.parent, one.key, two.key])
+            assert actual == {(one.parent, "things"): 1, (two.key, "versions"): 1}
             raise Refused
         everything = {(one.parent, "things"): 2, (one.key, "versions"): 1, (two.key, "versions"): 1}
         assert writer.entities.counts([one.parent, one.key, two.key]) == everything
         with writer.savepoint():
             writer.entities.delete([two.key])
     with store.read() as reader:
-        assert reader.entities.counts([one.parent, one.key, two.key]) == {
-            (one.parent, "things"): 1,
-            (one.key, "versions"): 1,
-        }
+        expected = {(one.parent, "things"): 1, (one.key, "versions"): 1}
+        assert reader.entities.counts([one.parent, one.key, two.key]) == expected
 
 
 def test_nothing_is_counted_below_what_is_gone(store: Store) -> None:
@@ -137,9 +131,8 @@ def test_changes_of_parts_are_reported_in_their_order(store: Store) -> None:
                 writer.outbox.append([{"n": number}, {"n": number}], time=STAMP, correlationid=str(number))
     with store.read() as reader:
         records = reader.outbox.records()
-    assert [(record.correlationid, record.change["n"]) for record in records] == [
-        (str(n), n) for n in (0, 0, 1, 1, 2, 2)
-    ]
+    expected = [(str(n), n) for n in (0, 0, 1, 1, 2, 2)]
+    assert [(record.correlationid, record.change["n"]) for record in records] == expected
 
 
 def test_references_are_found_whenever_they_come(store: Store) -> None:
