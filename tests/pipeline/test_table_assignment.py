@@ -53,10 +53,8 @@ def test_tables_of_earlier_versions_gain_keys_and_headers(lake: Lake) -> None:
     headers = [{"name": "h", "value": None}]
     assert lake.put([{"a": 1}], {"a": INT}) == ORDER
     assert lake.put([{"a": 2, "_key": b"k", "_raw_headers": headers}], {"a": INT, **new}) == ORDER
-    assert lake.rows() == [
-        {"a": 1, "_key": None, "_raw_headers": None},
-        {"a": 2, "_key": b"k", "_raw_headers": headers},
-    ]
+    expected = [{"a": 1, "_key": None, "_raw_headers": None}, {"a": 2, "_key": b"k", "_raw_headers": headers}]
+    assert lake.rows() == expected
 
 
 def test_what_a_table_cannot_take_goes_to_the_next(lake: Lake) -> None:
