@@ -10,6 +10,7 @@ import json
 import zlib
 from base64 import b64encode
 from collections import Counter
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,8 @@ from signalbook.pipeline.sources.files import HTTP_JSONL
 from signalbook.values import JSONObject
 
 OLD: JSONObject = {"type": "record", "name": "Reading", "fields": [{"name": "value", "type": "int"}]}
-NEW: JSONObject = {
-    **OLD,
-    "fields": [{"name": "value", "type": "long"}, {"name": "unit", "type": "string", "default": "C"}],
-}
+UNIT = {"name": "unit", "type": "string", "default": "C"}
+NEW: JSONObject = {**OLD, "fields": [{"name": "value", "type": "long"}, UNIT]}
 PROTO = 'syntax = "proto3"; message Other { string a = 1; } message Reading { int32 value = 1; string unit = 2; }'
 XSD = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="reading"><xs:complexType><xs:sequence>
 <xs:element name="value" type="xs:int"/><xs:element name="tag" type="xs:string" maxOccurs="unbounded" minOccurs="0"/>
@@ -84,13 +83,13 @@ def request(type: str, content_type: str, body: bytes, **more: Any) -> bytes:
 
 
 BATCH = "application/cloudevents-batch+json"
+BROTLI = pa.compress(b'{"value": 3}', "brotli", asbytes=True)
+CUT = gzip.compress(b"{}")[:-3]
 GOOD = {
     "json": request("json", "application/json", b'{"value": 3}'),
     "no content type": request("json", "", b'{"value": 3}'),
     "gzip": request("json", "application/json", gzip.compress(b'{"value": 3}'), content_encoding="gzip"),
-    "br": request(
-        "json", "application/json", pa.compress(b'{"value": 3}', "brotli", asbytes=True), content_encoding="br"
-    ),
+    "br": request("json", "application/json", BROTLI, content_encoding="br"),
     "far future": request("json", "application/json", b'{"value": 3}', ce_time="9999-12-31T23:59:59Z"),
     "far past": request("json", "application/json", b'{"value": 3}', ce_time="0001-01-01T00:00:00Z"),
     "avro": request("avro", "application/avro", avro({"value": 3, "unit": "C"})),
@@ -106,10 +105,7 @@ BAD = {
     "deep json": (request("json", "application/json", DEEP), "decode_error"),
     "wrong json": (request("json", "application/json", b'{"value": "x"}'), "schema_violation"),
     "empty body": (request("json", "application/json", b""), "decode_error"),
-    "cut gzip": (
-        request("json", "application/json", gzip.compress(b"{}")[:-3], content_encoding="gzip"),
-        "decode_error",
-    ),
+    "cut gzip": (request("json", "application/json", CUT, content_encoding="gzip"), "decode_error"),
     "no encoding": (request("json", "application/json", b"{}", content_encoding="lzw"), "unsupported_format"),
     "other type": (request("json", "application/pdf", b"{}"), "unsupported_format"),
     "header twice": (request("json", "application/json", b"{}", **{"ce-id": ["1", "2"]}), "invalid_cloudevent"),
@@ -169,15 +165,9 @@ def test_all_of_it_in_one_run(tmp_path: Path) -> None:
     (tmp_path / "in" / "requests.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     (tmp_path / "in" / "empty.jsonl").write_bytes(b"")
     (tmp_path / "catalogue.json").write_text(json.dumps(catalogue()))
-    report = run(
-        Job(
-            registry=str(tmp_path / "catalogue.json"),
-            inputs=(str(tmp_path / "in"),),
-            output=tmp_path / "out",
-            table_format="parquet",
-            input_format="http-jsonl",
-        )
-    ).to_json()
+    registry, inputs = str(tmp_path / "catalogue.json"), (str(tmp_path / "in"),)
+    job = Job(registry=registry, inputs=inputs, output=tmp_path / "out", table_format="parquet")
+    report = run(replace(job, input_format="http-jsonl")).to_json()
     assert report["reasons"] == Counter(reason for _, reason in BAD.values())
     assert (report["landed"], report["read"]) == (len(GOOD), len(GOOD) + len(BAD))
     letters = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
