@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,15 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.s3 import place
 from tests.pipeline.sources.test_capture_formats import COLUMNS, same, uploaded, written
-from tests.pipeline.sources.test_captures import job_of
+from tests.pipeline.sources.test_captures import Jobs
 
 from signalbook.pipeline import PipelineError, run
-from signalbook.pipeline.places import Storage
+from signalbook.pipeline.places import Storage, StorePlace, place_of
 from signalbook.pipeline.sources import avro_captures, salvage
 from signalbook.pipeline.sources.avro_captures import rows_of_containers
-from signalbook.pipeline.sources.captures import CLOUDEVENTS, KAFKA
+from signalbook.pipeline.sources.captures import KAFKA
 from signalbook.values import JSONObject
 
 # As Azure's Event Hubs captures messages.
@@ -48,7 +46,6 @@ def record(**fields: Any) -> JSONObject:
 
 
 def container(path: Path, schema: JSONObject, rows: Sequence[JSONObject], **more: Any) -> Path:
-    """A file of such rows."""
     path.parent.mkdir(exist_ok=True)
     with path.open("wb") as file:
         fastavro.writer(file, schema, rows, **more)
@@ -62,11 +59,11 @@ def event_data(body: str, **properties: Any) -> JSONObject:
     }  # fmt: skip
 
 
-def test_rows_are_those_of_spark(spark_session: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_rows_are_those_of_spark(spark_session: SparkSession, tmp_path: Path, store: StorePlace) -> None:
     """Of what it writes, by snappy, in a folder and in a store."""
     written(spark_session, "avro", tmp_path / "in", COLUMNS)
-    root = uploaded(tmp_path / "in", place("s3proxy", tmp_path, request))
-    for found in (root, place("local", tmp_path / "in", request)):
+    uploaded(tmp_path / "in", store)
+    for found in (store, place_of(tmp_path / "in")):
         assert len(same(spark_session, tmp_path / "in", found, {"format": "avro"})) == 9
 
 
@@ -106,9 +103,8 @@ def test_unions_are_text_or_bytes(spark_session: SparkSession, tmp_path: Path) -
     tree = {"type": "record", "name": "Tree", "fields": [{"name": "below", "type": ["null", "Tree"]}]}
     schema = record(value=_ANY, tree=tree, some={"type": "array", "items": ["boolean", "string"]})
     values: list[Any] = ["a b", b"\xffc", 7, 2.5]
-    rows: list[JSONObject] = [
-        {"value": value, "tree": {"below": {"below": None}}, "some": [True, "x"]} for value in values
-    ]
+    tree_in_tree = {"below": {"below": None}}
+    rows: list[JSONObject] = [{"value": value, "tree": tree_in_tree, "some": [True, "x"]} for value in values]
     path = container(tmp_path / "a.avro", schema, rows)
     found = rows_of_containers(spark_session, str(path), ["value", "tree", "some"], Storage()).collect()
     assert [bytes(row["value"]) for row in found] == [b"a b", b"\xffc", b"7", b"2.5"]
@@ -128,16 +124,9 @@ def test_numbers_that_columns_have_no_room_for(spark_session: SparkSession, tmp_
 
 
 def test_times_that_columns_have_no_room_for(spark_session: SparkSession, tmp_path: Path) -> None:
-    schema = record(
-        value="string",
-        timestamp={"type": "long", "logicalType": "timestamp-millis"},
-        day={"type": "int", "logicalType": "date"},
-    )
-    path = container(
-        tmp_path / "a.avro",
-        schema,
-        [{"value": "a", "timestamp": 10**12, "day": 1}, {"value": "b", "timestamp": 10**15, "day": 2**31 - 1}],
-    )
+    millis, day = {"type": "long", "logicalType": "timestamp-millis"}, {"type": "int", "logicalType": "date"}
+    rows = [{"value": "a", "timestamp": 10**12, "day": 1}, {"value": "b", "timestamp": 10**15, "day": 2**31 - 1}]
+    path = container(tmp_path / "a.avro", record(value="string", timestamp=millis, day=day), rows)
     frame = rows_of_containers(spark_session, str(path), ["timestamp", "day"], Storage())
     first, last = frame.selectExpr("unix_millis(timestamp) AS at", "CAST(day AS string) AS day").collect()
     assert (first["at"], first["day"]) == (10**12, "1970-01-02")
@@ -145,20 +134,18 @@ def test_times_that_columns_have_no_room_for(spark_session: SparkSession, tmp_pa
 
 
 def test_what_event_hubs_captures_lands(
-    spark_session: SparkSession, definitions: Path, parcels: Any, tmp_path: Path, request: pytest.FixtureRequest
+    spark_session: SparkSession, job: Jobs, parcels: Any, tmp_path: Path, store: StorePlace
 ) -> None:
     """From a store, without a package of Spark's."""
     bodies = [json.dumps(parcels.event(0)), "{", json.dumps(parcels.event(2))]
-    root = place("s3proxy", tmp_path, request)
     path = container(tmp_path / "in" / "00.avro", EVENT_DATA, [event_data(body, n=1, s="x") for body in bodies])
-    (root / "hub" / "0" / "00.avro").write(path.read_bytes())
-    wanted = replace(job_of(tmp_path, definitions, tmp_path / "out"), inputs=(str(root),), storage=root.storage)
-    report = run(replace(wanted, input_format=CLOUDEVENTS.name, options={"format": "avro", "value": "Body"}))
+    (store / "hub" / "0" / "00.avro").write(path.read_bytes())
+    report = run(job(store, options={"format": "avro", "value": "Body"}))
     assert (report.landed, report.tally.reasons) == (2, {"decode_error": 1})
     (letter,) = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
-    assert (letter["source"], letter["position"]) == (f"{root}/hub/0/00.avro", 1)
+    assert (letter["source"], letter["position"]) == (f"{store}/hub/0/00.avro", 1)
     properties = {"format": "avro", "value": "Body", "headers": "Properties"}
-    row = KAFKA.salvage(spark_session, [str(root)], properties, root.storage).collect()[0]
+    row = KAFKA.salvage(spark_session, [str(store)], properties, store.storage).collect()[0]
     assert [(pair["name"], bytes(pair["value"])) for pair in row["headers"]] == [("n", b"1"), ("s", b"x")]
 
 
@@ -192,9 +179,7 @@ def test_a_packed_file_that_is_cut_off_is_one_damage(spark_session: SparkSession
     assert [row["_signalbook_row"] for row in found] == list(range(len(found)))
 
 
-def test_of_wide_records_no_more_is_kept_than_is_wanted(
-    spark_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wide_records_are_trimmed(spark_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And records of several blocks are rows of one batch."""
     wide = {f"n{number}": "null" for number in range(1000)}
     rows = [dict.fromkeys(wide) | {"value": str(number)} for number in range(50)]
@@ -215,22 +200,13 @@ def test_of_wide_records_no_more_is_kept_than_is_wanted(
 
 
 @pytest.mark.parametrize("where", ["local", "s3proxy"])
-def test_what_is_whole_lands(
-    spark_session: SparkSession,
-    damaged: Path,
-    definitions: Path,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-    where: str,
-) -> None:
-    root = damaged if where == "local" else uploaded(damaged, place(where, tmp_path, request))
-    storage = Storage() if isinstance(root, Path) else root.storage
-    wanted = replace(
-        job_of(damaged, definitions, tmp_path / "out"), inputs=(str(root),), options={"format": "avro"}, storage=storage
-    )
+def test_what_is_whole_lands(job: Jobs, damaged: Path, tmp_path: Path, store: StorePlace, where: str) -> None:
+    uploaded(damaged, store)
+    root = damaged if where == "local" else store
+    options = {"format": "avro"}
     with pytest.raises(PipelineError, match=r"^cannot read .*/[bcdf]\.avro: "):
-        run(replace(wanted, on_damaged_file="stop"))
-    report = run(wanted)
+        run(job(root, options=options, on_damaged_file="stop"))
+    report = run(job(root, options=options))
     letters = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
     found = {letter["source"].rpartition("/")[2]: letter for letter in letters}
     rules = {name: letter["violations"][0]["rule"] for name, letter in found.items()}
@@ -256,9 +232,7 @@ def test_blocks_that_claim_more_than_they_are(spark_session: SparkSession, tmp_p
     (tmp_path / "b.avro").write_bytes(head + b"".join(block + head[-16:] for block in blocks))
     found = rows_of_containers(spark_session, str(tmp_path), ["value"], Storage()).collect()
     said = [(row["value"], row["_signalbook_row"], row["_signalbook_why"]) for row in found]
-    assert [each[:2] for each in said] == [
-        (None, 0), ("a", 0), (None, 1), (None, 1), ("a", 2), (None, 3)
-    ]  # fmt: skip
+    assert [each[:2] for each in said] == [(None, 0), ("a", 0), (None, 1), (None, 1), ("a", 2), (None, 3)]
     assert [each[2].partition(": ")[2].partition(":")[0] for each in said if each[2]] == [
         "its records take no bytes", "1 bytes follow the last record", "not a record of its schema",
         "not a record of its schema",
@@ -274,11 +248,8 @@ def test_blocks_that_claim_more_than_they_are(spark_session: SparkSession, tmp_p
         ("none.avro", r"cannot list .*none\.avro"),
     ],
 )
-def test_inputs_that_are_refused(
-    spark_session: SparkSession, damaged: Path, definitions: Path, tmp_path: Path, name: str, words: str
-) -> None:
+def test_inputs_that_are_refused(job: Jobs, damaged: Path, tmp_path: Path, name: str, words: str) -> None:
     """They leave no output."""
-    wanted = replace(job_of(damaged / name, definitions, tmp_path / "out"), options={"format": "avro"})
     with pytest.raises(PipelineError, match=words):
-        run(wanted)
+        run(job(damaged / name, options={"format": "avro"}))
     assert not (tmp_path / "out").exists()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,22 +13,20 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.commands.following import follow
-from tests.pipeline.s3 import place
 
 from signalbook.messages import of_record
-from signalbook.pipeline import Job, PipelineError, Place, run
-from signalbook.pipeline.places import Storage
-from signalbook.pipeline.sources.captures import CLOUDEVENTS, KAFKA
+from signalbook.pipeline import Job, PipelineError, run
+from signalbook.pipeline.places import Storage, StorePlace
+from signalbook.pipeline.sources.captures import KAFKA
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 TYPE = [{"key": "content-type", "value": b"application/cloudevents+json"}]
 Rows = Callable[..., list[dict[str, Any]]]
+Jobs = Callable[..., Job]
 
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Callable[..., str]:
-    """A Parquet file of such columns."""
-
     def written(name: str = "capture.parquet", **columns: Any) -> str:
         path = tmp_path / name
         pq.write_table(pa.table(columns), path)
@@ -63,13 +60,8 @@ def test_columns_as_spark_writes_them(rows: Rows) -> None:
         partition=pa.array([3, None], pa.int32()), offset=pa.array([70, 71], pa.int64()),
         timestamp=pa.array([AT, None], pa.timestamp("us", tz="UTC")), headers=pa.array([TYPE, None]),
     )  # fmt: skip
-    assert (row["source"], row["position"], row["partition"], row["address"], row["key"]) == (
-        "kafka:t/3",
-        70,
-        3,
-        "t",
-        b"k",
-    )
+    expected = ("kafka:t/3", 70, 3, "t", b"k")
+    assert (row["source"], row["position"], row["partition"], row["address"], row["key"]) == expected
     assert row["headers"] == [{"name": "content-type", "value": b"application/cloudevents+json"}]
     assert row["received_at"].astimezone(UTC) == AT
     assert (lost["source"].rpartition("/")[2], lost["position"], lost["partition"]) == ("capture.parquet", 1, None)
@@ -120,11 +112,8 @@ def test_a_row_that_does_not_fit_its_columns_ends_nothing(rows: Rows) -> None:
         partition=pa.array(["3", "3", "x", str(2**40)]), offset=pa.array(["7", "8", "9", "10"]),
         headers=pa.array([[{"k": b"\xff", "v": b"\xff"}]] * 4),
     )  # fmt: skip
-    assert [(row["source"].rpartition("/")[2], row["position"], row["partition"]) for row in found[1:]] == [
-        ("3", 8, 3),
-        ("capture.parquet", 2, None),
-        ("capture.parquet", 3, None),
-    ]
+    expected = [("3", 8, 3), ("capture.parquet", 2, None), ("capture.parquet", 3, None)]
+    assert [(row["source"].rpartition("/")[2], row["position"], row["partition"]) for row in found[1:]] == expected
     assert {(header["name"], header["value"]) for row in found for header in row["headers"]} == {("\ufffd", b"\xff")}
 
 
@@ -151,17 +140,10 @@ def test_a_file_that_is_none(spark_session: SparkSession, tmp_path: Path) -> Non
         KAFKA.load(spark_session, [str(path)], {})
 
 
-def test_events_of_a_column_land(
-    spark_session: SparkSession, capture: Callable[..., str], definitions: Path, parcels: Any, tmp_path: Path
-) -> None:
+def test_events_of_a_column_land(job: Jobs, capture: Callable[..., str], parcels: Any, tmp_path: Path) -> None:
     """K-45: a bad row is found by its file and number."""
     texts = [json.dumps(parcels.event(0)), "{", json.dumps(parcels.event(2))]
-    path = capture(event=pa.array(texts))
-    job = Job(
-        registry=str(definitions), inputs=(path,), output=tmp_path / "out", table_format="parquet",
-        input_format=CLOUDEVENTS.name, options={"value": "event"},
-    )  # fmt: skip
-    report = run(job).to_json()
+    report = run(job(capture(event=pa.array(texts)), options={"value": "event"})).to_json()
     assert (report["read"], report["landed"], report["dead_lettered"]) == (3, 2, 1)
     (letter,) = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
     assert (letter["original"], letter["position"], letter["reason"]) == (b"{", 1, "decode_error")
@@ -170,32 +152,25 @@ def test_events_of_a_column_land(
     assert {(row["id"], row["_position"], row["_protocol"]) for row in landed} == {("P0", 0, None), ("P2", 2, None)}
 
 
-def test_captured_records_land(
-    spark_session: SparkSession, capture: Callable[..., str], definitions: Path, parcels: Any, tmp_path: Path
-) -> None:
+def binary_headers(parcels: Any) -> list[dict[str, Any]]:
+    names = ("id", "source", "type", "specversion")
+    return [{"key": f"ce_{name}", "value": str(parcels.event()[name]).encode()} for name in names]
+
+
+def test_captured_records_land(job: Jobs, capture: Callable[..., str], parcels: Any, tmp_path: Path) -> None:
     """K-21: structured and binary events, as they were on the topic, with key and headers."""
-    head = [
-        {"key": f"ce_{name}", "value": str(parcels.event()[name]).encode()}
-        for name in ("id", "source", "type", "specversion")
-    ]
     odd: list[Any] = [{"key": "h", "value": b"\xff"}, {"key": "h", "value": None}]
     sent = TYPE + odd
     path = capture(
         value=pa.array([json.dumps(parcels.event(0)).encode(), json.dumps({"id": "P1", "weight": 1}).encode(), None]),
-        headers=pa.array([sent, head, odd]), topic=pa.array(["t"] * 3), key=pa.array([b"k", None, b"\xff"]),
-        partition=pa.array([0] * 3), offset=pa.array([5, 6, 7]),
+        headers=pa.array([sent, binary_headers(parcels), odd]), topic=pa.array(["t"] * 3),
+        key=pa.array([b"k", None, b"\xff"]), partition=pa.array([0] * 3), offset=pa.array([5, 6, 7]),
     )  # fmt: skip
-    job = Job(
-        registry=str(definitions), inputs=(path,), output=tmp_path / "out", table_format="parquet",
-        input_format=KAFKA.name,
-    )  # fmt: skip
-    report = run(job).to_json()
+    report = run(job(path, input_format=KAFKA.name)).to_json()
     assert (report["landed"], report["reasons"]) == (2, {"not_cloudevent": 1})
     landed = pq.read_table(tmp_path / "out" / "tables").to_pylist()
-    assert {(row["id"], row["_source"], row["_position"], row["_key"]) for row in landed} == {
-        ("P0", "kafka:t/0", 5, b"k"),
-        ("P1", "kafka:t/0", 6, None),
-    }
+    found = {(row["id"], row["_source"], row["_position"], row["_key"]) for row in landed}
+    assert found == {("P0", "kafka:t/0", 5, b"k"), ("P1", "kafka:t/0", 6, None)}
     exact = [{"name": header["key"], "value": header["value"]} for header in sent]
     assert {row["id"]: row["_raw_headers"] for row in landed} == {"P0": exact, "P1": None}
     (letter,) = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
@@ -205,7 +180,6 @@ def test_captured_records_land(
 
 
 def spoil(path: Path, part: bytes) -> None:
-    """Have bytes of a page be others."""
     content = path.read_bytes()
     assert content.count(part) == 1
     path.write_bytes(content.replace(part, b"\xff" * len(part)))
@@ -229,84 +203,59 @@ def damaged(tmp_path: Path, parcels: Any) -> Path:
     return folder
 
 
-def job_of(folder: Path, definitions: Path, output: Path, **more: Any) -> Job:
-    return Job(
-        registry=str(definitions), inputs=(str(folder),), output=output, table_format="parquet",
-        input_format=CLOUDEVENTS.name, **more,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("assumed", [False, True])
 def test_structured_events_without_their_content_type(
-    spark_session: SparkSession,
-    definitions: Path,
-    parcels: Any,
-    capture: Callable[..., str],
-    tmp_path: Path,
-    assumed: bool,
+    job: Jobs, parcels: Any, capture: Callable[..., str], tmp_path: Path, assumed: bool
 ) -> None:
     """They are dead letters that say so, or land with the option; tombstones and other records stay what they are."""
     text = pa.array([json.dumps(parcels.event(0)).encode(), None, b'{"id": "P1", "weight": 1}', b"{}"])
-    binary = [
-        {"key": f"ce_{name}", "value": str(parcels.event()[name]).encode()}
-        for name in ("id", "source", "type", "specversion")
-    ]
     stated = [{"key": "content-type", "value": b"application/json"}]
-    path = capture(value=text, headers=pa.array([None, None, binary, stated]), topic=pa.array(["t"] * 4))
-    job = Job(
-        registry=str(definitions), inputs=(path,), output=tmp_path / "out", table_format="parquet",
-        input_format=KAFKA.name, options={"assume": "cloudevents"} if assumed else {},
-    )  # fmt: skip
-    report = run(job).to_json()
+    headers = pa.array([None, None, binary_headers(parcels), stated])
+    path = capture(value=text, headers=headers, topic=pa.array(["t"] * 4))
+    options = {"assume": "cloudevents"} if assumed else {}
+    report = run(job(path, input_format=KAFKA.name, options=options)).to_json()
     assert (report["landed"], report["reasons"]) == (1 + assumed, {"not_cloudevent": 3 - assumed})
     letters = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
     assert {violation["rule"] for letter in letters for violation in letter["violations"]} == {"content_mode"}
 
 
 @pytest.mark.parametrize("lost", ["b.parquet", "c.parquet", ""])
-def test_of_damaged_captures_lands_what_is_whole(
-    spark_session: SparkSession, damaged: Path, definitions: Path, tmp_path: Path, lost: str
-) -> None:
+def test_of_damaged_captures_lands_what_is_whole(job: Jobs, damaged: Path, tmp_path: Path, lost: str) -> None:
     """And the damage is a dead letter, with the file and the row from which on it cannot be read."""
     if lost:
         (damaged / lost).unlink()
-    report = run(job_of(damaged, definitions, tmp_path / "out"))
+    report = run(job(damaged))
     letters = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
-    found = {
-        (each["source"].rpartition("/")[2], each["position"], each["violations"][0]["rule"]): each["violations"][0][
-            "message"
-        ]
-        for each in letters
-    }
+    found = {(row["source"].rpartition("/")[2], row["position"], row["violations"][0]["rule"]): row for row in letters}
     wanted = {("b.parquet", 20, "damaged_file"), ("c.parquet", 0, "unreadable_file")}
     assert found.keys() == {each for each in wanted if each[0] != lost}
     ids = pq.read_table(tmp_path / "out" / "tables")["id"].to_pylist()
     assert len(ids) == len(set(ids)) == report.landed
     whole = {f"P{number}" for number in range(100)}
     if lost != "b.parquet":
-        said = found["b.parquet", 20, "damaged_file"]
-        assert said.startswith("rows 20 to 49, of row group 0, cannot be read: ")
+        words = found["b.parquet", 20, "damaged_file"]["violations"][0]["message"]
+        assert words.startswith("rows 20 to 49, of row group 0, cannot be read: ")
         whole |= {f"P{100 + number}" for number in [*range(20), *range(50, 100)]}
     assert set(ids) == whole
     assert not (tmp_path / "out" / ".staging").exists()
 
 
-def test_damaged_captures_may_stop_a_run(
-    spark_session: SparkSession, damaged: Path, definitions: Path, tmp_path: Path
-) -> None:
+def test_damaged_captures_may_stop_a_run(job: Jobs, damaged: Path, tmp_path: Path) -> None:
     (damaged / "c.parquet").unlink()
     with pytest.raises(PipelineError, match=r"cannot read file:\S+/b.parquet"):
-        run(job_of(damaged, definitions, tmp_path / "out", on_damaged_file="stop"))
+        run(job(damaged, on_damaged_file="stop"))
     assert not (tmp_path / "out" / "dead_letters").exists()
 
 
-def test_captures_of_which_nothing_can_be_read(
-    spark_session: SparkSession, damaged: Path, definitions: Path, tmp_path: Path
-) -> None:
+def test_captures_of_which_nothing_can_be_read(job: Jobs, damaged: Path) -> None:
     for name in ("a.parquet", "b.parquet"):
         (damaged / name).unlink()
     with pytest.raises(PipelineError, match="none of its files is Parquet with a footer that can be read"):
-        run(job_of(damaged, definitions, tmp_path / "out"))
+        run(job(damaged))
+
+
+# Rows of programs whose types are not Spark's.
+PAIR = pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])
 
 
 @pytest.mark.parametrize(
@@ -330,58 +279,41 @@ def test_columns_of_salvaged_captures(spark_session: SparkSession, tmp_path: Pat
 # Rows of programs whose types are not Spark's.
 OTHERS: dict[str, Any] = {
     "value": pa.array(["a", None], pa.string_view()),
-    "key": pa.array([b"ab", None], pa.binary(2)),
-    "topic": pa.array(["t", "t"]).dictionary_encode(),
+    "topic": pa.array(["t", None], pa.large_string()),
     "partition": pa.array([3, None], pa.uint8()),
     "offset": pa.array([70, 2**63], pa.uint64()),
     "timestamp": pa.array([AT, None], pa.timestamp("ms", tz="Europe/Berlin")),
-    "headers": pa.array(
-        [[{"key": "a", "value": b"b"}], None],
-        pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])),
-    ),
+    "headers": pa.array([[{"key": "a", "value": b"b"}], None], pa.large_list(PAIR)),
 }
 
 
-def in_store(request: pytest.FixtureRequest, tmp_path: Path, **files: bytes) -> Place:
-    """A prefix with such files, of which Spark knows no way to it."""
-    root = place("s3proxy", tmp_path, request)
-    for name, content in files.items():
-        (root / f"{name}.parquet").write(content)
-    return root
-
-
-def test_columns_of_captures_in_a_store(
-    spark_session: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_columns_of_captures_in_a_store(spark_session: SparkSession, tmp_path: Path, store: StorePlace) -> None:
     """They are those that Spark makes of the same file in a folder, whatever wrote it."""
     written = tmp_path / "x.parquet"
     pq.write_table(pa.table(OTHERS), written)
-    root = in_store(request, tmp_path, x=written.read_bytes(), y=b"")
+    (store / "x.parquet").write(written.read_bytes())
+    (store / "y.parquet").write(b"")
     whole = KAFKA.load(spark_session, [str(written)], {}).collect()
-    for text in (f"{root}/x.parquet", str(root), f"{root}/*.parquet"):
-        found = KAFKA.salvage(spark_session, [text], {}, root.storage).collect()
+    for text in (f"{store}/x.parquet", str(store), f"{store}/*.parquet"):
+        found = KAFKA.salvage(spark_session, [text], {}, store.storage).collect()
         assert [row.asDict() | {"source": ""} for row in found] == [row.asDict() | {"source": ""} for row in whole]
-        assert {row["source"] for row in found} == {"kafka:t/3", f"{root}/x.parquet"}
-    several = KAFKA.salvage(spark_session, [f"{root}/x.parquet"] * 3, {}, root.storage)
+        assert {row["source"] for row in found} == {"kafka:t/3", f"{store}/x.parquet"}
+    several = KAFKA.salvage(spark_session, [f"{store}/x.parquet"] * 3, {}, store.storage)
     assert several.rdd.getNumPartitions() == 3
 
 
-def test_damaged_captures_in_a_store(
-    spark_session: SparkSession, damaged: Path, definitions: Path, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_damaged_captures_in_a_store(job: Jobs, damaged: Path, tmp_path: Path, store: StorePlace) -> None:
     """What is whole of them lands, or the run stops and says which."""
-    root = in_store(request, tmp_path, **{path.stem: path.read_bytes() for path in damaged.iterdir()})
-    output = tmp_path / "out"
-    wanted = replace(job_of(damaged, definitions, output), inputs=(str(root),), storage=root.storage)
-    with pytest.raises(PipelineError, match=rf"^cannot read {root}/[bc].parquet: "):
-        run(replace(wanted, on_damaged_file="stop"))
-    assert not (output / "dead_letters").exists()
-    assert run(wanted).landed == 170
-    found = {
-        (each["source"], each["position"], each["violations"][0]["rule"])
-        for each in pq.read_table(output / "dead_letters").to_pylist()
-    }
-    assert found == {(f"{root}/b.parquet", 20, "damaged_file"), (f"{root}/c.parquet", 0, "unreadable_file")}
+    for path in damaged.iterdir():
+        (store / path.name).write(path.read_bytes())
+    letters = tmp_path / "out" / "dead_letters"
+    with pytest.raises(PipelineError, match=rf"^cannot read {store}/[bc].parquet: "):
+        run(job(store, on_damaged_file="stop"))
+    assert not letters.exists()
+    assert run(job(store)).landed == 170
+    rows = pq.read_table(letters).to_pylist()
+    found = {(row["source"], row["position"], row["violations"][0]["rule"]) for row in rows}
+    assert found == {(f"{store}/b.parquet", 20, "damaged_file"), (f"{store}/c.parquet", 0, "unreadable_file")}
 
 
 @pytest.mark.parametrize(
@@ -395,26 +327,16 @@ def test_damaged_captures_in_a_store(
     ],
 )
 def test_captures_in_a_store_that_are_refused(
-    spark_session: SparkSession,
-    definitions: Path,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-    name: str,
-    options: dict[str, str],
-    words: str,
+    job: Jobs, tmp_path: Path, store: StorePlace, name: str, options: dict[str, str], words: str
 ) -> None:
     pq.write_table(pa.table({"value": ["a"]}), tmp_path / "x.parquet")
-    root = in_store(request, tmp_path, x=(tmp_path / "x.parquet").read_bytes(), none=b"PAR1none", empty=b"")
-    wanted = replace(job_of(tmp_path, definitions, tmp_path / "out"), input_format=KAFKA.name, storage=root.storage)
+    for file, content in (("x", (tmp_path / "x.parquet").read_bytes()), ("none", b"PAR1none"), ("empty", b"")):
+        (store / f"{file}.parquet").write(content)
     with pytest.raises(PipelineError, match=words):
-        run(replace(wanted, inputs=(f"{root}/{name}",), options=options))
+        run(job(store / name, input_format=KAFKA.name, options=options))
 
 
-def test_a_stream_of_captures_in_a_store_is_refused(
-    spark_session: SparkSession, definitions: Path, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_stream_of_captures_in_a_store_is_refused(job: Jobs, store: StorePlace) -> None:
     """Which Spark follows, with what it has for that."""
-    root = in_store(request, tmp_path)
-    wanted = replace(job_of(tmp_path, definitions, tmp_path / "out"), inputs=(str(root),), storage=root.storage)
-    with pytest.raises(PipelineError, match=rf'cannot read {root} as parquet: .*scheme "?s3"?: give it the jars'):
-        follow(wanted)
+    with pytest.raises(PipelineError, match=rf'cannot read {store} as parquet: .*scheme "?s3"?: give it the jars'):
+        follow(job(store))
