@@ -12,13 +12,15 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.examples import FEW
 from tests.others import OTHERS, OURS, own_parameters, purpose, require_own_test, skip_without
-from tests.postgres import FORGETFUL, Postgres, new_database
+from tests.postgres import new_database
+from tests.shared_servers import SERVERS, RemoteServers, SharedServers
 
 from signalbook.storage import open_store
 from signalbook.storage.schema import TABLES
@@ -68,6 +70,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pairs", type=int, default=100, help="how many random pairs of schemas test_reasons.py compares")
     parser.addoption("--cluster", action="store_true", help="also run tests/pipeline/test_cluster.py")
     parser.addoption("--pictures", action="store_true", help="make the pictures of docs/ui.md anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare for tests that need servers: the process that starts the others has them for all."""
+    worker = getattr(config, "workerinput", None)
+    config.stash[SERVERS] = SharedServers() if worker is None else RemoteServers(Path(worker["servers"]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist where to ask for servers."""
+    node.workerinput["servers"] = str(node.config.stash[SERVERS].serve())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Stop the servers after the workers, and before the processor time is shown."""
+    session.config.stash[SERVERS].close()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -140,17 +160,9 @@ def webhooks(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
-    """A real PostgreSQL server of this test process, reached by a socket in a temporary folder.
-
-    Its URL names the database ``postgres``, shared by the whole session and best left empty: see ``postgres_database``.
-    """
-    with tempfile.TemporaryDirectory(prefix="sb-pg-") as folder:
-        server = Postgres(Path(folder), options=FORGETFUL)
-        try:
-            yield server.url
-        finally:
-            server.stop()
+def postgres_url(find_server: Callable[[str], str]) -> str:
+    """The URL of the database ``postgres`` on a real server, best left empty: see ``postgres_database``."""
+    return find_server("postgres")
 
 
 @pytest.fixture(scope="session")

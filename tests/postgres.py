@@ -15,6 +15,8 @@ from types import MappingProxyType
 
 import psycopg
 
+from signalbook.demo.kafka import NotInstalled
+
 FORGETFUL = MappingProxyType({"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"})
 """For a database that may lose all on a power failure."""
 _PATIENCE = 300.0
@@ -24,7 +26,7 @@ _databases = count(1)
 class Postgres:
     """Makes a database cluster in ``folder`` and starts it: reached by a socket there, and by TCP if it has a ``port``.
 
-    Raises ``SystemExit`` where the programs are missing or it does not start.
+    Raises ``NotInstalled`` where the programs are missing, and ``SystemExit`` where it does not start.
     """
 
     def __init__(self, folder: Path, *, port: int | None = None, options: Mapping[str, str] | None = None) -> None:
@@ -58,10 +60,10 @@ class Postgres:
         return f"postgresql://postgres@{self._place}"
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start it, or start it again; returns when it answers."""
+        """Start it, or start it again; returns when it answers. It ends with the thread that starts it."""
         settings = [part for name, value in self._options.items() for part in ("-c", f"{name}={value}")]
         command: list[str | Path] = [
-            self._programs / "postgres",
+            *("setpriv", "--pdeathsig", "QUIT", self._programs / "postgres"),
             "-D",
             self._folder / "data",
             "-k",
@@ -105,7 +107,7 @@ def _programs() -> Path:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: float(path.parts[4]))
     on_path = shutil.which("postgres")
     if not found and on_path is None:
-        raise SystemExit("PostgreSQL's server programs are missing: apt-get install postgresql")
+        raise NotInstalled("PostgreSQL's server programs are missing: apt-get install postgresql")
     return (found[-1] if found else Path(str(on_path)).resolve()).parent
 
 

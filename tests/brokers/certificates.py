@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import trustme
@@ -26,6 +26,11 @@ class Certificates:
     both: Path
 
 
+def certificates_in(folder: Path) -> Certificates:
+    """Return the certificates that ``issue`` wrote to ``folder``."""
+    return Certificates(*(folder / f"{field.name}.pem" for field in fields(Certificates)))
+
+
 def issue(folder: Path) -> Certificates:
     """New certificates in ``folder``."""
     authority = trustme.CA()
@@ -39,4 +44,4 @@ def issue(folder: Path) -> Certificates:
     files = {"authority": authority.cert_pem.bytes(), "chain": chain, "key": key, "both": key + chain}
     for name, content in files.items():
         (folder / f"{name}.pem").write_bytes(content)
-    return Certificates(*(folder / f"{name}.pem" for name in files))
+    return certificates_in(folder)

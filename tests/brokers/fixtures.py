@@ -1,4 +1,4 @@
-"""Real brokers, one of each for every process that runs tests, started when the first test asks for it."""
+"""Real brokers. All processes of a run share one of each, which starts when the first test asks for it."""
 
 from __future__ import annotations
 
@@ -8,117 +8,86 @@ import http.client
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from email.utils import formatdate
-from functools import partial
-from pathlib import Path
+from functools import cache, partial
+from typing import Any
 
 import pytest
-from tests.brokers import servers
-from tests.brokers.certificates import Certificates, issue
+from tests.brokers.certificates import Certificates, certificates_in
 from tests.brokers.google import Google, running
 from tests.brokers.keys import KeyServer, keys_given
-from tests.brokers.program import Broker
+from tests.brokers.program import Broker, StartBroker
+from tests.brokers.servers import ACCOUNT, ACCOUNT_KEY, BROKERS, BUCKET
 from tests.brokers.tokens import TokenServer, tokens_given
+from tests.shared_servers import SERVERS
 
+from signalbook.demo.kafka import NotInstalled
 from signalbook.pipeline.places import place_of
 
 
+@pytest.fixture(scope="session")
+def find_server(request: pytest.FixtureRequest) -> Callable[[str], Any]:
+    """Find a server that all processes of this run share."""
+
+    def find(name: str) -> Any:
+        with _skip_if_missing():
+            return request.config.stash[SERVERS].find(name)
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def own_server(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[StartBroker]:
+    """Start a server of this process alone: one that its tests may stop, kill and start again."""
+    with ExitStack() as opened:
+
+        @cache
+        def start(name: str) -> Broker:
+            broker = BROKERS[name](tmp_path_factory.mktemp(name), certificates)
+            with _skip_if_missing():
+                broker.open()
+            opened.callback(broker.stop)
+            return broker
+
+        yield start
+
+
 @contextmanager
-def _running(
-    make: Callable[[Path, Certificates], Broker], factory: pytest.TempPathFactory, certificates: Certificates
-) -> Iterator[Broker]:
-    broker = make(factory.mktemp(make.__name__), certificates)
-    broker.open()
+def _skip_if_missing() -> Iterator[None]:
     try:
-        yield broker
-    finally:
-        broker.stop()
+        yield
+    except NotInstalled as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+def certificates(request: pytest.FixtureRequest) -> Certificates:
     """The certificate that all brokers show on their port ``tls``."""
-    return issue(tmp_path_factory.mktemp("certificates"))
+    return certificates_in(request.config.stash[SERVERS].folder)
 
 
-@pytest.fixture(scope="session")
-def mosquitto(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
-    """An MQTT broker."""
-    with _running(servers.mosquitto, tmp_path_factory, certificates) as broker:
-        yield broker
+def _share(name: str) -> Any:
+    @pytest.fixture(scope="session", name=name)
+    def share(request: pytest.FixtureRequest, find_server: Callable[[str], Any], certificates: Certificates) -> Broker:
+        """Return the server of this name in ``tests.brokers.servers`` that all processes share."""
+        broker = BROKERS[name](request.config.stash[SERVERS].folder / name, certificates)
+        broker.ports = find_server(name)
+        if name == "hdfs":
+            _await_data_nodes(broker)
+        elif name == "azurite":
+            _make_container(http.client.HTTPConnection, broker)
+        elif name == "azurite_tls":
+            trusted = ssl.create_default_context(cafile=str(certificates.authority))
+            _make_container(partial(http.client.HTTPSConnection, context=trusted), broker)
+        return broker
+
+    return share
 
 
-@pytest.fixture(scope="session")
-def nats(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
-    """A NATS server."""
-    with _running(servers.nats, tmp_path_factory, certificates) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
-    """A Kafka cluster of one broker."""
-    with _running(servers.kafka, tmp_path_factory, certificates) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="session")
-def artemis(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
-    """An AMQP 1.0 broker."""
-    with _running(servers.artemis, tmp_path_factory, certificates) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="session")
-def rest_catalog(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
-    """An Iceberg REST catalog."""
-    with _running(servers.rest_catalog, tmp_path_factory, certificates) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="session")
-def s3proxy(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
-    """An S3 server that checks signatures."""
-    with _running(servers.s3proxy, tmp_path_factory, certificates) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="session")
-def s3mock(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
-    """An S3 server that takes anybody."""
-    with _running(servers.s3mock, tmp_path_factory, certificates) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="session")
-def hdfs(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
-    """An HDFS, once it takes what is written."""
-    with _running(servers.hdfs, tmp_path_factory, certificates) as broker:
-        await_data_nodes(broker)
-        yield broker
-
-
-def await_data_nodes(broker: Broker) -> None:
-    """Wait until files can be written: DataNodes are registered after the NameNode is there."""
-    spot, deadline = place_of(f"hdfs://127.0.0.1:{broker.ports['plain']}/ready"), time.monotonic() + 120
-    while True:
-        try:
-            spot.replace(b"x")
-        except OSError:
-            assert time.monotonic() < deadline, broker.said
-            time.sleep(0.1)
-        else:
-            return
-
-
-@pytest.fixture(scope="session")
-def metadata(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
-    """The metadata service of an instance."""
-    if not servers.METADATA.exists():
-        pytest.skip("there is no metadata service: tools/setup test builds one, where Go is new enough")
-    with _running(servers.metadata, tmp_path_factory, certificates) as broker:
-        yield broker
+mosquitto, nats, kafka, artemis = map(_share, ("mosquitto", "nats", "kafka", "artemis"))
+rest_catalog, hdfs, metadata = map(_share, ("rest_catalog", "hdfs", "metadata"))
+s3proxy, s3mock, azurite, azurite_tls = map(_share, ("s3proxy", "s3mock", "azurite", "azurite_tls"))
 
 
 @pytest.fixture
@@ -144,43 +113,30 @@ def google() -> Iterator[Google]:
         yield found
 
 
-@pytest.fixture(scope="session")
-def azurite(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
-    """A server with Azure's API of blobs, and an empty container called BUCKET."""
-    broker = servers.azurite(tmp_path_factory.mktemp("azurite"), certificates)
-    with _blobs(broker, http.client.HTTPConnection) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def azurite_tls(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
-    """Another one, by TLS, which takes tokens of Entra ID, too, whose signatures it does not check."""
-    broker = servers.azurite(tmp_path_factory.mktemp("azurite_tls"), certificates, tls=True)
-    trusted = ssl.create_default_context(cafile=str(certificates.authority))
-    with _blobs(broker, partial(http.client.HTTPSConnection, context=trusted)) as running:
-        yield running
-
-
-@contextmanager
-def _blobs(broker: Broker, connect: Callable[..., http.client.HTTPConnection]) -> Iterator[Broker]:
-    broker.open()
-    try:
-        _make_container(connect("127.0.0.1", broker.ports["plain"], timeout=60))
-        yield broker
-    finally:
-        broker.kill()  # asked to stop, it waits for clients that keep their connections
-
-
-def _make_container(asked: http.client.HTTPConnection) -> None:
+def _make_container(connect: Callable[..., http.client.HTTPConnection], broker: Broker) -> None:
     """By a request that is signed with the account's key; clients of blobs have none for it."""
     # https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key: what is signed, a line each
-    path = f"/{servers.ACCOUNT}/{servers.BUCKET}"
+    path = f"/{ACCOUNT}/{BUCKET}"
     headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-12-02"}
     named = [f"{name}:{value}" for name, value in headers.items()]
-    signed = "\n".join(["PUT", *[""] * 11, *named, f"/{servers.ACCOUNT}{path}", "restype:container"])
-    key = base64.b64decode(servers.ACCOUNT_KEY)
+    signed = "\n".join(["PUT", *[""] * 11, *named, f"/{ACCOUNT}{path}", "restype:container"])
+    key = base64.b64decode(ACCOUNT_KEY)
     signature = base64.b64encode(hmac.digest(key, signed.encode(), "sha256")).decode()
-    headers |= {"authorization": f"SharedKey {servers.ACCOUNT}:{signature}", "content-length": "0"}
+    headers |= {"authorization": f"SharedKey {ACCOUNT}:{signature}", "content-length": "0"}
+    asked = connect("127.0.0.1", broker.ports["plain"], timeout=60)
     asked.request("PUT", f"{path}?restype=container", headers=headers)
-    assert asked.getresponse().status == 201
+    assert asked.getresponse().status in (201, 409)  # 409: another process has made it
     asked.close()
+
+
+def _await_data_nodes(broker: Broker) -> None:
+    """Wait until files can be written: DataNodes are registered after the NameNode is there."""
+    spot, deadline = place_of(f"hdfs://127.0.0.1:{broker.ports['plain']}/ready"), time.monotonic() + 120
+    while True:
+        try:
+            spot.replace(b"x")
+        except OSError:
+            assert time.monotonic() < deadline, broker.said
+            time.sleep(0.1)
+        else:
+            return

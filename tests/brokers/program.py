@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
@@ -17,10 +17,11 @@ from tests.brokers.certificates import Certificates
 
 from signalbook.demo.program import Ports, Program
 
-__all__ = ["Broker", "Ports", "with_and_without_tls"]
+__all__ = ["Broker", "Ports", "StartBroker", "with_and_without_tls"]
 
-# Beside those of the demonstration, below what systems give to outgoing connections.
-_FIRST: Final = 20_000 + 1500 * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8)
+# Beside those of the demonstration, below what systems give to outgoing connections. The last ones are for the servers
+# that workers share.
+_FIRST: Final = 20_000 + 1500 * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw7").removeprefix("gw")) % 8)
 _OWN: Final = range(_FIRST, _FIRST + 1500)
 
 
@@ -40,6 +41,10 @@ class Broker(Program):
         while any(map(_listens, self.ports.values())):
             assert time.monotonic() < deadline, f"{self.name} does not die"
             time.sleep(0.05)
+
+
+StartBroker = Callable[[str], Broker]
+"""Starts a broker by its name in ``tests.brokers.servers``."""
 
 
 def _listens(port: int) -> bool:

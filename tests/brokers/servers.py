@@ -8,10 +8,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import pytest
 from tests.brokers.certificates import Certificates
 from tests.brokers.program import Broker, Ports
 
@@ -25,8 +25,6 @@ ACCOUNT: Final = "parcels"
 """Azure's, with ``ACCOUNT_KEY``."""
 ACCOUNT_KEY: Final = base64.b64encode(b"the key of nothing but tests, 2f81").decode()
 AZURITE: Final = Path(sys.prefix) / "azurite/node_modules/azurite/dist/src/blob/main.js"
-
-
 METADATA: Final = Path(sys.prefix) / "brokers/metadata/ec2-metadata-mock"
 """Where ``tools/setup test`` builds it, if there is Go."""
 
@@ -142,6 +140,7 @@ def rest_catalog(folder: Path, certificates: Certificates) -> Broker:
 
     def configure(folder: Path, ports: Ports) -> list[str]:
         settings = {
+            "CLIENTS": "1",  # of the database, in which only one can write
             "URI": f"jdbc:sqlite:{folder / 'catalog.db'}",
             "WAREHOUSE": f"file://{folder}/warehouse",
             "REST_PORT": str(ports["plain"]),
@@ -204,6 +203,8 @@ def metadata(folder: Path, certificates: Certificates) -> Broker:
     }
 
     def configure(folder: Path, ports: Ports) -> list[str]:
+        if not METADATA.exists():
+            raise cluster.NotInstalled(f"there is no {METADATA}: tools/setup test builds it, where Go is new enough")
         (folder / "conf.json").write_text(json.dumps({"metadata": {"values": {"iam-security-credentials": keys}}}))
         port = ["--hostname", "127.0.0.1", "--port", str(ports["plain"])]
         return [str(METADATA), *port, "--imdsv2", "--config-file", str(folder / "conf.json")]
@@ -238,6 +239,18 @@ def azurite(folder: Path, certificates: Certificates, *, tls: bool = False) -> B
         return ["env", accounts, *command, "--blobPort", str(ports["plain"]), "--inMemoryPersistence", *more]
 
     return Broker("Azurite", folder, configure, "successfully listens", ("plain",))
+
+
+def azurite_tls(folder: Path, certificates: Certificates) -> Broker:
+    """Another one, by TLS, which takes tokens of Entra ID, too, whose signatures it does not check."""
+    return azurite(folder, certificates, tls=True)
+
+
+_MAKERS: Final[tuple[Callable[[Path, Certificates], Broker], ...]] = (
+    *(mosquitto, nats, kafka, artemis, rest_catalog, s3proxy, s3mock, metadata, hdfs, azurite, azurite_tls),
+)
+BROKERS: Final = {make.__name__: make for make in _MAKERS}
+"""All of them, by name."""
 
 
 def _broker_xml(folder: Path, ports: Ports, certificates: Certificates) -> str:
@@ -286,5 +299,5 @@ def _broker_xml(folder: Path, ports: Ports, certificates: Certificates) -> str:
 def _program(name: str, package: str = "") -> str:
     found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
     if found is None:
-        pytest.fail(f"the tests need {name}: apt-get install {package or name}", pytrace=False)
+        raise cluster.NotInstalled(f"the tests need {name}: apt-get install {package or name}")
     return found

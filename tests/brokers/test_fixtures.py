@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
-from tests.brokers.program import Broker
+from tests.brokers.program import StartBroker
 
 
 def listens(port: int) -> bool:
@@ -14,8 +14,8 @@ def listens(port: int) -> bool:
 
 
 @pytest.mark.parametrize("name", ["mosquitto", "nats"])  # the others, which take longer, in the tests of their sinks
-def test_a_broker_stops_and_starts_again(name: str, request: pytest.FixtureRequest) -> None:
-    broker: Broker = request.getfixturevalue(name)
+def test_a_broker_stops_and_starts_again(name: str, own_server: StartBroker) -> None:
+    broker = own_server(name)
     assert all(listens(port) for port in broker.ports.values())
     broker.stop()
     assert not any(listens(port) for port in broker.ports.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -26,7 +27,7 @@ def streamed(nats: Broker) -> Streamed:
     """Makes a stream of messages with these payloads, to two subjects in turn."""
 
     def make(payloads: list[bytes], drop: int = 0, **config: Any) -> str:
-        name = f"READ{next(_numbers)}"
+        name = f"READ-{os.getpid()}-{next(_numbers)}"
 
         async def fill() -> None:
             connection = await client.connect(f"nats://127.0.0.1:{nats.ports['plain']}", connect_timeout=PATIENCE)

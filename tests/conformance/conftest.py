@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from uuid import uuid4
 
 import httpx
-import psycopg
 import pytest
 from starlette.types import ASGIApp
+from tests.postgres import new_database
 
 from signalbook.conformance.running import ConformanceSession, Options
 from signalbook.conformance.wire import Wire
@@ -71,10 +70,7 @@ def open_session(transport: httpx.BaseTransport, options: Options = EVERYTHING) 
 @pytest.fixture(scope="module")
 def module_database(postgres_url: str) -> str:
     """A PostgreSQL database without tables, of one module."""
-    name = f"conformance_{uuid4().hex}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"'.encode())
-    return postgres_url.replace("/postgres?", f"/{name}?")
+    return new_database(postgres_url)
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

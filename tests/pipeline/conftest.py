@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.brokers.program import Broker, StartBroker
 
 from signalbook.pipeline.job.session import open_session
 from signalbook.values import JSONObject
@@ -90,6 +91,15 @@ def definitions(tmp_path: Path, parcels: Parcels) -> Path:
     path = tmp_path / "parcels.xreg.json"
     path.write_text(json.dumps(parcels.catalogue()))
     return path
+
+
+@pytest.fixture
+def own_catalog(own_server: StartBroker) -> Iterator[Broker]:
+    """An Iceberg REST catalog that the test may kill; it runs again afterwards."""
+    catalog = own_server("rest_catalog")
+    yield catalog
+    if not catalog.runs:
+        catalog.start()
 
 
 @pytest.fixture(scope="session")

@@ -37,8 +37,9 @@ KINDS = ("iceberg", "rest", "parquet", "delta")
 
 
 def rest_choice(request: pytest.FixtureRequest) -> CatalogChoice:
-    """A namespace of its own in the REST catalog of this process."""
-    port = request.getfixturevalue("rest_catalog").ports["plain"]
+    """A new namespace in the REST catalog, or in ``own_catalog`` if the test asks for that, too."""
+    name = "own_catalog" if "own_catalog" in request.fixturenames else "rest_catalog"
+    port = request.getfixturevalue(name).ports["plain"]
     properties = {"type": "rest", "uri": f"http://127.0.0.1:{port}"}
     return CatalogChoice(name="tests", namespace=(f"lake{secrets.token_hex(4)}",), properties=properties)
 

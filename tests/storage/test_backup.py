@@ -6,11 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from itertools import count
 from pathlib import Path
 
-import psycopg
 import pytest
+from tests.postgres import new_database
 from tests.storage.test_migrate import OLD_ROWS, at_revision
 
 from signalbook.engine.engine import Engine
@@ -27,7 +26,6 @@ from signalbook.values import JSON, JSONObject, now
 from signalbook.xid import ROOT, Xid
 
 TIMEOUT = 60.0
-_TARGETS = count(1)
 
 
 @contextmanager
@@ -68,10 +66,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of another new database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'target.db'}"
-    url, name = request.getfixturevalue("postgres_url"), f"target_{next(_TARGETS)}"
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return str(url.replace("/postgres?", f"/{name}?"))
+    return new_database(request.getfixturevalue("postgres_url"))
 
 
 def test_all_of_it_comes_back_in_either_kind_of_database(filled: str, target: str, tmp_path: Path) -> None:

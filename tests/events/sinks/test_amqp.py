@@ -11,7 +11,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from tests.brokers.amqp.receiver import Receiver
 from tests.brokers.certificates import Certificates
 from tests.brokers.deliveries import EVENT_TYPE, events, parsed, plain, policy, subscription
-from tests.brokers.program import Broker
+from tests.brokers.program import Broker, StartBroker
 
 from signalbook.events.sinks.amqp import FACTORY
 from signalbook.events.sinks.base import DeliveryError
@@ -118,7 +118,8 @@ def test_tls_checks_the_name(artemis: Broker, certificates: Certificates, monkey
     assert len(bodies(artemis, "safe", 1)) == 1
 
 
-def test_a_broker_that_comes_back_is_used_again(artemis: Broker) -> None:
+def test_a_broker_that_comes_back_is_used_again(own_server: StartBroker) -> None:
+    artemis = own_server("artemis")
     sink = FACTORY.open(subscription("AMQP", address(artemis), address="again"), policy(artemis))
     sink.send(events(1))
     artemis.stop()

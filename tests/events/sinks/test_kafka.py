@@ -9,7 +9,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 from tests.brokers.certificates import Certificates
 from tests.brokers.deliveries import EVENT_TYPE, events, parsed, plain, policy, subscription
-from tests.brokers.program import Broker
+from tests.brokers.program import Broker, StartBroker
 
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.sinks.kafka import FACTORY
@@ -158,7 +158,9 @@ def test_an_event_that_is_too_large_is_reported(kafka: Broker, topic: str) -> No
     assert sorted(ids([record.value for record in records(kafka, topic, 2)])) == ["0", "1"]
 
 
-def test_a_cluster_that_comes_back_is_used_again(kafka: Broker, topic: str) -> None:
+def test_a_cluster_that_comes_back_is_used_again(own_server: StartBroker) -> None:
+    kafka = own_server("kafka")
+    make_topic(kafka, topic := "comes.back")
     sink = FACTORY.open(subscription("KAFKA", address(kafka), topicname=topic), policy(kafka))
     sink.send(events(1))
     kafka.stop()

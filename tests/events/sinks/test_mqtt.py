@@ -12,7 +12,7 @@ from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from tests.brokers.certificates import Certificates
 from tests.brokers.deliveries import EVENT_TYPE, events, parsed, plain, policy, subscription
-from tests.brokers.program import Broker
+from tests.brokers.program import Broker, StartBroker
 
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.sinks.mqtt import FACTORY
@@ -119,7 +119,8 @@ def test_tls_checks_the_name(mosquitto: Broker, certificates: Certificates, monk
     sink.close()
 
 
-def test_a_broker_that_comes_back_is_used_again(mosquitto: Broker) -> None:
+def test_a_broker_that_comes_back_is_used_again(own_server: StartBroker) -> None:
+    mosquitto = own_server("mosquitto")
     place = subscription("MQTT5", f"{SCHEME}:{mosquitto.ports['plain']}", topicname="again")
     sink = FACTORY.open(place, policy(mosquitto))
     sink.send(events(1))
@@ -135,7 +136,8 @@ def test_a_broker_that_comes_back_is_used_again(mosquitto: Broker) -> None:
     sink.close()
 
 
-def test_a_connection_that_was_lost_meanwhile_is_made_anew(mosquitto: Broker) -> None:
+def test_a_connection_that_was_lost_meanwhile_is_made_anew(own_server: StartBroker) -> None:
+    mosquitto = own_server("mosquitto")
     place = subscription("MQTT5", f"{SCHEME}:{mosquitto.ports['plain']}", topicname="anew")
     sink = FACTORY.open(place, policy(mosquitto))
     sink.send(events(1))

@@ -14,7 +14,7 @@ import pytest
 from nats.aio.msg import Msg
 from tests.brokers.certificates import Certificates
 from tests.brokers.deliveries import EVENT_TYPE, events, parsed, plain, policy, subscription
-from tests.brokers.program import Broker
+from tests.brokers.program import Broker, StartBroker
 
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.sinks.nats import FACTORY
@@ -132,7 +132,8 @@ def test_tls_checks_the_name(nats: Broker, certificates: Certificates, monkeypat
     sink.close()
 
 
-def test_a_server_that_comes_back_is_used_again(nats: Broker) -> None:
+def test_a_server_that_comes_back_is_used_again(own_server: StartBroker) -> None:
+    nats = own_server("nats")
     sink = FACTORY.open(subscription("NATS", address(nats), subject="again"), policy(nats))
     sink.send(events(1))
     nats.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -119,7 +120,7 @@ def test_a_run_by_an_identity_on_azurite(
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
     endpoint = f"https://127.0.0.1:{azurite_tls.ports['plain']}/{ACCOUNT}"
     storage = Storage.of({"endpoint": endpoint, "account_key": ACCOUNT_KEY})
-    root = place_of(f"abfss://{BUCKET}@{ACCOUNT}.dfs.core.windows.net/{tmp_path.name}", storage)
+    root = place_of(f"abfss://{BUCKET}@{ACCOUNT}.dfs.core.windows.net/{secrets.token_hex(4)}", storage)
     given = {"AZURE_STORAGE_ENDPOINT": endpoint, **azure_role(way, token_server, tmp_path)}
     lands_by_tokens(root, table_format, given, token_server, certificates, definitions, parcels, tmp_path)
 

@@ -230,26 +230,23 @@ def test_an_interrupt_says_what_it_left(job: Callable[..., Job], stage: str, sai
     ("stage", "done"), list_kills([], [()], [("processing", 0), ("prepared", 0), ("committing", 1)])
 )
 def test_a_catalog_killed_at_a_stage(
-    job: Callable[..., Job], rest_catalog: Broker, request: pytest.FixtureRequest, stage: str, done: int
+    job: Callable[..., Job], own_catalog: Broker, request: pytest.FixtureRequest, stage: str, done: int
 ) -> None:
     """Point 6: the run ends and says so, and the next one with the catalog back lands each message once."""
 
     def show(progress: Progress) -> None:
-        if (progress.stage, progress.done) == (stage, done) and rest_catalog.runs:
-            rest_catalog.kill()
+        if (progress.stage, progress.done) == (stage, done) and own_catalog.runs:
+            own_catalog.kill()
 
     wanted = job(table_format="iceberg", catalog=rest_choice(request))
-    try:
-        with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
-            run(wanted, show)
-        journal = Journal(wanted.place)
-        assert journal.is_begun() == (stage != "processing")  # nothing is left of what failed before anything landed
-        assert len(journal.unfinished()) == (stage != "processing")
-        with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
-            run(wanted)
-    finally:
-        if not rest_catalog.runs:
-            rest_catalog.start()
+    with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
+        run(wanted, show)
+    journal = Journal(wanted.place)
+    assert journal.is_begun() == (stage != "processing")  # nothing is left of what failed before anything landed
+    assert len(journal.unfinished()) == (stage != "processing")
+    with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
+        run(wanted)
+    own_catalog.start()
     assert run(job(table_format="iceberg")).landed == 28
     assert len({row["ce_id"] for row in rows(folder(wanted), "parcels/parcel.accepted")}) == 28
     assert len(rows(folder(wanted), "parcels/parcel.accepted")) == 28

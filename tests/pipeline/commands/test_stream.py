@@ -149,28 +149,24 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
 
 
 @pytest.mark.merge
-def test_a_catalog_that_is_killed(job: Job, topic: Topic, rest_catalog: Broker, request: pytest.FixtureRequest) -> None:
+def test_a_catalog_that_is_killed(job: Job, topic: Topic, own_catalog: Broker, request: pytest.FixtureRequest) -> None:
     """At one stage of a batch after the other: the stream ends and says why, and goes on when the catalog is back."""
     job = replace(job, table_format="iceberg", catalog=rest_choice(request))
 
     def stops_at(stage: str) -> None:
         def show(progress: Progress) -> None:
-            if progress.stage == stage and rest_catalog.runs:
-                rest_catalog.kill()
+            if progress.stage == stage and own_catalog.runs:
+                own_catalog.kill()
 
         with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
             stream_command.stream(
                 StreamJob(job=job, once=True), threading.Event(), lambda _: None, lambda _: None, show
             )
 
-    try:
-        for stage in ("processing", "prepared", "committing"):
-            topic.send(10)
-            stops_at(stage)
-            rest_catalog.start()
-    finally:
-        if not rest_catalog.runs:
-            rest_catalog.start()
+    for stage in ("processing", "prepared", "committing"):
+        topic.send(10)
+        stops_at(stage)
+        own_catalog.start()
     follow(job)
     assert sorted(landed(folder(job))) == sorted(f"e-{number}" for number in range(30) if number % 10 != 9)
     assert len(rows(folder(job), "dead_letters")) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -65,9 +66,9 @@ def environ(s3proxy: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def there(environ: pytest.MonkeyPatch, tmp_path: Path) -> Place:
+def there(environ: pytest.MonkeyPatch) -> Place:
     """A place whose keys are to be found."""
-    return place_of(f"s3://{BUCKET}/{tmp_path.name}")
+    return place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -197,12 +198,12 @@ def test_answers_that_are_none(there: Place, environ: pytest.MonkeyPatch, key_se
         server.server_close()
 
 
-def test_a_job_goes_before_the_environment(s3proxy: Broker, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_job_goes_before_the_environment(s3proxy: Broker, environ: pytest.MonkeyPatch) -> None:
     """Its endpoint too, whichever variable has another."""
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         environ.setenv(name, "http://127.0.0.1:1")
     set_all(environ, {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing", "AWS_REGION": "eu-north-1"})
-    there = place_of(f"s3://{BUCKET}/{tmp_path.name}", storage_of(s3proxy.ports["plain"]))
+    there = place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(s3proxy.ports["plain"]))
     (there / "f").write(b"x")
     write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=delta_options(there))
     assert len(list(there.files(deep=True))) == 3

@@ -7,6 +7,7 @@ import hmac
 import json
 import os
 import re
+import secrets
 import socket
 import socketserver
 import sys
@@ -145,7 +146,7 @@ def test_azurite(
     set_all(environ, keys[way] if way in keys else {**azure_role(way, token_server, tmp_path), **name})
     if "connection" not in way:
         environ.setenv("AZURE_STORAGE_ENDPOINT", endpoint)
-    lands(of_job(way, place_of(f"az://{BUCKET}/{tmp_path.name}")))
+    lands(of_job(way, place_of(f"az://{BUCKET}/{secrets.token_hex(4)}")))
 
 
 def signature() -> str:

@@ -33,12 +33,10 @@ COLUMNS = {"a": INT}
 
 
 @pytest.fixture
-def way(rest_catalog: Broker) -> Iterator[Passage]:
-    """A way to the catalog, which runs again when the test is over."""
-    with passage(f"http://127.0.0.1:{rest_catalog.ports['plain']}") as found:
+def way(request: pytest.FixtureRequest) -> Iterator[Passage]:
+    """A way to the catalog."""
+    with passage(rest_choice(request).properties["uri"]) as found:
         yield found
-    if not rest_catalog.runs:
-        rest_catalog.start()
 
 
 @pytest.fixture
@@ -105,12 +103,12 @@ def test_an_answer_that_is_lost(way: Passage, lake: Lake, make: Make, fates: lis
 @pytest.mark.merge
 @pytest.mark.parametrize(("make", "made"), [(created, True), (widened, False), (appended, True), (replaced, False)])
 def test_a_catalog_that_is_killed_while_a_table_is_committed(
-    way: Passage, lake: Lake, rest_catalog: Broker, make: Make, made: bool
+    way: Passage, lake: Lake, own_catalog: Broker, make: Make, made: bool
 ) -> None:
     def killed(deliver: Deliver) -> Answer | None:
         if made:
             deliver()
-        rest_catalog.kill()
+        own_catalog.kill()
         raise ConnectionError
 
     batch = make(lake)
@@ -118,7 +116,7 @@ def test_a_catalog_that_is_killed_while_a_table_is_committed(
     with pytest.raises(PipelineError, match=r"table shop.order: there is no answer of an Iceberg catalog"):
         lake.commit(batch)
     assert lake.journal.unfinished() == [batch]
-    rest_catalog.start()
+    own_catalog.start()
     complete_unfinished(lake.journal, lambda _: None)
     assert numbers(lake) == ([1] if make is created else [0, 1])
 
@@ -165,10 +163,10 @@ def test_a_table_that_is_dropped_at_the_same_moment(way: Passage, lake: Lake, ma
     assert lake.journal.unfinished() == []
 
 
-def test_a_killed_catalog_and_a_compaction(way: Passage, lake: Lake, rest_catalog: Broker) -> None:
+def test_a_killed_catalog_and_a_compaction(way: Passage, lake: Lake, own_catalog: Broker) -> None:
     def killed(deliver: Deliver) -> Answer | None:
         deliver()
-        rest_catalog.kill()
+        own_catalog.kill()
         raise ConnectionError
 
     for number in range(3):
@@ -176,7 +174,7 @@ def test_a_killed_catalog_and_a_compaction(way: Passage, lake: Lake, rest_catalo
     way.fates = [killed]
     with pytest.raises(PipelineError):
         compact(lake.output, (), TARGET, lambda _: None)
-    rest_catalog.start()
+    own_catalog.start()
     assert compact(lake.output, (), TARGET, lambda _: None) == []
     assert numbers(lake) == [0, 1, 2]
     assert len(lake.journal.files()[ORDER]) == 1
