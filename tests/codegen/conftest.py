@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from tempfile import mkdtemp
+from typing import Any, TypeVar
 
 import pytest
+from tests.shared_servers import SERVERS
 
 from signalbook.codegen.base import Generated, GeneratorInput, generate, read_input
 from signalbook.values import dump_json
@@ -63,6 +67,29 @@ DOCUMENT: dict[str, Any] = {
 }  # fmt: skip
 
 Make = Callable[..., Generated]
+T = TypeVar("T")
+BuildOnce = Callable[[str, Callable[[Path], T]], tuple[Path, T]]
+
+
+@pytest.fixture(scope="session")
+def build_once(request: pytest.FixtureRequest) -> BuildOnce[Any]:
+    """Build a project once for all processes of this run: the first that asks for its name calls ``build``.
+
+    Returns the folder of the project, and what ``build`` returned for it.
+    """
+    root = request.config.stash[SERVERS].folder
+
+    def build_once(name: str, build: Callable[[Path], Any]) -> tuple[Path, Any]:
+        result = root / f"{name}.built"
+        with (root / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not result.exists():
+                folder = Path(mkdtemp(prefix=name, dir=root))
+                result.write_bytes(pickle.dumps((folder, build(folder))))
+        folder, built = pickle.loads(result.read_bytes())
+        return folder, built
+
+    return build_once
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.codegen.conftest import DOCUMENT, GROUP, Make
+from tests.codegen.conftest import DOCUMENT, GROUP, BuildOnce, Make
 from tests.codegen.standalone import cases, hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 from tests.examples import examples
@@ -76,11 +76,10 @@ def class_name(namespace: str, path: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, suite.Names]:
+def project(build_once: BuildOnce[suite.Names]) -> tuple[Path, suite.Names]:
     """A folder with a program of the generated code, and the classes of messages in it."""
-    folder = tmp_path_factory.mktemp("csharp")
     documents = {"shop": DOCUMENT, "hard": hard.DOCUMENT, "words": WORDS}
-    return folder, compiled(folder, documents, str(HERE / "Program.cs"))
+    return build_once("csharp", lambda folder: compiled(folder, documents, str(HERE / "Program.cs")))
 
 
 @pytest.fixture(scope="module")

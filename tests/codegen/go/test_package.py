@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.codegen.conftest import DOCUMENT, GROUP, Make
+from tests.codegen.conftest import DOCUMENT, GROUP, BuildOnce, Make
 from tests.codegen.standalone import cases, hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
@@ -113,16 +113,19 @@ def exchange(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
+def project(build_once: BuildOnce[Generated]) -> tuple[Path, Generated]:
     """A module with all that is generated here, and the program that runs it, compiled."""
-    folder = tmp_path_factory.mktemp("go")
-    found = suite.write("go", folder, BOTH, module=MODULE)
-    program = folder / "cmd" / "program"
-    program.mkdir(parents=True)
-    shutil.copy(Path(__file__).with_name("program.go"), program / "main.go")
-    (program / "functions.go").write_text(functions(folder, found))
-    go(folder, "build", "-o", "program", "./cmd/program")
-    return folder, found
+
+    def build(folder: Path) -> Generated:
+        found = suite.write("go", folder, BOTH, module=MODULE)
+        program = folder / "cmd" / "program"
+        program.mkdir(parents=True)
+        shutil.copy(Path(__file__).with_name("program.go"), program / "main.go")
+        (program / "functions.go").write_text(functions(folder, found))
+        go(folder, "build", "-o", "program", "./cmd/program")
+        return found
+
+    return build_once("go", build)
 
 
 @pytest.fixture(scope="module")
@@ -243,22 +246,21 @@ func main() {
 
 
 def test_what_the_compiler_refuses(project: tuple[Path, Generated]) -> None:
-    folder = project[0] / "cmd" / "refused"
-    folder.mkdir()
+    folder = project[0] / "testdata" / "refused"  # which ./... leaves out, in another process at the same time
+    folder.mkdir(parents=True)
     (folder / "main.go").write_text(REFUSED)
-    command = [compiler(), "build", "-gcflags=-e", "-o", "/dev/null", "./cmd/refused"]
+    command = [compiler(), "build", "-gcflags=-e", "-o", "/dev/null", "./testdata/refused"]
     ran = subprocess.run(command, cwd=project[0], env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    shutil.rmtree(folder)
     wanted = {number for number, line in enumerate(REFUSED.split("\n"), 1) if line.endswith("// refused")}
     assert {int(number) for number in re.findall(r"main\.go:(\d+):", ran.stderr)} == wanted
 
 
 def test_values_of_its_own(project: tuple[Path, Generated]) -> None:
     """By tests in Go, beside the generated packages."""
-    folder = project[0] / "cmd" / "values"
-    folder.mkdir()
+    folder = project[0] / "testdata" / "values"
+    folder.mkdir(parents=True)
     shutil.copy(Path(__file__).with_name("values_test.go"), folder)
-    assert "ok" in go(project[0], "test", "-vet=off", "./cmd/values")
+    assert "ok" in go(project[0], "test", "-vet=off", "./testdata/values")
 
 
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:

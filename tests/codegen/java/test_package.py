@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.codegen.conftest import DOCUMENT, GROUP, Make
+from tests.codegen.conftest import DOCUMENT, GROUP, BuildOnce, Make
 from tests.codegen.standalone import hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
@@ -52,11 +52,10 @@ def class_path(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[suite.Run]:
+def run(build_once: BuildOnce[suite.Names]) -> Iterator[suite.Run]:
     """Answers of a program of the generated code."""
-    folder = tmp_path_factory.mktemp("java")
-    program = str(Path(__file__).with_name("Program.java"))
-    names = compiled(folder, {"shop": DOCUMENT, "hard": hard.DOCUMENT}, program)
+    documents, program = {"shop": DOCUMENT, "hard": hard.DOCUMENT}, str(Path(__file__).with_name("Program.java"))
+    folder, names = build_once("java", lambda folder: compiled(folder, documents, program))
     with suite.started(["java", "-cp", class_path(folder), "Program"], folder, names) as answers:
         yield answers
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.codegen.conftest import DOCUMENT, GROUP
+from tests.codegen.conftest import DOCUMENT, GROUP, BuildOnce
 from tests.codegen.standalone import hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
@@ -64,10 +64,10 @@ def compiled(folder: Path, documents: dict[str, dict[str, Any]], program: str = 
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, suite.Names]:
+def project(build_once: BuildOnce[suite.Names]) -> tuple[Path, suite.Names]:
     """One project with all that is generated here, compiled; and the modules of its messages."""
-    folder = tmp_path_factory.mktemp("typescript")
-    return folder, compiled(folder, {"shop": DOCUMENT, "hard": hard.DOCUMENT}, PROGRAM)
+    documents = {"shop": DOCUMENT, "hard": hard.DOCUMENT}
+    return build_once("typescript", lambda folder: compiled(folder, documents, PROGRAM))
 
 
 @pytest.fixture(scope="module")
