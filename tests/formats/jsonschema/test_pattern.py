@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.formats.jsonschema import FORMAT
-from signalbook.formats.jsonschema.pattern import translate
+from signalbook.formats.jsonschema.pattern import find_lengths, translate
 from signalbook.values import dump_json
 
 TEXTS = [
@@ -45,3 +45,28 @@ def test_any_translation_means_the_same(pattern: str, text: str) -> None:
     if translated is not None and not FORMAT.check(dump_json({"pattern": pattern}), "JsonSchema/draft-07"):
         validator = FORMAT.parse(dump_json({"pattern": pattern}), "JsonSchema/draft-07").validator
         assert bool(re.search(translated, text)) == validator.is_valid(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lengths"),
+    [
+        ("^[A-Z]{3}$", (3, 3)),
+        ("^[A-Z]{2,3}-\\d?$", (3, 5)),
+        ("^a{2,}b$", (3, None)),
+        ("^a+$", (1, None)),
+        ("ab", (2, None)),
+        ("^a", (1, None)),
+        ("^$", (0, 0)),
+        ("", (0, None)),
+        ("^a\\$", (0, None)),
+        ("^(a|b)$", (0, None)),
+        ("^a|b$", (0, None)),
+        ("^\\bab$", (0, None)),
+        ("^a+?$", (0, None)),
+    ],
+)
+def test_lengths_of_texts_that_match(pattern: str, lengths: tuple[int, int | None]) -> None:
+    assert find_lengths(pattern) == lengths
+    check = FORMAT.parse(dump_json({"pattern": pattern}), "JsonSchema/draft/2020-12").validator
+    sizes = {len(text) for text in TEXTS if check.is_valid(text)}
+    assert all(lengths[0] <= size and (lengths[1] is None or size <= lengths[1]) for size in sizes)

@@ -6,6 +6,7 @@ open-ended repetition, anchored, and a small product of all other choices; other
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _MAX_CHOICES: Final = 64
@@ -17,6 +18,31 @@ _ESCAPED: Final = _SPECIAL | frozenset("-/")
 _CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_"}
 # Unescaped in a class these are set operations to one of the two engines.
 _REFUSED_IN_CLASS: Final = frozenset("[&~|")
+# A character or a class of characters, and how often it comes.
+_ATOM: Final = re.compile(
+    r"(?:\\[dDwWsS./\-]|\[\^?[A-Za-z0-9_ .,:/-]+\]|[A-Za-z0-9_ .,:/@#-])(?:\{(\d{1,4})(?:,(\d{0,4}))?\}|([?*+]))?",
+    re.ASCII,
+)
+
+
+def find_lengths(pattern: str) -> tuple[int, int | None]:
+    """Return the least and the greatest length of texts that match, in characters; None where there is no greatest.
+
+    Patterns with groups, alternatives and the like are taken to match texts of any length.
+    """
+    inner = pattern.removeprefix("^").removesuffix("$")
+    low, high, at = 0, 0, 0
+    is_bounded = pattern.startswith("^") and pattern.endswith("$")
+    while at < len(inner):
+        atom = _ATOM.match(inner, at)
+        if atom is None:
+            return 0, None
+        least, most, mark = atom.groups()
+        low += int(least) if least else 0 if mark in ("?", "*") else 1
+        is_bounded &= mark not in ("*", "+") and most != ""
+        high += int(most or least or 1)
+        at = atom.end()
+    return low, high if is_bounded else None
 
 
 class _Refused(Exception):

@@ -157,7 +157,7 @@ class Guide:
         self.roots = (writer, reader)
         self.scalars: list[JSON] = [None, True, False, 0, 1, -1, 0.5, 0.3, 7, 7.25, 7.3, -7.3]
         self.scalars += ["", "a", "b", "c", "q", "abcd"]
-        self.names: dict[str, None] = dict.fromkeys([*NAMES, "z", "bz", "az"])
+        self.names: dict[str, None] = dict.fromkeys([*NAMES, "z", "bz", "az", ""])
         self.sizes: dict[int, None] = dict.fromkeys([0, 1, 2])
         for root in self.roots:
             self._collect(root)

@@ -840,7 +840,14 @@ UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
         "undecided",
     ),
     ("a pattern for all texts", {"type": "string"}, {"pattern": "a*"}, "undecided"),
-    ("no text of a pattern", {"type": "string", "pattern": "^c$", "maxLength": 0}, {"pattern": "^a"}, "undecided"),
+    ("no text of a pattern", {"type": "string", "pattern": "^c$", "maxLength": 0}, {"pattern": "^a"}, ""),
+    (
+        "no text of two patterns",
+        {"type": "string", "allOf": [{"pattern": "^b"}, {"pattern": "^c"}]},
+        {"pattern": "^a"},
+        "undecided",
+    ),
+    ("lengths of a class", {"type": "string", "pattern": "^[A-Z]{2,3}$"}, {"minLength": 2, "maxLength": 3}, ""),
     (
         "items that differ anyway",
         {"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}], "items": False},
@@ -865,7 +872,8 @@ UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
         {"anyOf": [{"minProperties": 1}, {"type": ["object", "null"], "properties": {"a": {"enum": [1]}, "b": False}}]},
         "undecided",
     ),
-    ("lengths of a pattern", {"type": "string", "pattern": "^ab+$"}, {"minLength": 2}, "undecided"),
+    ("lengths of a pattern", {"type": "string", "pattern": "^ab+$"}, {"minLength": 2}, ""),
+    ("lengths of alternatives", {"type": "string", "pattern": "^(ab|c)$"}, {"minLength": 2}, "undecided"),
     (
         "alternatives together",
         {"type": "string"},

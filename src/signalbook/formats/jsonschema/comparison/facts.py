@@ -27,6 +27,7 @@ from signalbook.formats.jsonschema.comparison.terms import (
     matches,
     target,
 )
+from signalbook.formats.jsonschema.pattern import find_lengths
 from signalbook.values import JSON, parse_json
 
 # A schema, and whether it holds.
@@ -397,6 +398,14 @@ def _values(facts: Facts, _: Term, said: tuple[JSON, ...]) -> None:
     facts.values = values if known is None else {key: value for key, value in values.items() if key in known}
 
 
+def _pattern(facts: Facts, _: Term, said: str) -> None:
+    facts.patterns.add(said)
+    low, high = find_lengths(said)
+    facts.length.raise_to(low)
+    if high is not None:
+        facts.length.lower_to(high)
+
+
 def _contains(facts: Facts, term: Term, _: Term) -> None:
     facts.contains.append(term)
     least = term.says.get("minContains", 1)
@@ -424,7 +433,7 @@ _FACTS: Final[dict[str, Callable[[Facts, Term, Any], object]]] = {
     "multipleOf": lambda facts, _, said: facts.steps.add(Decimal(str(said))),
     "minLength": lambda facts, _, said: facts.length.raise_to(said),
     "maxLength": lambda facts, _, said: facts.length.lower_to(said),
-    "pattern": lambda facts, _, said: facts.patterns.add(said),
+    "pattern": _pattern,
     "content": lambda facts, _, said: facts.contents.add(said),
     "minItems": lambda facts, _, said: facts.size.raise_to(said),
     "maxItems": lambda facts, _, said: facts.size.lower_to(said),
