@@ -803,6 +803,12 @@ UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
         "enum_narrowed",
     ),
     (
+        "an empty type",
+        {"type": ["object", "null"], "required": ["a"], "properties": {"a": False}},
+        {"type": "null"},
+        "",
+    ),
+    (
         "no object",
         {"type": ["object", "null"], "required": ["a"], "properties": {"a": False}},
         {"maxProperties": 0},

@@ -38,10 +38,12 @@ _ODD_TEXT: Final = "a0 ~\n"
 _ANY_TEXT: Final = frozenset({"", "^", "$", ".*", "^.*", ".*$", "^[\\s\\S]*$", "(?s).*"})
 
 
-def _type(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+def _type(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     said: frozenset[str] = term.says["type"]
     accepted = {"number" if name == "integer" else name for name in said}
     missing = facts.types - accepted
+    if len(facts.types) > 1:
+        missing = {name for name in missing if not proof.empty(facts.known | {(typed(name), True)})}
     if "number" in facts.types and "integer" in said and "number" not in said and not _whole(facts, term):
         # The writer's numbers may have fractions, unless something else that is known of them rules these out.
         missing.add("number")
