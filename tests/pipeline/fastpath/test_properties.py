@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.pipeline.fastpath.test_binary import check, read_requests, spooled_row
 from tests.pipeline.kafkarows import AT
 
@@ -217,7 +218,7 @@ OWN: dict[str, tuple[Any, Callable[[Sequence[Event]], list[MessageBatch]]]] = {
 
 @pytest.mark.parametrize("protocol", list(OPTIONS))
 @given(data=st.data(), policy=st.sampled_from(range(len(POLICIES))))
-@settings(deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_both_paths_come_to_the_same(contracts: list[Contract], protocol: str, policy: int, data: Any) -> None:
     """K-7, K-16, K-26, K-34: whatever a definition asks of the protocol, and whatever messages have of it."""
     found = data.draw(st.lists(events(protocol), min_size=1, max_size=8))
