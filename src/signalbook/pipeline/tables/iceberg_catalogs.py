@@ -25,7 +25,7 @@ from requests.adapters import HTTPAdapter
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.places import Place, Where, place_of
+from signalbook.pipeline.places import Place, Storage, Where, place_of
 from signalbook.pipeline.tables.base import Outdated
 from signalbook.pipeline.tables.catalogs import NAME, VARIABLE, CatalogChoice, filled, recorded, secrets_in
 from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
@@ -128,9 +128,9 @@ def _own(output: Place) -> CatalogConnection:
             "or choose another output; a batch that was under way is kept"
         )
     with catalog_errors(f"the catalog {path}"):
-        return CatalogConnection(
-            catalog=RememberingSqlCatalog(NAME, uri=f"sqlite:///{path}", warehouse=f"file://{output}/{TABLES}")
-        )
+        # By ``PlaceFileIO``, which syncs what it writes: the database must not name metadata that a crash empties.
+        properties = {"uri": f"sqlite:///{path}", "warehouse": f"file://{output}/{TABLES}", **io_properties(Storage())}
+        return CatalogConnection(catalog=RememberingSqlCatalog(NAME, **properties))
 
 
 def _chosen(choice: CatalogChoice, output: Place) -> CatalogConnection:

@@ -90,7 +90,7 @@ class _Output(OutputFile):
 
 
 class _Writing(io.BytesIO):
-    """Written when it is closed; metadata is never large. What failed in between is not."""
+    """Written when it is closed, to last; metadata is never large. What failed in between is not."""
 
     def __init__(self, place: Place, *, overwrite: bool) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class _Writing(io.BytesIO):
         super().close()
         self._place.parent.make()
         if self._overwrite:
-            self._place.write(content)
+            self._place.replace(content)
         elif not self._place.create(content):
             raise FileExistsError(17, "already there", str(self._place))
 
