@@ -22,7 +22,7 @@ import msgspec
 from signalbook.pipeline.errors import PipelineError, Stopped, disk_failure
 from signalbook.pipeline.locks import Lock, lock_of
 from signalbook.pipeline.places import Place, Stored, Where, in_parallel, place_of
-from signalbook.pipeline.reports.report import Report, Tally, decode
+from signalbook.pipeline.reports.report import Report, Tally, read_counters
 from signalbook.pipeline.tables.naming import (
     CATALOG_DATABASE,
     CATALOG_FILE,
@@ -116,6 +116,10 @@ class JournalEntry:
             note=note,
             left_out=self.left_out,
         )
+
+
+# Made now: threads that read the first entries at once would each work out the types, which msgspec does not survive.
+_DECODER: Final = msgspec.json.Decoder(JournalEntry, dec_hook=read_counters)
 
 
 @dataclass(slots=True)
@@ -496,6 +500,6 @@ def _find(place: Place) -> JournalEntry | None:
 
 def _read(place: Place) -> JournalEntry:
     try:
-        return decode(place.read(), JournalEntry)
+        return _DECODER.decode(place.read())
     except (OSError, msgspec.DecodeError) as error:
         raise PipelineError(f"cannot read the batch journal {place}: {error}") from error

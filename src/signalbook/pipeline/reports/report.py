@@ -269,7 +269,12 @@ def charged(candidates: Sequence[str]) -> str:
 
 def decode(text: bytes, type: type[_T]) -> _T:
     """A dataclass with a ``Tally`` in it, out of the JSON that ``msgspec.json.encode`` makes of it."""
-    return msgspec.json.decode(text, type=type, dec_hook=lambda _, value: Counter(value))
+    return msgspec.json.decode(text, type=type, dec_hook=read_counters)
+
+
+def read_counters(_: type, value: dict[str, int]) -> Counter[str]:
+    """Return the value of a ``Tally`` that JSON has as an object."""
+    return Counter(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
