@@ -16,11 +16,8 @@ DAY = datetime(2026, 1, 7, tzinfo=UTC)
 
 def test_a_day_is_landed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "2026-01-07.jsonl").write_bytes((ROOT / "examples" / "orders" / "events.jsonl").read_bytes())
-    places = {
-        "registry": ROOT / "examples" / "orders" / "orders.xreg.yaml",
-        "events": tmp_path,
-        "output": tmp_path / "lake",
-    }
+    orders = ROOT / "examples" / "orders" / "orders.xreg.yaml"
+    places = {"registry": orders, "events": tmp_path, "output": tmp_path / "lake"}
     for name, place in places.items():
         monkeypatch.setenv(f"AIRFLOW_VAR_ORDERS_{name.upper()}", str(place))
     path = ROOT / "examples" / "dataframes" / "airflow_orders.py"

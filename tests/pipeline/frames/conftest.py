@@ -39,7 +39,6 @@ def document(parcels: Any) -> JSONObject:
 
 @pytest.fixture(scope="session")
 def contract(parcels: Any, tmp_path_factory: pytest.TempPathFactory) -> Contract:
-    """Read from a document."""
     path: Path = tmp_path_factory.mktemp("contract") / "parcels.xreg.json"
     path.write_text(json.dumps(document(parcels)))
     return Contract.of(path)
@@ -47,8 +46,6 @@ def contract(parcels: Any, tmp_path_factory: pytest.TempPathFactory) -> Contract
 
 @pytest.fixture
 def held(contract: Contract) -> Held:
-    """The outcomes of records, in their order."""
-
     def outcomes(records: pa.RecordBatch) -> Outcomes:
         found = [row for batch in outcome_batches(contract, iter([records])) for row in batch.to_pylist()]
         assert all((row["landed"] is None) != (row["dead_letter"] is None) for row in found)

@@ -7,10 +7,10 @@ import pickle
 from pathlib import Path
 from typing import Any, cast
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.frames.conftest import GROUP
+from tests.pipeline.frames.test_messages import records
 from tests.pipeline.job.test_definitions import served
 
 from signalbook.client import Client
@@ -19,7 +19,6 @@ from signalbook.errors import SignalbookError
 from signalbook.messages import Policy
 from signalbook.pipeline import Contract, PipelineError, land, register, typed, validate
 from signalbook.pipeline.frames.validation import outcome_batches
-from signalbook.pipeline.sources.base import RECORD_TYPES
 from signalbook.values import JSONObject
 
 PARCELS = tuple(f"{GROUP}parcel.{name}" for name in ("accepted", "delivered", "noted"))
@@ -68,14 +67,8 @@ def test_a_registry(parcels: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def results(contract: Contract, *events: JSONObject) -> list[str]:
     """What becomes of events: that they landed, or the reason why not."""
-    records = pa.RecordBatch.from_pylist(
-        [
-            {"protocol": "", "source": "", "position": number, "value": json.dumps(event).encode()}
-            for number, event in enumerate(events)
-        ],
-        RECORD_TYPES,
-    )
-    rows = [row for batch in outcome_batches(contract, iter([records])) for row in batch.to_pylist()]
+    sent = records(*({"value": json.dumps(event).encode()} for event in events))
+    rows = [row for batch in outcome_batches(contract, iter([sent])) for row in batch.to_pylist()]
     landed = {row["landed"]["ce_id"] for row in rows if row["landed"]}
     dead = {row["dead_letter"]["position"]: row["dead_letter"]["reason"] for row in rows if row["dead_letter"]}
     return ["landed" if event["id"] in landed else dead[number] for number, event in enumerate(events)]

@@ -29,15 +29,12 @@ def test_an_asset_of_dagster(spark_session: SparkSession, tmp_path: Path) -> Non
     """Materialised twice, a day is landed once."""
     asset = loaded("dagster_orders").orders
     (tmp_path / "2026-01-07.jsonl").write_bytes((EXAMPLES / "orders" / "events.jsonl").read_bytes())
-    config = {
-        "registry": str(EXAMPLES / "orders" / "orders.xreg.yaml"), "events": str(tmp_path),
-        "output": str(tmp_path / "lake"),
-    }  # fmt: skip
+    registry = str(EXAMPLES / "orders" / "orders.xreg.yaml")
+    config = {"registry": registry, "events": str(tmp_path), "output": str(tmp_path / "lake")}
 
     def materialised() -> dict[str, object]:
-        ran = dagster.materialize(
-            [asset], partition_key="2026-01-07", run_config={"ops": {"orders": {"config": config}}}
-        )
+        settings = {"ops": {"orders": {"config": config}}}
+        ran = dagster.materialize([asset], partition_key="2026-01-07", run_config=settings)
         (event,) = ran.asset_materializations_for_node("orders")
         return {name: value.value for name, value in event.metadata.items() if "/" not in name}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,20 +67,17 @@ def test_it_is_what_a_run_lands(
     assert counts(ran) == counts(landed)
     assert ran.tally.violations.found.keys() == landed.tally.violations.found.keys()
     xid = f"{GROUP}parcel.accepted"
-    assert typed(frame, contract, xid).columns == [
-        name for name in read(spark_session, tmp_path / "b", xid).columns if name != DAY
-    ]
+    columns = read(spark_session, tmp_path / "b", xid).columns
+    assert typed(frame, contract, xid).columns == [name for name in columns if name != DAY]
     (one,), (other,) = (read(spark_session, tmp_path / name, xid).collect() for name in "ab")
     assert {name for name, value in one.asDict().items() if value != other[name]} == {
-        *("_protocol", "_address", "_key", "_headers", "_received_at", "_source", "_position", "_batch", "_landed_at"),
+        *("_protocol", "_address", "_key", "_headers", "_received_at", "_source", "_position", "_batch", "_landed_at")
     }
     with pytest.raises(PipelineError, match=r"the tables in .* are parquet"):
         land(frame, tmp_path / "a", contract, batch_id="c", table_format="iceberg")
 
 
-def test_micro_batches_land_once_in_each_query(
-    spark_session: SparkSession, contract: Contract, parcels: Any, tmp_path: Path
-) -> None:
+def test_micro_batches_land_once(spark_session: SparkSession, contract: Contract, parcels: Any, tmp_path: Path) -> None:
     """A batch that Spark gives again changes nothing; a new checkpoint that gives its number to others is an error."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.jsonl").write_text("\n".join(lines(parcels)) + "\n")
@@ -87,10 +85,8 @@ def test_micro_batches_land_once_in_each_query(
 
     def query(checkpoint: str) -> None:
         def take(frame: DataFrame, number: int) -> None:
-            for _ in range(2):
-                reports.append(
-                    land(frame, tmp_path / "lake", contract, batch_id=number, stream="s", table_format="parquet")
-                )
+            again = partial(land, frame, tmp_path / "lake", contract, stream="s", table_format="parquet")
+            reports.extend(again(batch_id=number) for _ in range(2))
 
         frame = spark_session.readStream.text(str(tmp_path / "in"))
         writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / checkpoint))

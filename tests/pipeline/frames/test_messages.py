@@ -32,7 +32,6 @@ def headers(found: dict[str, str], prefix: str = "") -> list[dict[str, Any]]:
 
 
 def binary(prefix: str, value: bytes = PAYLOAD, **more: str) -> dict[str, Any]:
-    """An event in binary mode, with more attributes."""
     found = BINARY | more
     content_type = found.pop("datacontenttype", "application/json")
     return {"value": value, "headers": headers(found, prefix) + headers({"content-type": content_type})}
@@ -53,32 +52,24 @@ def test_events_in_binary_mode(held: Held, parcels: Any, protocol: str, prefix: 
     """K-7: by protocol the attributes are found where its binding has them, and the payload stays what it was."""
     kind = "parcel.sent" if definition == "sent" else definition
     structured = json.dumps(parcels.event(7)).encode()
-    found = held(
-        records(
-            {**binary(prefix, type=kind), "protocol": protocol, "address": "/in"},
-            {"value": structured, "headers": headers({"content-type": EVENT.decode()}), "protocol": protocol},
-            {**binary(prefix, b"{}", type=kind), "protocol": protocol, "address": "/in"},
-        )
-    )
-    (first, second, third) = found
-    assert first["landed"]["data"] == PAYLOAD.decode()
-    assert first["landed"]["_definition"] == GROUP + definition
-    assert (first["landed"]["_protocol"], first["landed"]["_address"]) == (protocol or None, "/in")
-    assert first["landed"]["ce_id"] == "1"
+    sent = [
+        {**binary(prefix, type=kind), "address": "/in"},
+        {"value": structured, "headers": headers({"content-type": EVENT.decode()})},
+        {**binary(prefix, b"{}", type=kind), "address": "/in"},
+    ]
+    first, second, third = held(records(*({**row, "protocol": protocol} for row in sent)))
+    names = ("data", "_definition", "_protocol", "_address", "ce_id")
+    expected = [PAYLOAD.decode(), GROUP + definition, protocol or None, "/in", "1"]
+    assert [first["landed"][name] for name in names] == expected
     assert json.loads(second["landed"]["data"]) == parcels.event(7)["data"]
-    assert (third["dead_letter"]["reason"], third["dead_letter"]["original"]) == ("schema_violation", b"{}")
-    assert third["dead_letter"]["protocol"] == (protocol or None)
+    letter = third["dead_letter"]
+    assert (letter["reason"], letter["original"], letter["protocol"]) == ("schema_violation", b"{}", protocol or None)
 
 
 def test_protocols_may_differ_from_row_to_row(held: Held) -> None:
-    found = held(
-        records(
-            {**binary("ce_"), "protocol": "KAFKA", "address": "orders", "source": "kafka:orders/0"},
-            binary("ce_"),
-            {**binary("ce_"), "protocol": "PIGEON"},
-            {"value": None, "protocol": "KAFKA"},
-        )
-    )
+    kafka = {**binary("ce_"), "protocol": "KAFKA", "address": "orders", "source": "kafka:orders/0"}
+    others = [binary("ce_"), {**binary("ce_"), "protocol": "PIGEON"}, {"value": None, "protocol": "KAFKA"}]
+    found = held(records(kafka, *others))
     assert [row["landed"] and row["landed"]["_protocol"] for row in found] == ["KAFKA", None, None, None]
     assert "'PIGEON' can be read" in found[2]["dead_letter"]["violations"][0]["message"]
     assert found[3]["dead_letter"]["reason"] == "not_cloudevent"
@@ -119,9 +110,7 @@ def test_text_is_a_structured_event(held: Held, parcels: Any) -> None:
         ("noted", "text/plain", b"\xff", None),
     ],
 )  # fmt: skip
-def test_payloads_that_are_no_json(
-    held: Held, kind: str, content_type: str, value: bytes, data: Any, *, alone: bool
-) -> None:
+def test_other_payloads(held: Held, kind: str, content_type: str, value: bytes, data: Any, *, alone: bool) -> None:
     """As JSON where their schema says what they are; otherwise text, or bytes where it is none."""
     more = {} if not alone else {"time": "2026-01-02T03:04:60Z"}  # which the fast path leaves
     row = binary("ce_", value, type=f"parcel.{kind}", datacontenttype=content_type, **more)

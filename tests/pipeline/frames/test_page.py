@@ -101,9 +101,8 @@ def test_the_program_runs_by_spark_connect(tmp_path: Path) -> None:
     (tmp_path / "in" / "events.jsonl").write_bytes((ORDERS / "events.jsonl").read_bytes())
     ran = by_connect(tmp_path, str(LAND), str(ORDERS / "orders.xreg.yaml"), "in", "lake", "checkpoint")
     assert "A-1002| 12.5|" in ran.stdout
-    assert [(report.batch, report.tally.landed.total()) for report in status(tmp_path / "lake").reports] == [
-        ("orders-000000000", 3)
-    ]
+    (report,) = status(tmp_path / "lake").reports
+    assert (report.batch, report.tally.landed.total()) == ("orders-000000000", 3)
 
 
 READ = """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,9 +36,8 @@ def lines(parcels: Any) -> list[str]:
 def kafka(session: SparkSession, texts: list[str]) -> DataFrame:
     """Records as Spark's source has them, some columns in another order."""
     rows = [(b"k", text.encode(), "orders", 0, 70 + place, AT, 0, [EVENT]) for place, text in enumerate(texts)]
-    return session.createDataFrame(rows, KAFKA).select("offset", "*")[
-        ["headers", "offset", "key", "value", "topic", "partition", "timestamp", "timestampType"]
-    ]
+    order = ["headers", "offset", "key", "value", "topic", "partition", "timestamp", "timestampType"]
+    return session.createDataFrame(rows, KAFKA).select("offset", "*")[order]
 
 
 def test_records_of_kafka(spark_session: SparkSession, contract: Contract, parcels: Any) -> None:
@@ -55,15 +56,21 @@ def test_records_of_kafka(spark_session: SparkSession, contract: Contract, parce
     assert (first._source, first._position, first._address) == ("kafka:orders/0", 70, "orders")
     assert (json.loads(first.data), first._context) == (parcels.event(0)["data"], {"depot": "7"})
     assert (first._definition, first._version) == (f"{GROUP}parcel.accepted", "1")
-    assert (second._definition, second.data, second._fingerprint) == (
-        f"{GROUP}parcel.noted",
-        '"x"',
-        contract.fingerprint,
-    )
+    expected = (f"{GROUP}parcel.noted", '"x"', contract.fingerprint)
+    assert (second._definition, second.data, second._fingerprint) == expected
     assert (third.reason, third.candidates) == ("schema_violation", [f"{GROUP}parcel.accepted"])
     assert (fourth.reason, bytes(fourth.original), fourth.position) == ("decode_error", b"{", 73)
     assert third.violations[0].asDict().keys() == {"path", "rule", "message"}
     assert spark_session.sql("SET").collect() == settings
+
+
+@contextmanager
+def time_zone(session: SparkSession, name: str) -> Iterator[None]:
+    session.conf.set("spark.sql.session.timeZone", name)
+    try:
+        yield
+    finally:
+        session.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 def test_columns_by_their_names(spark_session: SparkSession, contract: Contract) -> None:
@@ -76,20 +83,11 @@ def test_columns_by_their_names(spark_session: SparkSession, contract: Contract)
         body="payload", attributes={"type": "kind", "source": "from", "id": "id", "time": "AT"}, headers="meta",
         position="number", source="kind", received_at="at",
     )  # fmt: skip
-    spark_session.conf.set("spark.sql.session.timeZone", "America/New_York")
-    try:
+    of_map = frame.selectExpr("payload", "'KAFKA' AS p", "map('ce-type', kind, 'source', `from`, 'id', id) AS a")
+    with time_zone(spark_session, "America/New_York"):
         (row,) = validate(frame, contract, columns).landed.collect()
-        (same,) = (
-            validate(
-                frame.selectExpr("payload", "'KAFKA' AS p", "map('ce-type', kind, 'source', `from`, 'id', id) AS a"),
-                contract,
-                MessageColumns(body="payload", attributes="a", protocol="p"),
-            )
-            .landed.select("ce_id", "ce_type", "_protocol", "data")
-            .collect()
-        )
-    finally:
-        spark_session.conf.set("spark.sql.session.timeZone", "UTC")
+        found = validate(of_map, contract, MessageColumns(body="payload", attributes="a", protocol="p"))
+        (same,) = found.landed.select("ce_id", "ce_type", "_protocol", "data").collect()
     assert (row.ce_time.astimezone(UTC), row._received_at.astimezone(UTC)) == (AT, AT)
     assert (row._position, row._source, row._headers["trace"]) == (5, "parcel.accepted", "t")
     assert tuple(same) == ("1", "parcel.accepted", "KAFKA", row.data)
@@ -112,16 +110,11 @@ def test_times_as_attributes(spark_session: SparkSession, contract: Contract) ->
     )
     names = {name: name for name in ("type", "source", "id")}
     columns = MessageColumns(body="body", attributes={**names, "time": "at", "sent": "at", "plain": "plain"})
-    spark_session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
-    try:
+    with time_zone(spark_session, "Europe/Berlin"):
         found = validate(frame, contract, columns).landed.orderBy("ce_id").collect()
-    finally:
-        spark_session.conf.set("spark.sql.session.timeZone", "UTC")
     assert [row.ce_time.astimezone(UTC) for row in found] == [gap, again]
-    assert [row.ce_extensions for row in found] == [
-        {"sent": "2026-03-29T02:30:00Z", "plain": "2026-01-02T00:00:00Z"},
-        {"sent": "2026-10-25T01:00:00.5Z"},
-    ]
+    expected = [{"sent": "2026-03-29T02:30:00Z", "plain": "2026-01-02T00:00:00Z"}, {"sent": "2026-10-25T01:00:00.5Z"}]
+    assert [row.ce_extensions for row in found] == expected
 
 
 def test_columns_that_are_of_no_use(spark_session: SparkSession, contract: Contract) -> None:
@@ -149,9 +142,7 @@ def test_one_message_with_its_columns(spark_session: SparkSession, contract: Con
         typed(frame, contract, "nothing")
 
 
-def test_a_stream_is_validated_as_a_stream(
-    spark_session: SparkSession, contract: Contract, parcels: Any, tmp_path: Path
-) -> None:
+def test_streams_are_validated(spark_session: SparkSession, contract: Contract, parcels: Any, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     for number, text in enumerate(lines(parcels)):
@@ -172,9 +163,7 @@ def test_a_stream_is_validated_as_a_stream(
     assert sorted(row[0] for row in spark_session.table("bad").collect()) == ["decode_error", "schema_violation"]
 
 
-def test_nothing_runs_before_it_is_asked_for(
-    spark_session: SparkSession, contract: Contract, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_validation_is_lazy(spark_session: SparkSession, contract: Contract, monkeypatch: pytest.MonkeyPatch) -> None:
     tracker = spark_session.sparkContext.statusTracker()
     before = len(tracker.getJobIdsForGroup())
     validate(spark_session.range(3).selectExpr("CAST(id AS string) AS value"), contract)
