@@ -10,11 +10,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tests.codegen.conftest import DOCUMENT, GROUP
+
 from signalbook.codegen.base import Generated, generate, read_input
+from signalbook.codegen.runtime import TypedMessage
 from signalbook.values import dump_json
 
 
@@ -44,6 +48,33 @@ def imported(folder: Path, package: str = "messages") -> Iterator[dict[str, Modu
         sys.path.remove(str(folder))
         for name in [name for name in sys.modules if name.partition(".")[0] == package]:
             del sys.modules[name]
+
+
+@dataclass(frozen=True)
+class Orders:
+    """The package of the shop in use: an order, handlers for its messages, and what these were given."""
+
+    placed: ModuleType
+    order: Any
+    handlers: Any
+    seen: list[TypedMessage[Any]]
+
+    def check(self, section: str, value: Any) -> None:
+        """Check that the order of shop 7 was received, by the place that it was sent to."""
+        (message,) = self.seen
+        assert (message.payload, message.context["shop"]) == (self.order, "7")
+        assert message.message.sections[section] == value
+
+
+@contextmanager
+def ordering(folder: Path) -> Iterator[Orders]:
+    generated(folder, DOCUMENT)
+    with imported(folder) as modules:
+        placed = modules[GROUP + "order.placed"]
+        table = importlib.import_module("messages.definitions").handlers("/messagegroups/shop.orders")
+        orders = Orders(placed, placed._types.OrderPlaced(kind="again", total=2.5), table, [])
+        table.on(placed.MESSAGE)(orders.seen.append)
+        yield orders
 
 
 ROOT = Path(__file__).parents[2]

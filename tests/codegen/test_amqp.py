@@ -9,11 +9,9 @@ from uuid import UUID, uuid4
 
 import pytest
 from tests.brokers.program import Broker
-from tests.codegen.conftest import DOCUMENT, GROUP
-from tests.codegen.packages import generated, imported
+from tests.codegen.packages import generated, imported, ordering
 
 from signalbook.codegen.amqp import TypedAmqpReceiver, TypedAmqpSender, received
-from signalbook.codegen.runtime import TypedMessage
 from signalbook.messages import Message
 
 proton = pytest.importorskip("proton", reason="tools/setup could not build python-qpid-proton")
@@ -56,28 +54,19 @@ def link(artemis: Broker) -> Any:
 
 @pytest.mark.parametrize("mode", ["binary", "structured"])
 def test_what_is_sent_is_received_by_its_type(link: Any, tmp_path: Path, mode: str) -> None:
-    generated(tmp_path, DOCUMENT)
-    seen: list[TypedMessage[Any]] = []
     others: list[Message] = []
     connection, queue = link
-    with imported(tmp_path) as modules:
-        placed = modules[GROUP + "order.placed"]
-        from messages.definitions import handlers  # type: ignore[import-not-found] # made just now
-
-        table = handlers("/messagegroups/shop.orders")
-        table.on(placed.MESSAGE)(seen.append)
-        order = placed._types.OrderPlaced(kind="again", total=2.5)
+    with ordering(tmp_path) as orders:
         sender = connection.create_sender(queue)
-        TypedAmqpSender(sender, {"protocol": "AMQP/1.0", "envelopeoptions": {"mode": mode}}).send(
-            placed.build(order, shop="7")
-        )
+        typed = TypedAmqpSender(sender, {"protocol": "AMQP/1.0", "envelopeoptions": {"mode": mode}})
+        typed.send(orders.placed.build(orders.order, shop="7"))
         sender.send(proton.Message(body="who knows"))
         receiver = connection.create_receiver(queue)
-        receive = TypedAmqpReceiver(table, lambda message, _: others.append(message))
+        receive = TypedAmqpReceiver(orders.handlers, lambda message, _: others.append(message))
         for _ in range(2):
             receive(receiver.receive())
             receiver.accept()
-    assert [(each.payload, each.context["shop"]) for each in seen] == [(order, "7")]
+    assert [(each.payload, each.context["shop"]) for each in orders.seen] == [(orders.order, "7")]
     assert [message.body for message in others] == [b"who knows"]
 
 
@@ -117,13 +106,8 @@ def test_bodies_are_those_of_the_pipeline(body: Any, wanted: bytes) -> None:
 
 def test_values_are_pythons_own() -> None:
     number = UUID(int=1)
-    given = {
-        "w": proton.ulong(1),
-        "s": proton.symbol("s"),
-        "u": number,
-        "t": proton.timestamp(1),
-        "f": proton.float32(0.5),
-    }
+    given = {"w": proton.ulong(1), "s": proton.symbol("s"), "u": number, "t": proton.timestamp(1)}
+    given["f"] = proton.float32(0.5)
     found = received(proton.Message(id=number, correlation_id=0, properties=given)).sections
     values = found["application-properties"]
     assert values == {"w": 1, "s": "s", "u": number, "t": datetime.fromtimestamp(0.001, UTC), "f": 0.5}

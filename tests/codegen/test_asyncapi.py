@@ -145,7 +145,6 @@ def test_what_is_written_can_be_imported(read: Callable[..., GeneratorInput], tm
 
 
 def said(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a definition AsyncAPI says."""
     names = ("description", "name", "envelope", "envelopemetadata", "protocoloptions")
     return {name: definition[name] for name in names if name in definition}
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from tests.brokers.program import Broker
 from tests.codegen.conftest import DOCUMENT, GROUP
-from tests.codegen.packages import generated, imported
+from tests.codegen.packages import generated, imported, ordering
 
 from signalbook.codegen.kafka import ProduceFailed, TypedConsumer, TypedProducer
 from signalbook.codegen.runtime import TypedMessage, UnexpectedMessage
@@ -62,11 +62,9 @@ def test_what_is_produced_is_consumed_by_its_type(kafka: Broker, tmp_path: Path)
 
 
 def test_what_kafka_does_not_take_is_an_error(tmp_path: Path) -> None:
-    generated(tmp_path, DOCUMENT)
-    with imported(tmp_path) as modules:
-        placed = modules[GROUP + "order.placed"]
+    with ordering(tmp_path) as orders:
         nowhere = Producer({"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 200, "log_level": 0})
         producer = TypedProducer(nowhere, {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}})
-        producer.send(placed.build(placed._types.OrderPlaced(kind="new", total=1), shop="7"))
+        producer.send(orders.placed.build(orders.order, shop="7"))
         with pytest.raises(ProduceFailed, match=r"timed out|not delivered"):
             producer.flush(5)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from tests.codegen.conftest import Make
 from tests.codegen.hostile import HOSTILE, document, entity_id, texts
 
-from signalbook.codegen.base import Generated, printable
+from signalbook.codegen.base import printable
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
@@ -30,16 +30,10 @@ def test_pages(make: Make) -> None:
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=texts())
+@example(texts=[*HOSTILE])
 def test_hostile_texts_are_shown_as_they_are(make: Make, texts: list[str]) -> None:
-    check_pages(make("markdown", document(texts)), texts)
-
-
-def test_every_kind_of_hostile_text_is_shown_as_it_is(make: Make) -> None:
-    check_pages(make("markdown", document(HOSTILE)), HOSTILE)
-
-
-def check_pages(generated: Generated, texts: Sequence[str]) -> None:
     """Parse the pages, and look for the texts; what is no text comes from the generator alone."""
+    generated = make("markdown", document(texts))
     pages = {file.path: file.content.decode() for file in generated.files}
     tokens = {path: list(flatten(PARSER.parse(page))) for path, page in pages.items()}
     for path, page in tokens.items():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from pyspark.sql.types import StructType
 from tests.codegen.conftest import GROUP, Make
 from tests.codegen.hostile import HOSTILE, document, texts
@@ -50,16 +50,10 @@ def test_a_message_named_as_the_tables(make: Make) -> None:
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=texts())
+@example(texts=[*HOSTILE])
 def test_hostile_texts_in_schemas_are_data(make: Make, texts: list[str]) -> None:
-    check_schema(make("spark", document(texts)), texts)
-
-
-def test_every_kind_of_hostile_text_in_schemas_is_data(make: Make) -> None:
-    check_schema(make("spark", document(HOSTILE)), HOSTILE)
-
-
-def check_schema(generated: Generated, texts: Sequence[str]) -> None:
     """Run the module, and look for the texts in names and comments."""
+    generated = make("spark", document(texts))
     schema = run_schemas(generated)["all.all"]
     for text in texts:
         kind: Any = schema[text].dataType

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import duckdb
 import pytest
 import sqlglot
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from tests.codegen.conftest import GROUP, Make
 from tests.codegen.hostile import HOSTILE, document, texts
 
-from signalbook.codegen.base import Generated, printable
+from signalbook.codegen.base import printable
 from signalbook.codegen.sql import DIALECTS
 
 
@@ -64,19 +62,13 @@ def test_times_are_in_microseconds_for_trino(make: Make) -> None:
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=texts())
+@example(texts=[*HOSTILE])
 def test_hostile_texts_are_data(make: Make, texts: list[str]) -> None:
-    check_statements(make("sql", document(texts)), texts)
-
-
-def test_every_kind_of_hostile_text_is_data(make: Make) -> None:
-    check_statements(make("sql", document(HOSTILE)), HOSTILE)
-
-
-def check_statements(generated: Generated, texts: Sequence[str]) -> None:
     """Read the statements of each dialect, and look for names and descriptions.
 
     Each text has a table of its own; a dialect that has no form for a name has no such table.
     """
+    generated = make("sql", document(texts))
     for dialect in DIALECTS.values():
         files = [file.content.decode() for file in generated.files if file.path.startswith(f"{dialect.name}/")]
         names: dict[str, set[str]] = {}

@@ -16,7 +16,6 @@ from confluent_kafka import Consumer, Producer
 
 
 def main(program: str, servers: str, topic: str, what: str, argument: str) -> None:
-    """Run the program."""
     if what == "produce":
         records = answers(["mono", program, what, topic, argument], "")
         produce(servers, topic, map(json.loads, records.splitlines()))
@@ -26,7 +25,6 @@ def main(program: str, servers: str, topic: str, what: str, argument: str) -> No
 
 
 def answers(command: list[str], lines: str) -> str:
-    """What the program says."""
     ran = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
     if ran.returncode:
         sys.exit(ran.stderr)
@@ -34,7 +32,6 @@ def answers(command: list[str], lines: str) -> str:
 
 
 def produce(servers: str, topic: str, records: Iterator[Any]) -> None:
-    """Send records, and wait until they are there."""
     producer = Producer({"bootstrap.servers": servers})
     for each in records:
         headers: list[tuple[str, str | bytes | None]] = [(name, b64decode(value)) for name, value in each["headers"]]

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.codegen.conftest import DOCUMENT, GROUP, BuildOnce, Make
+from tests.codegen.conftest import DOCUMENT, BuildOnce, Make
 from tests.codegen.standalone import cases, hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 from tests.examples import examples
@@ -29,31 +29,19 @@ RUNTIME = dict(runtime_files("signalbook.codegen.csharp", ".cs"))
 NAMESPACES = {"shop": "Shop", "hard": "Hard", "words": "Words"}
 # Mono's compiler knows C# up to 7.2. Overflows are errors, so that none is there whatever a project says of them.
 OPTIONS = ["-langversion:7.2", "-warn:4", "-warnaserror", "-checked+", "-r:System.Numerics.dll"]
-_NAMES = [
-    "Regex",
-    "Payloads",
-    "Runtime",
-    "obj",
-    "System",
-    "Group",
-    "JsonValue",
-    "Forms",
-    "Build",
-    "Schema",
-    "Definition",
-]
+_NAMES = ["Regex", "Payloads", "Runtime", "obj", "System", "Group", "JsonValue", "Forms", "Build", "Schema"]
+_NAMES.append("Definition")
 _MEMBERS = ["Equals", "GetHashCode", "GetType", "MemberwiseClone", "Forms", "IPayload", "extra members", "to", "from"]
 _TEXT = {"type": "string"}
 _SCHEMA = {"type": "object", "properties": dict.fromkeys([*_MEMBERS, *_NAMES], _TEXT),
            "additionalProperties": {"type": "integer"}}  # fmt: skip
 WORDS: dict[str, Any] = {
-    "messagegroups": {group: {"messages": {name: hard.message(_SCHEMA) for name in _NAMES}} for group in _NAMES},
+    "messagegroups": {group: {"messages": {name: hard.message(_SCHEMA) for name in _NAMES}} for group in _NAMES}
 }
 """Names that mean something in generated C#, as groups, messages and members."""
 
 
 def mcs(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Compile, with all warnings as errors."""
     if shutil.which("mcs") is None or shutil.which("mono") is None:
         pytest.skip("Mono and its compiler are not installed: tools/setup test")
     return subprocess.run(["mcs", *OPTIONS, *options], cwd=folder, capture_output=True, text=True, check=False)
@@ -71,7 +59,6 @@ def compiled(folder: Path, documents: dict[str, dict[str, Any]], *programs: str)
 
 
 def class_name(namespace: str, path: str) -> str:
-    """The full name of the class in a file."""
     return f"{namespace}.{path.removesuffix('.cs').replace('/', '.')}"
 
 
@@ -84,14 +71,8 @@ def project(build_once: BuildOnce[suite.Names]) -> tuple[Path, suite.Names]:
 
 @pytest.fixture(scope="module")
 def run(project: tuple[Path, suite.Names]) -> Iterator[suite.Run]:
-    """Answers of the program."""
     with suite.started(["mono", "program.exe"], *project) as answers:
         yield answers
-
-
-def test_what_is_left_out(tmp_path: Path) -> None:
-    assert sorted(suite.write("csharp", tmp_path, DOCUMENT).left_out) == [GROUP + name for name in ("broken", "xml")]
-    assert suite.write("csharp", tmp_path, hard.DOCUMENT).left_out == {}
 
 
 @pytest.mark.parametrize(
@@ -122,15 +103,7 @@ def test_groups_may_have_any_names_but_those_the_runtime_calls(tmp_path: Path) -
 def test_names_that_mean_something(group: str, run: suite.Run) -> None:
     value = dict.fromkeys((*_MEMBERS, *_NAMES), "x") | {"more": 1}
     for name in _NAMES:
-        module = ["words", f"/messagegroups/{group}/messages/{name}"]
-        (answer,) = run({"action": "event", "module": module, "payload": value})
-        (read,) = run({"action": "parse", "module": module, "event": answer["result"]})
-        assert read["result"]["payload"] == value
-
-
-def test_the_same_definitions_give_the_same_bytes(tmp_path: Path) -> None:
-    found = [suite.write("csharp", tmp_path / name, hard.DOCUMENT) for name in ("a", "b")]
-    assert found[0] == found[1]
+        suite.check_returned(["words", f"/messagegroups/{group}/messages/{name}"], value, run)
 
 
 def test_the_project_file(make: Make) -> None:
@@ -182,9 +155,8 @@ def test_the_example_of_the_documentation(tmp_path: Path) -> None:
         (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file.path).write_bytes(file.content)
     says = 'Console.WriteLine(read.Payload.Order + read.Context["shop"] + record.Key);'
-    (tmp_path / "Example.cs").write_text(
-        f"using System;\n{uses}\n\nstatic class Example {{ static void Main() {{\n{body}\n{says}\n}} }}\n"
-    )
+    program = f"using System;\n{uses}\n\nstatic class Example {{ static void Main() {{\n{body}\n{says}\n}} }}\n"
+    (tmp_path / "Example.cs").write_text(program)
     ran = mcs(tmp_path, "-out:example.exe", "-recurse:*.cs")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     ran = subprocess.run(["mono", "example.exe"], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -275,10 +247,7 @@ PATTERNS: list[tuple[str, Any, list[Any]]] = [
 
 
 def test_patterns_are_those_of_the_schema(run: suite.Run) -> None:
-    wanted = list(cases.tasks(PATTERNS))
-    found = run(*({"action": "check", **task} for task, _ in wanted))
-    for (task, conforms), answer in zip(wanted, found, strict=True):
-        assert (answer["result"] == []) == conforms, (task, answer)
+    suite.check_rules(PATTERNS, run)
 
 
 def test_a_pattern_that_takes_too_long_is_a_finding(run: suite.Run) -> None:

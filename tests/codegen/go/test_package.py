@@ -62,7 +62,6 @@ def compiler() -> str:
 
 
 def go(folder: Path, *command: str) -> str:
-    """What Go says of the module in a folder."""
     program = [compiler(), *command]
     ran = subprocess.run(program, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -83,18 +82,8 @@ def functions(folder: Path, found: Generated) -> str:
         names = _INPUT.findall(file.content.decode().rpartition("signalbook.Build(")[2]) if made[2] else []
         given = "".join(f", {name}" for name in names)
         entries.append(f"\t{quoted(xid)}: entry({package}.Build{made[1]}, {package}.Parse{made[1]}{given}),")
-    lines = [
-        "package main",
-        "",
-        "import (",
-        *sorted(imports),
-        ")",
-        "",
-        "var functions = map[string]function{",
-        *entries,
-        "}",
-    ]
-    return "\n".join(lines)
+    head = ["package main", "", "import (", *sorted(imports), ")", "", "var functions = map[string]function{"]
+    return "\n".join([*head, *entries, "}"])
 
 
 def exchange(folder: Path) -> str:
@@ -130,7 +119,6 @@ def project(build_once: BuildOnce[Generated]) -> tuple[Path, Generated]:
 
 @pytest.fixture(scope="module")
 def run(project: tuple[Path, Generated]) -> Iterator[suite.Run]:
-    """Answers of a program of the generated code."""
     folder, found = project
     names = {xid: xid for file in found.files for xid in file.xids}
     with suite.started([str(folder / "program")], folder, {"shop": names, "hard": names}) as answers:
@@ -146,20 +134,16 @@ def test_it_is_as_gofmt_writes_it_and_vet_has_nothing_to_say(project: tuple[Path
 
 
 @pytest.mark.parametrize(
-    "value", [{"a": None, "b": None}, {"a": "x", "b": "y", "c": "z"}, {"a": None, "b": "", "c": ""}]
+    ("name", "value"),
+    [
+        ("nulls", {"a": None, "b": None}),
+        ("nulls", {"a": "x", "b": "y", "c": "z"}),
+        ("nulls", {"a": None, "b": "", "c": ""}),
+        ("nameless", {"": "x"}),
+    ],
 )
-def test_absent_and_null_come_back_as_they_were(value: Any, run: suite.Run) -> None:
-    module = suite.hard_message("nulls")
-    (answer,) = run({"action": "kafka", "module": module, "payload": value, "given": {"topic": "t"}})
-    (read,) = run({"action": "parse", "module": module, "record": answer["result"]})
-    assert read["result"]["payload"] == value
-
-
-def test_a_member_without_a_name(run: suite.Run) -> None:
-    module = suite.hard_message("nameless")
-    (answer,) = run({"action": "event", "module": module, "payload": {"": "x"}})
-    (read,) = run({"action": "parse", "module": module, "event": answer["result"]})
-    assert read["result"]["payload"] == {"": "x"}
+def test_absent_and_null_come_back_as_they_were(name: str, value: Any, run: suite.Run) -> None:
+    suite.check_returned(suite.hard_message(name), value, run)
 
 
 @pytest.mark.parametrize("name", ["½", "²", "é", "a,b", "-", "", 'a"b'])

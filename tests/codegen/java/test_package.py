@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.codegen.conftest import DOCUMENT, GROUP, BuildOnce, Make
+from tests.codegen.conftest import DOCUMENT, BuildOnce, Make
 from tests.codegen.standalone import hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
@@ -29,17 +29,8 @@ def compiled(folder: Path, documents: dict[str, dict[str, Any]], program: str) -
     sources = [str(folder / name / file.path) for name, each in found.items() for file in each.files]
     (folder / "classes").mkdir()
     # Names of parameters are for the program alone, which calls methods by reflection.
-    options = [
-        "-Xlint:all",
-        "-Werror",
-        "-proc:none",
-        "-parameters",
-        "-encoding",
-        "UTF-8",
-        "-d",
-        str(folder / "classes"),
-    ]
-    command = ["javac", *options, "-cp", class_path(folder), program, *sources]
+    options = ["-Xlint:all", "-Werror", "-proc:none", "-parameters", "-encoding", "UTF-8"]
+    command = ["javac", *options, "-d", str(folder / "classes"), "-cp", class_path(folder), program, *sources]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return {name: suite.names_of(each, lambda path: path.removesuffix(".java").replace("/", "."))
@@ -47,7 +38,6 @@ def compiled(folder: Path, documents: dict[str, dict[str, Any]], program: str) -
 
 
 def class_path(folder: Path) -> str:
-    """What classes of a project need."""
     return ":".join([str(folder / "classes"), *map(str, JARS.glob("*.jar"))])
 
 
@@ -58,13 +48,6 @@ def run(build_once: BuildOnce[suite.Names]) -> Iterator[suite.Run]:
     folder, names = build_once("java", lambda folder: compiled(folder, documents, program))
     with suite.started(["java", "-cp", class_path(folder), "Program"], folder, names) as answers:
         yield answers
-
-
-def test_what_is_left_out(tmp_path: Path) -> None:
-    assert sorted(suite.write("java", tmp_path, DOCUMENT).left_out) == [GROUP + name for name in ("broken", "xml")]
-    why = "its schema has a member without a name, for which Jackson has no annotation"
-    left_out = suite.write("java", tmp_path, hard.DOCUMENT).left_out
-    assert left_out == {"/messagegroups/hard/messages/nameless": why}
 
 
 def test_what_class_files_have_no_room_for(make: Make) -> None:

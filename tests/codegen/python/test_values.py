@@ -19,6 +19,7 @@ from signalbook.codegen.runtime import to_data
 from signalbook.messages import bind
 
 Case = tuple[Any, st.SearchStrategy[Any]]
+STYLES = st.sampled_from(["dataclass", "msgspec", "pydantic"])
 # Keywords, names of types, what is no identifier, and such as differ in what identifiers cannot show.
 NAMES = st.sampled_from(
     ["a", "class", "None", "str", "list", "int", "model_x", "copy", "json", "self", "A", "a-b", "a.b", "a_b", "_a",
@@ -42,7 +43,6 @@ JSON_LEAVES: list[Case] = [
 
 @st.composite
 def json_cases(draw: st.DrawFn, depth: int = 3) -> Case:
-    """A JSON Schema, with values that conform to it."""
     if depth == 0:
         return draw(st.sampled_from(JSON_LEAVES))
     kind = draw(st.sampled_from(["leaf", "object", "object", "list", "map", "union", "nullable"]))
@@ -95,21 +95,18 @@ AVRO_LEAVES: list[Case] = [
 ]  # fmt: skip
 
 
+AVRO_NAMES = ["a", "class_", "None", "str", "model_x", "copy", "R", "self"]
+
+
 @st.composite
 def avro_cases(draw: st.DrawFn, depth: int = 2, path: str = "R") -> Case:
-    """An Avro record, with values."""
-    names = draw(
-        st.lists(
-            st.sampled_from(["a", "class_", "None", "str", "model_x", "copy", "R", "self"]), unique=True, min_size=1
-        )
-    )
+    names = draw(st.lists(st.sampled_from(AVRO_NAMES), unique=True, min_size=1))
     fields: list[dict[str, Any]] = []
     values = {}
     for index, name in enumerate(names):
         kind = draw(st.sampled_from(["leaf", "record", "list", "map", "enum"]))
-        schema, inner = draw(
-            avro_cases(depth - 1, f"{path}{index}") if depth and kind != "leaf" else st.sampled_from(AVRO_LEAVES)
-        )
+        leaf = not depth or kind == "leaf"
+        schema, inner = draw(st.sampled_from(AVRO_LEAVES) if leaf else avro_cases(depth - 1, f"{path}{index}"))
         if kind == "list":
             schema, inner = {"type": "array", "items": schema}, st.lists(inner, max_size=2)
         elif kind == "map":
@@ -138,15 +135,14 @@ def built(cases: list[Case], format: str, **options: str) -> Iterator[list[tuple
 def check(module: ModuleType, value: Any, protocol: str) -> None:
     payload = module.MESSAGE.typed_of(value)
     assert to_data(payload) == value
-    read = module.parse(
-        bind(module.build(payload, shop="7"), {"protocol": protocol, "protocoloptions": {"topic": "t"}})
-    )
+    endpoint = {"protocol": protocol, "protocoloptions": {"topic": "t"}}
+    read = module.parse(bind(module.build(payload, shop="7"), endpoint))
     assert read.payload == payload
     assert read.data == value
 
 
 @settings(max_examples=4)
-@given(st.lists(json_cases(), min_size=6, max_size=6), st.sampled_from(["dataclass", "msgspec", "pydantic"]), st.data())
+@given(st.lists(json_cases(), min_size=6, max_size=6), STYLES, st.data())
 def test_json_schema(cases: list[Case], style: str, data: st.DataObject) -> None:
     with built(cases, "JsonSchema/draft/2020-12", style=style) as found:
         for module, values in found:
@@ -155,7 +151,7 @@ def test_json_schema(cases: list[Case], style: str, data: st.DataObject) -> None
 
 
 @settings(max_examples=4)
-@given(st.lists(avro_cases(), min_size=6, max_size=6), st.sampled_from(["dataclass", "msgspec", "pydantic"]), st.data())
+@given(st.lists(avro_cases(), min_size=6, max_size=6), STYLES, st.data())
 def test_avro(cases: list[Case], style: str, data: st.DataObject) -> None:
     with built(cases, "Avro/1.11", style=style) as found:
         for module, values in found:
@@ -179,7 +175,6 @@ STRUCTURE_LEAVES: list[Case] = [
 
 @st.composite
 def structure_types(draw: st.DrawFn, depth: int) -> Case:
-    """A type of JSON Structure, with values."""
     kind = draw(st.sampled_from(["leaf", "object", "array", "map", "tuple", "choice"])) if depth else "leaf"
     if kind == "leaf":
         return draw(st.sampled_from(STRUCTURE_LEAVES))
@@ -193,14 +188,10 @@ def structure_types(draw: st.DrawFn, depth: int) -> Case:
     members = {name: draw(structure_types(depth - 1)) for name in names}
     schemas = {name: each for name, (each, _) in members.items()}
     if kind == "tuple":
-        return (
-            {"type": "tuple", "name": "T", "properties": schemas, "tuple": names},
-            st.tuples(*(each for _, each in members.values())).map(list),
-        )
-    return (
-        {"type": "choice", "name": "C", "choices": schemas},
-        st.one_of(*(st.fixed_dictionaries({name: values}) for name, (_, values) in members.items())),
-    )
+        items = st.tuples(*(each for _, each in members.values())).map(list)
+        return {"type": "tuple", "name": "T", "properties": schemas, "tuple": names}, items
+    one = st.one_of(*(st.fixed_dictionaries({name: values}) for name, (_, values) in members.items()))
+    return {"type": "choice", "name": "C", "choices": schemas}, one
 
 
 @st.composite
@@ -219,11 +210,7 @@ def structure_objects(draw: st.DrawFn, depth: int) -> Case:
 
 
 @settings(max_examples=4)
-@given(
-    st.lists(structure_objects(2), min_size=6, max_size=6),
-    st.sampled_from(["dataclass", "msgspec", "pydantic"]),
-    st.data(),
-)
+@given(st.lists(structure_objects(2), min_size=6, max_size=6), STYLES, st.data())
 def test_json_structure(cases: list[Case], style: str, data: st.DataObject) -> None:
     head = {"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://x.example/o"}
     documents = [(head | schema, values) for schema, values in cases]
@@ -287,11 +274,7 @@ def xsd_elements(draw: st.DrawFn, name: str, depth: int, occurs: str = "") -> Ca
 
 
 @settings(max_examples=4)
-@given(
-    st.lists(xsd_elements("order", ROOT), min_size=6, max_size=6),
-    st.sampled_from(["dataclass", "msgspec", "pydantic"]),
-    st.data(),
-)
+@given(st.lists(xsd_elements("order", ROOT), min_size=6, max_size=6), STYLES, st.data())
 def test_xml(cases: list[Case], style: str, data: st.DataObject) -> None:
     around = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">{}{}</xs:schema>'
     with built([(around.format(XSD_TYPES, text), each) for text, each in cases], "XSD/1.1", style=style) as found:

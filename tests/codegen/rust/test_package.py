@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.codegen.conftest import DOCUMENT, GROUP, Make
+from tests.codegen.conftest import DOCUMENT, Make
 from tests.codegen.standalone import hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
@@ -169,14 +169,8 @@ def exchange() -> str:
 
 @pytest.fixture(scope="module")
 def run(project: tuple[Path, suite.Names]) -> Iterator[suite.Run]:
-    """Answers of a program of the generated code."""
     with suite.started([str(HOME / "target" / "debug" / "suite")], *project) as answers:
         yield answers
-
-
-def test_what_is_left_out(tmp_path: Path) -> None:
-    assert sorted(suite.write("rust", tmp_path, DOCUMENT).left_out) == [GROUP + name for name in ("broken", "xml")]
-    assert suite.write("rust", tmp_path, hard.DOCUMENT).left_out == {}
 
 
 def test_it_compiles_without_warnings(project: tuple[Path, suite.Names]) -> None:
@@ -189,17 +183,11 @@ def test_it_is_as_rustfmt_writes_it(project: tuple[Path, suite.Names]) -> None:
 
 
 def test_what_types_forbid_does_not_compile(project: tuple[Path, suite.Names]) -> None:
-    ran = cargo(
-        project[0], "build", "--package", "suite", "--example", "refused", "--message-format=short", check=False
-    )
+    options = ("--package", "suite", "--example", "refused", "--message-format=short")
+    ran = cargo(project[0], "build", *options, check=False)
     lines = {int(found) for found in re.findall(r"refused\.rs:(\d+):\d+: error", ran.stderr)}
     source = (HERE / "refused.rs").read_text().splitlines()
     assert lines == {number for number, line in enumerate(source, 1) if "// error: " in line}
-
-
-def test_the_same_definitions_give_the_same_bytes(tmp_path: Path) -> None:
-    found = [suite.write("rust", tmp_path / name, hard.DOCUMENT) for name in ("a", "b")]
-    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", ["Shop", "self", "a..b", "../x", "1a", "regex", "a-"])

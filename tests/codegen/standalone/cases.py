@@ -111,7 +111,6 @@ def tasks(table: list[tuple[str, Any, list[Any]]]) -> Iterator[tuple[dict[str, A
 
 
 def parse(schema: Any, format: str = NEW) -> JsonSchema:
-    """A schema."""
     return FORMAT.parse(json.dumps(schema).encode(), format)
 
 
@@ -237,12 +236,10 @@ def unreadable() -> list[tuple[Any, bytes]]:
 
 
 def avro(schema: Any) -> AvroSchema:
-    """A schema."""
     return AVRO.parse(json.dumps(schema).encode(), "Avro/1.11")
 
 
 def protobuf() -> ProtobufSchema:
-    """That of ``All``."""
     return PROTOBUF.parse(PROTO.encode(), "Protobuf/3", link="All")
 
 

@@ -17,7 +17,6 @@ MEMBERS = [
 
 
 def message(schema: Any, **more: Any) -> dict[str, Any]:
-    """A definition of an event with a payload."""
     return {
         "envelope": "CloudEvents/1.0", "envelopemetadata": {"source": {"value": "/hard"}},
         "dataschemaformat": "JsonSchema/draft/2020-12", "dataschema": schema, **more,

@@ -67,15 +67,7 @@ _ALL_IDS: Final = (*_WORDS, *(text for text in (*_ENDS, *_CODE, *_ORDERS) if "/"
 IDS: Final = tuple({text.lower(): text for text in _ALL_IDS}.values())
 """Ids of messages: no two differ only in case, which no registry accepts."""
 _GROUP_IDS: Final = (
-    "mod",
-    "self",
-    "core",
-    "node_modules",
-    "System",
-    '"',
-    "\n#error x\n",
-    "+build ignore",
-    "@ts-ignore",
+    *("mod", "self", "core", "node_modules", "System", '"', "\n#error x\n", "+build ignore", "@ts-ignore"),
 )
 _PATTERNS: Final = {text: f"^{escape_pattern(text)}$" for text in NAMED}
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from pathlib import Path
 from types import ModuleType
 from typing import Final, get_args
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
+from tests.codegen.conftest import DOCUMENT, GROUP
+from tests.codegen.standalone import hard, suite
 from tests.codegen.standalone.literals import TEXTS, Language, is_one_line, read_literal, translate_unicode_escapes
 
 from signalbook.codegen.csharp import emit as csharp
@@ -116,3 +119,15 @@ def test_comments_at_the_top_are_one_line(language: Language, text: str) -> None
     line = EMITTERS[language].comment_text(text)
     assert is_one_line(line)
     assert "\\u" not in line or language != "java"
+
+
+NAMELESS = "its schema has a member without a name, for which Jackson has no annotation"
+
+
+@pytest.mark.parametrize("target", ["typescript", "java", "rust", "csharp"])
+def test_what_is_left_out(target: str, tmp_path: Path) -> None:
+    """And the same definitions give the same bytes."""
+    assert sorted(suite.write(target, tmp_path, DOCUMENT).left_out) == [GROUP + name for name in ("broken", "xml")]
+    first, again = (suite.write(target, tmp_path / name, hard.DOCUMENT) for name in ("a", "b"))
+    assert first.left_out == ({"/messagegroups/hard/messages/nameless": NAMELESS} if target == "java" else {})
+    assert first == again

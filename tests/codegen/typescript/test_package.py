@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.codegen.conftest import DOCUMENT, GROUP, BuildOnce
+from tests.codegen.conftest import DOCUMENT, BuildOnce
 from tests.codegen.standalone import hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
@@ -72,26 +72,12 @@ def project(build_once: BuildOnce[suite.Names]) -> tuple[Path, suite.Names]:
 
 @pytest.fixture(scope="module")
 def run(project: tuple[Path, suite.Names]) -> Iterator[suite.Run]:
-    """Answers of a program of the generated code."""
     command = ["node", str(Path(__file__).with_name("program.mjs")), "js"]
     with suite.started(command, *project) as answers:
         yield answers
 
 
-def test_what_is_left_out(tmp_path: Path) -> None:
-    assert sorted(suite.write("typescript", tmp_path, DOCUMENT).left_out) == [
-        GROUP + name for name in ("broken", "xml")]  # fmt: skip
-    assert suite.write("typescript", tmp_path, hard.DOCUMENT).left_out == {}
-
-
 def test_it_is_as_prettier_writes_it(project: tuple[Path, suite.Names]) -> None:
     """Apart from what a formatter does with lines that have no place to be broken at."""
-    prettier = str(MODULES / "prettier" / "bin" / "prettier.cjs")
-    assert (
-        node(prettier, "--print-width=120", "--list-different", "shop/**/*.ts", "hard/**/*.ts", folder=project[0]) == ""
-    )
-
-
-def test_the_same_definitions_give_the_same_bytes(tmp_path: Path) -> None:
-    found = [suite.write("typescript", tmp_path / name, hard.DOCUMENT) for name in ("a", "b")]
-    assert found[0] == found[1]
+    command = str(MODULES / "prettier" / "bin" / "prettier.cjs"), "--print-width=120", "--list-different"
+    assert node(*command, "shop/**/*.ts", "hard/**/*.ts", folder=project[0]) == ""
