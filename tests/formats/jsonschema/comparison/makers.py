@@ -298,7 +298,7 @@ class Guide:
             case "boolean":
                 return dice.random() < 0.5
             case "integer" | "number" if any(keyword == "multipleOf" for _, keyword, _ in leads):
-                return dice.choice([0.3, 1.3, 2.7, 7.3, -7.3, 1, 7])
+                return dice.choice([0.33, 1.33, 7.33, -7.33, 0.3, 1.3, 7.3, 1, 7])
             case "integer" | "number":
                 return dice.choice([one for one in self.scalars if type(one) in (int, float)])
             case "string":

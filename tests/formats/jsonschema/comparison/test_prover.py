@@ -861,6 +861,12 @@ UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
         "",
     ),
     (
+        "a single item",
+        {"type": "array", "prefixItems": [{}, {"type": "integer", "minimum": 1, "maximum": 0}]},
+        {"uniqueItems": True},
+        "",
+    ),
+    (
         "items of a type that contain what is needed",
         {"type": "array", "contains": {"type": "object", "required": ["a"]}},
         {"contains": {"anyOf": [{"required": ["a"], "maxProperties": 1}, {"minProperties": 2}]}},

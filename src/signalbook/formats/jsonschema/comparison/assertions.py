@@ -524,7 +524,7 @@ def _unique_items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
         return []
     # 1 equals 1.0, but only one of them is an integer in draft-04.
     has_two_integers = any(other.year == 2013 for other in facts.terms)
-    pairs = combinations(range(size), 2)
+    pairs = combinations([index for index in range(size) if _may_reach(proof, facts, index)], 2)
     if not has_two_integers and all(proof.empty(facts.item(one) | facts.item(other)) for one, other in pairs):
         return []
     return [difference("unique_items_added", term, "uniqueItems")]
