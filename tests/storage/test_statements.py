@@ -29,8 +29,8 @@ PARAMETERS: dict[str, Any] = dict.fromkeys(
      "defaultversionsticky", "versioncounter", "ancestorid", "document", "settled", "rank", "uri", "schemaid", "after",
      "last", "first", "group", "id", "schema", "kind", "scope", "folded", "flags", "want",
      "root"), 0
-) | dict.fromkeys(("xids", "xrefs", "parents", "keys", "digests", "contents", "scopes", "schemas",
-                   "targets", "without", "within"), "[1]")  # fmt: skip
+) | dict.fromkeys(("xids", "xrefs", "parents", "keys", "digests", "contents", "scopes", "groups",
+                   "schemas", "targets", "without", "within"), "[1]")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -132,7 +133,7 @@ def open_session(
         try:
             yield started
         finally:
-            _call_java(started.stop)
+            _stop_spark(started.stop)
 
 
 @contextmanager
@@ -263,18 +264,21 @@ def _abandon() -> None:
     context = SparkContext._active_spark_context
     if context is not None:
         with suppress(Py4JError, OSError):
-            _call_java(context.stop)
+            _stop_spark(context.stop)
     _end_java()
 
 
-def _call_java(call: Callable[[], None]) -> None:
-    """Run ``call`` in a new thread, which has its own connection to Java.
+def _stop_spark(stop: Callable[[], None]) -> None:
+    """Call ``stop`` in a new thread, which has its own connection to Java. End Java if that fails.
 
     The connection of this thread may still wait for the answer to a call that was interrupted. Another call by it
-    fails, and PySpark warns that Java cannot be stopped.
+    fails. PySpark only warns if it cannot stop Java, as can happen after an interrupt on a busy machine.
     """
-    with ThreadPoolExecutor(max_workers=1) as threads:
-        threads.submit(call).result()
+    with warnings.catch_warnings(record=True) as failures, ThreadPoolExecutor(max_workers=1) as threads:
+        warnings.simplefilter("always", RuntimeWarning)
+        threads.submit(stop).result()
+    if failures:
+        _end_java()
 
 
 def _end_launched(error: BaseException) -> None:
