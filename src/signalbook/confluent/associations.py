@@ -26,7 +26,7 @@ _MOST_ID: Final = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """What has associations: its ``name`` is unique in a ``namespace`` at one time, its ``id`` for ever."""
+    """A resource with associations: its ``name`` is unique in a ``namespace`` at one time, its ``id`` for ever."""
 
     name: str
     namespace: str
@@ -34,7 +34,7 @@ class Resource:
     type: str = TOPIC
 
     def to_json(self) -> JSONObject:
-        """As clients have it."""
+        """Return the JSON that clients expect."""
         named: JSONObject = {"resourceName": self.name, "resourceNamespace": self.namespace}
         return {**named, **({"resourceId": self.id} if self.id else {}), "resourceType": self.type}
 
@@ -57,16 +57,16 @@ class Association:
 
     @property
     def frozen(self) -> bool:
-        """Whether it stays as it is until its topic goes."""
+        """True if the association cannot change until its topic goes."""
         return self.lifecycle == STRONG
 
     def info(self) -> JSONObject:
-        """It, beside its resource."""
+        """Return the association without its resource."""
         # Its lifecycle says whether it is frozen.
         return {"subject": self.subject, "associationType": self.type, "lifecycle": self.lifecycle}
 
     def to_json(self) -> JSONObject:
-        """As clients have it, and as it is stored."""
+        """Return the JSON that clients expect, which is also stored."""
         times: JSONObject = {"createTs": self.created, "updateTs": self.updated}
         return {**self.info(), "guid": self.guid, **self.resource.to_json(), **times}
 
@@ -95,7 +95,7 @@ class Association:
         )
 
     def scopes(self) -> tuple[str, str, str]:
-        """Where it is stored, to be found by the resource's id, by its name, and by the subject."""
+        """Return the keys under which it is stored: by the resource's id, by its name, and by the subject."""
         own = (self.resource.id, self.resource.type, self.type)
         named = (self.resource.name, self.resource.namespace, *own)
         return scope("id", *own), scope("name", *named), scope("subject", self.subject, *own)
@@ -108,7 +108,7 @@ def scope(*words: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """One association that a request makes, changes or takes away. What it leaves open is None."""
+    """A request to create, change or delete an association. None leaves a part open."""
 
     operation: str
     type: str
@@ -135,7 +135,7 @@ def read_resource(body: Mapping[str, JSON], *, trial: bool = False) -> Resource:
 
 
 def read_wanted(body: Mapping[str, JSON], operation: str | None = None) -> list[Wanted]:
-    """What is wanted for a resource, by ``operation`` unless each says its own. Raises 42212."""
+    """Read the requests for a resource, with ``operation`` as default. Raises 42212."""
     stated = body.get("associations")
     if not isinstance(stated, list) or not stated:
         raise invalid_association("associations", "it is a list of an association for the key, the value or both")
@@ -216,7 +216,7 @@ def is_same(existing: Association, wanted: Wanted) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssociationFilter:
-    """Which associations to show: of these types of resources and associations, all if empty, and this lifecycle."""
+    """A filter for associations: types of resources and associations (all if empty), and a lifecycle."""
 
     resource: str = ""
     types: Sequence[str] = ()
@@ -231,7 +231,7 @@ class AssociationFilter:
 
 
 def read_filter(resource: str, types: Sequence[str], lifecycle: str) -> AssociationFilter:
-    """What a request chooses. Raises 42212."""
+    """Read the filter in a request. Raises 42212."""
     return AssociationFilter(
         resource=resource, types=tuple(each for each in types if each), lifecycle=_lifecycle(lifecycle)
     )

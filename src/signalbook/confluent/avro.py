@@ -70,7 +70,7 @@ def _parsed_field(field: Any, space: str) -> Any:
 
 
 def _aliases(schema: dict[str, Any], space: str) -> dict[str, Any]:
-    """Without the namespace that they are in anyway."""
+    """Return the aliases without the namespace that they are in anyway."""
     given = schema.get("aliases", [])
     if not isinstance(given, list):
         return {"aliases": given}

@@ -112,7 +112,7 @@ def schema_ids(name: str) -> tuple[str, ...]:
 
 
 def schema_places(subject: Subject, default_group: str) -> tuple[Xid, ...]:
-    """Where the schema of a subject may be, in the order in which it is looked for; nowhere if there can be none."""
+    """Return the possible xids of a subject's schema, in the order in which they are tried."""
     group = group_id(subject.context, default_group)
     if group is None or is_global(subject.context) or not is_subject(subject.name):
         return ()
@@ -129,12 +129,12 @@ def name_xid(subject: Subject, default_group: str) -> Xid | None:
 
 
 def is_made(id: str) -> bool:
-    """Whether a schema with this id may be of a subject with another name."""
+    """Return True if a schema with this id may belong to a subject with another name."""
     return "~" in id
 
 
 def id_beginning(name: str) -> str:
-    """How the ids of all schemas begin whose subjects' names begin with ``name``, as far as that is known."""
+    """Return the beginning of the ids of all schemas whose subjects' names begin with ``name``, as far as known."""
     safe = _SAFE.match(name[:_BEGINNING])
     return safe[0].rstrip(".-") if safe else ""
 

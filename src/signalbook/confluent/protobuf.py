@@ -347,7 +347,7 @@ def _field_options(field: FieldDescriptorProto) -> str:
 
 
 def _json_name(name: str) -> str:
-    """What the compiler makes of the name of a field."""
+    """Return the compiler's JSON name of a field."""
     return re.sub(r"_+(.?)", lambda match: match[1].upper(), name)
 
 

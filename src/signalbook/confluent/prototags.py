@@ -46,12 +46,12 @@ class TaggedEntity:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """What it may be named by."""
+        """The paths that may name it."""
         return (self.path, f"{self.package}.{self.path}") if self.package else (self.path,)
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Its tags."""
+        """The tags of the entity."""
         return tuple(each for option, _ in self.options for tokens in _tag_values(option) for each in _strings(tokens))
 
 
@@ -144,17 +144,17 @@ def _field_name(tokens: Tokens) -> str:
 
 
 def _is_meta(option: Tokens, name: str) -> bool:
-    """Whether an option has tags, or could have some; the word ``option`` is not one of its tokens."""
+    """Return True if an option has tags, or could have some. The word ``option`` is not one of its tokens."""
     return _option_name(option).replace("(.", "(") in (f"(confluent.{name})", f"(confluent.{name}).tags")
 
 
 def _option_name(option: Tokens) -> str:
-    """What is before the equals sign, without the space there may be between its parts."""
+    """Return the name of an option, before the equals sign, without spaces between its parts."""
     return "".join(token.text for token in option[: next((n for n, t in enumerate(option) if t.text == "="), 0)])
 
 
 def _tag_values(option: Tokens) -> Iterator[Tokens]:
-    """What of an option says tags: its value, or the members with tags of a message."""
+    """Yield the parts of an option with tags: its value, or the members with tags of a message."""
     equal = next((number for number, token in enumerate(option) if token.text == "="), len(option))
     value = option[equal + 1 :]
     if _option_name(option).endswith(").tags"):

@@ -33,9 +33,9 @@ def schema_type(attributes: Mapping[str, JSON]) -> str | None:
 
 
 def content_key(attributes: Mapping[str, JSON], document: str | None) -> str | None:
-    """What stands for the content of a Version: equal for those that share an id. None for one that has none.
+    """Return the key of a Version's content, equal for Versions that share an id, or None without content.
 
-    ``document`` is the digest of its document. References, metadata and rules make another content.
+    ``document`` is the digest of its document. References, metadata and rules are part of the content.
     """
     kind = schema_type(attributes)
     if kind is None or document is None:
@@ -50,7 +50,7 @@ def guid(content: str) -> str:
 
 
 def content_beginning(guid: str) -> str | None:
-    """How the keys of contents with this ``guid`` begin; None if it is no UUID."""
+    """Return the beginning of content keys with this ``guid``, or None if it is not a UUID."""
     try:
         return UUID(guid).hex
     except ValueError:
@@ -70,14 +70,14 @@ _SYNTAXES: Final = {"proto3": "Protobuf/3", "editions": "Protobuf"}
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Reference:
-    """What a schema refers to by ``name``: a version of a subject, -1 for its latest."""
+    """A reference of a schema by ``name``: a version of a subject, -1 for its latest."""
 
     name: str
     subject: str
     version: int
 
     def to_json(self) -> JSONObject:
-        """As clients have it."""
+        """Return the JSON that clients expect."""
         return {"name": self.name, "subject": self.subject, "version": self.version}
 
 
@@ -135,7 +135,7 @@ class SchemaBody:
 
 
 def stored_references(attributes: Mapping[str, JSON]) -> list[Reference]:
-    """What a Version refers to, as far as its attribute says it as this API does."""
+    """Return the references of a Version, as far as its attribute has them in the form of this API."""
     stated = attributes.get("references")
     found = []
     for each in stated[:MAX_REFERENCES] if isinstance(stated, list) else ():

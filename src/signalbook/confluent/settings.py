@@ -74,7 +74,7 @@ def _behind(beginning: str) -> str:
 
 
 def scopes(subject: Subject) -> Iterator[str]:
-    """Where to look for what holds for a subject, the nearest first."""
+    """Yield the scopes of a subject's settings, the nearest first."""
     yield scope_of(subject)
     if subject.name:
         yield scope_of(Subject(subject.context, ""))
@@ -83,12 +83,12 @@ def scopes(subject: Subject) -> Iterator[str]:
 
 
 def effective(stored: Stored, subject: Subject) -> JSONObject:
-    """All that is set for a subject, by the nearest layer that says it; the level at least."""
+    """Return the settings in force for a subject, each from the nearest layer; at least the level."""
     return {_LEVEL: DEFAULT_LEVEL, **stated(stored, subject)}
 
 
 def stated(stored: Stored, subject: Subject) -> JSONObject:
-    """All that is set for a subject, and nothing else."""
+    """Return the settings of the subject itself."""
     found: JSONObject = {}
     for scope in reversed(list(scopes(subject))):
         found |= stored(scope) or {}
@@ -103,7 +103,7 @@ def effective_mode(stored: Stored, subject: Subject) -> str:
 
 
 def config_of(body: Mapping[str, JSON]) -> JSONObject:
-    """What a request sets, as it is stored. Raises ``ConfluentError``; null takes a field away."""
+    """Return the settings of a request as they are stored; null removes one. Raises ``ConfluentError``."""
     found = {name: value for name, value in body.items() if name in CONFIG_FIELDS}
     levels = [found.pop(name, None) for name in ("compatibility", _LEVEL)]
     level = next((each for each in levels if each is not None), None)
@@ -134,7 +134,7 @@ def _check_types(found: Mapping[str, Any]) -> None:
 
 
 def shown_config(stored: Mapping[str, JSON]) -> JSONObject:
-    """What GET answers."""
+    """Return the answer of GET."""
     return {name: value for name, value in stored.items() if value is not None}
 
 

@@ -32,7 +32,7 @@ class Tagged:
     tags: tuple[str, ...]
 
     def to_json(self) -> JSONObject:
-        """As clients have it."""
+        """Return the JSON that clients expect."""
         return {"schemaEntity": {"entityPath": self.path, "entityType": self.kind}, "tags": list(self.tags)}
 
 

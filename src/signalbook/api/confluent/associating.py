@@ -70,7 +70,7 @@ class Undone(SignalbookError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """What is to be done for one association: there is the ``existing`` one, or None."""
+    """The step for one association. ``existing`` is the stored one, or None."""
 
     wanted: Wanted
     existing: Association | None

@@ -74,13 +74,13 @@ def check_references_allowed(view: View, subjects: Subjects, references: Iterabl
 
 
 def of_subject(view: View, request: ConfluentRequest) -> Response:
-    """Those of a subject."""
+    """Return the associations of a subject."""
     subject = subjects_of(view, request).parse(request.names[0], context_of(request))
     return _listed(view, request, stored(view, "subject", str(subject)))
 
 
 def of_resource(view: View, request: ConfluentRequest) -> Response:
-    """Those of a resource by its id."""
+    """Return the associations of a resource by its id."""
     return _listed(view, request, stored(view, "id", request.names[0]))
 
 
@@ -108,7 +108,7 @@ def readable(subjects: Subjects, found: Iterable[Association]) -> Iterator[Assoc
 
 
 def choice(request: ConfluentRequest, lifecycle: str | None = None) -> AssociationFilter:
-    """What the query chooses, with this ``lifecycle`` unless it is None. Raises 42212."""
+    """Return the filter in the query, with this ``lifecycle`` unless it is None. Raises 42212."""
     types = [value for name, value in request.pairs if name == "associationType"]
     stated = request.query.get("lifecycle", "") if lifecycle is None else lifecycle
     return read_filter(request.query.get("resourceType", ""), types, stated)
@@ -131,7 +131,7 @@ def batch_of(request: ConfluentRequest) -> list[Mapping[str, JSON]]:
 
 
 def batch_get(view: View, request: ConfluentRequest) -> Response:
-    """Those of several resources, each with a result or an error of its own."""
+    """Return the associations of several resources, each with a result or an error of its own."""
     results: list[JSON] = []
     for body in batch_of(request):
         try:

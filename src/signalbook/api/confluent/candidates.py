@@ -80,7 +80,7 @@ class RegistrationCandidate:
 
     @property
     def text(self) -> SchemaText:
-        """It, to be compared."""
+        """The schema as a text for comparisons."""
         return SchemaText(document=self.body.document, format=self.format, resolve=self.resolve)
 
 

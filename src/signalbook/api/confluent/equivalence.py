@@ -35,7 +35,7 @@ class SentSchema:
 
     @property
     def references(self) -> list[Reference]:
-        """What it refers to."""
+        """The references of the schema."""
         return stored_references(self.attributes)
 
 

@@ -174,7 +174,7 @@ def _live(subjects: Subjects, names: Iterator[Subject]) -> Iterator[list[Row]]:
 
 
 def _wanted(versions: Iterable[list[T]], request: ConfluentRequest) -> Iterator[T]:
-    """Those of each subject that a request asks for, out of all."""
+    """Yield the requested versions of each subject."""
     kind = request.query.get("ruleType", "")
     for each in versions:
         for version in each[-1:] if request.flag("latestOnly") else each:

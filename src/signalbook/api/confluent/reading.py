@@ -79,7 +79,7 @@ def page(found: Iterable[T], request: ConfluentRequest, limit: int = -1) -> list
 
 
 def liveness(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
-    """``{}``: it is there."""
+    """Return ``{}``: the API is there."""
     return answer({})
 
 
@@ -113,7 +113,7 @@ def show_version(view: View, request: ConfluentRequest) -> Response:
 
 
 def show_version_text(view: View, request: ConfluentRequest) -> Response:
-    """Its schema, and nothing else."""
+    """Return only the schema of a version."""
     return raw(text(version_anywhere(view, request), subjects_of(view, request), request))
 
 
@@ -204,7 +204,7 @@ def _content(version: SchemaVersion, subjects: Subjects, request: ConfluentReque
 
 
 def show_schema_text(view: View, request: ConfluentRequest) -> Response:
-    """Its schema, and nothing else."""
+    """Return only the schema with an id."""
     return raw(text(_by_id(view, request), subjects_of(view, request), request))
 
 
@@ -303,15 +303,15 @@ def latest_with_metadata(view: View, request: ConfluentRequest) -> Response:
 
 
 def cluster(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
-    """Which registry this is."""
+    """Return the identity of the registry."""
     return answer({"id": "", "scope": {"path": [], "clusters": {"schema-registry-cluster": "signalbook"}}})
 
 
 def release(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
-    """Which program this is."""
+    """Return the name and version of the program."""
     return answer({"version": f"signalbook-{version_of_package('signalbook')}", "commitId": ""})
 
 
 def deployment(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
-    """Nothing is said of it."""
+    """Return an empty description of the deployment."""
     return answer({"attributes": []})

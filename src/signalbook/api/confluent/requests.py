@@ -57,7 +57,7 @@ def _decoded(part: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ConfluentRequest:
-    """One request. ``subject`` is the path as errors of the kernel quote it, ``names`` are what it names in order."""
+    """A request. ``subject`` is the path in errors of the kernel, ``names`` are the names in the path, in order."""
 
     method: str
     subject: str
@@ -80,7 +80,7 @@ class ConfluentRequest:
         return self.path.context or DEFAULT_CONTEXT
 
     def flag(self, name: str) -> bool:
-        """Whether a parameter says true."""
+        """Return True if a parameter is true."""
         return self.query.get(name, "").lower() == "true"
 
     def number(self, name: str, default: int) -> int:
@@ -140,7 +140,7 @@ class ConfluentRequest:
         return self._schemas[layout]
 
     def about(self, subject: Subject, body: JSONObject, **query: str) -> ConfluentRequest:
-        """One about a subject that belongs to this one."""
+        """Return a request about a subject that belongs to this request."""
         path = replace(self.path, context=subject.context)
         sent = dump_json(body)
         return replace(self, path=path, names=(str(subject),), query=query, body=sent, sound=set(), _schemas={})

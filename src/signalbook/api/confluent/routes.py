@@ -162,7 +162,7 @@ def routes(kernel: Kernel) -> list[Route]:
 
 
 def mount(scope: Scope) -> None:
-    """Have a request at the root of a port answered by the API; its other mounts are there as well."""
+    """Route a request at the root of a port to the API. Its other mounts are available as well."""
     if not scope["path"].startswith(MOUNTS):
         scope["path"] = f"{MOUNTS[0]}{scope['path']}"
         scope["raw_path"] = MOUNTS[0].encode("ascii") + scope["raw_path"]
@@ -197,7 +197,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         )
 
     async def respond(self, scope: Scope, receive: Receive) -> Sendable:
-        """As every API; what is posted but only asked for is answered from memory, too."""
+        """Respond like every API. Reads that are sent by POST are also answered from memory."""
         _check_types(scope)
         if scope["method"] != "POST":
             return await super().respond(scope, receive)
@@ -232,14 +232,14 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         return found or answer({})
 
     def about(self, request: ConfluentRequest) -> tuple[Xid, ...]:
-        """What the schema of the subject may be."""
+        """Return the xids that the schema of the subject may have."""
         if not request.names or request.path.words[0] != "subjects":
             return ()
         default = request.settings.confluent_group
         return schema_places(parse_subject(request.names[0], request.context, default), default)
 
     async def _answered(self, request: ConfluentRequest, operation: Operation) -> Response | None:
-        """What is known without a write, at once where a thread would cost more."""
+        """Return the answer if no write is needed, at once where a thread would cost more."""
         quick = self.kernel.direct and len(request.body) <= writing.QUICK and isinstance(operation, Write)
         if quick and b'"references"' not in request.body:
             return self._asked(request, operation)
@@ -292,7 +292,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         return _set_accepted_type(operation.handler(session, request, subjects), request.raw_headers)
 
     def is_point_read(self, request: ConfluentRequest) -> bool:
-        """Whether it is about one schema."""
+        """Return True if a request is about one schema."""
         return len(request.path.words) > 2
 
     def failed(self, error: Exception, scope: Scope) -> Response:

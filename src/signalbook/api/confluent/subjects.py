@@ -80,7 +80,7 @@ class Subjects:
         return xid is not None and (not self._hides or self.view.access.readable(xid))
 
     def contexts(self) -> Iterator[str]:
-        """All contexts there are, the default one first."""
+        """Return all contexts, the default one first."""
         yield DEFAULT_CONTEXT
         for name in self.view.group_ids(Xid((GROUPS,))):
             if name != self.default_group and self.view.access.readable(Xid((GROUPS, name))):
@@ -107,7 +107,7 @@ class Subjects:
         return parse_subject(text, context, self.default_group)
 
     def config(self, subject: Subject) -> JSONObject:
-        """All that is set for a subject, by the nearest layer that says it; the level at least."""
+        """Return the configuration in force for a subject, each setting from the nearest layer; at least the level."""
         return effective(self._stored("config", subject), subject)
 
     def stated(self, subject: Subject) -> JSONObject:
@@ -227,7 +227,7 @@ class Subjects:
         return self.versions([row])[0]
 
     def deleted(self, subject: Subject) -> list[SchemaVersion]:
-        """Those that are softly deleted, by number."""
+        """Return the softly deleted versions by number."""
         group = self.group(subject.context)
         if group is None:
             return []
@@ -241,7 +241,7 @@ class Subjects:
         return self._shown(group, (each for each in found if str(each.version) == version.id))
 
     def all(self, subject: Subject) -> list[SchemaVersion]:
-        """All of them, by number."""
+        """Return all versions by number."""
         return sorted(self.live(subject) + self.deleted(subject), key=lambda each: each.version)
 
     def known(self, subject: Subject, *, deleted: bool = False) -> list[SchemaVersion]:
@@ -365,7 +365,7 @@ class Subjects:
         return max(live or 0, *(each.version for each in self.deleted(subject)), 0)
 
     def is_taken(self, subject: Subject, number: int) -> bool:
-        """Whether the schema of a subject has a Version with this number."""
+        """Return True if the schema of a subject has a Version with this number."""
         schema = self.schema(subject)
         return schema is not None and self.view.exists(schema / "versions" / str(number))
 

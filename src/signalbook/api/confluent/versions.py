@@ -38,12 +38,12 @@ class SchemaVersion:
 
     @property
     def type(self) -> str:
-        """Its ``schemaType``."""
+        """The ``schemaType`` of the version."""
         return schema_type(self.attributes) or ""
 
     @property
     def format(self) -> str:
-        """Its format in xRegistry."""
+        """The format of the version in xRegistry."""
         return str(self.attributes.get("format", ""))
 
     @property
@@ -57,7 +57,7 @@ class SchemaVersion:
         return guid(content_key(self.attributes, digest(self.document)) or digest(self.document))
 
     def content(self) -> JSONObject:
-        """What belongs to its id, as clients have it."""
+        """Return the members that belong to the id, as clients expect them."""
         found: JSONObject = {"schemaType": self.type, "guid": self.guid}
         references = [each.to_json() for each in stored_references(self.attributes)]
         if references:
@@ -68,7 +68,7 @@ class SchemaVersion:
         return {**found, "schema": self.text, "ts": int(self.written.timestamp() * _MILLISECONDS)}
 
     def to_json(self) -> JSONObject:
-        """As clients have it."""
+        """Return the JSON that clients expect."""
         found: JSONObject = {"subject": str(self.subject), "version": self.version, "id": self.id, **self.content()}
         return found if self.xid is not None else {**found, "deleted": True}
 

@@ -101,7 +101,7 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
 
 
 def _checked(reader: Format, new: RegistrationCandidate) -> list[Finding]:
-    """What is wrong with a schema by itself: worked out under the name by which the engine looks for it, too."""
+    """Check a schema alone. The result is kept under the name by which the engine looks for it, too."""
     document = new.body.document
     key = (digest(document), new.format)
     return worked_out(key, partial(reader.check, document, new.format), size=len(document)) or []
@@ -261,7 +261,7 @@ def _unite_formats(session: Session, subjects: Subjects, new: RegistrationCandid
 
 
 def _as_confluent(error: RegistryError, subject: Subject) -> Exception:
-    """What a refusal of the registry means here."""
+    """Return the error of this API for a refusal of the registry."""
     if error.code == "compatibility_violation":
         return incompatible(subject, f"details: [{'; '.join(map(str, error.faults[:_SHOWN]))}]")
     if error.code in ("format_violation", "mismatched_version_attribute", "constraint_failure"):
@@ -289,7 +289,7 @@ def look_up(view: View, request: ConfluentRequest) -> Response:
 
 
 def compare(view: View, request: ConfluentRequest) -> Response:
-    """Whether a schema may follow one version of a subject, or those that its level asks about."""
+    """Return whether a schema may follow one version of a subject, or those of its level."""
     subjects = subjects_of(view, request)
     subject = subject_of(subjects, request)
     config = subjects.config(subject)

@@ -51,7 +51,7 @@ class Type:
 
 
 class TypePair(NamedTuple):
-    """Whether all values of ``writer`` are values of ``reader``; ``top``: of whole payloads, with ``$schema``."""
+    """The question whether ``reader`` has all values of ``writer``; ``top`` for whole payloads with ``$schema``."""
 
     writer: Type
     reader: Type
@@ -158,7 +158,7 @@ class _Side:
         return pointer(reversed(found)) + type.suffix + pointer(parts)
 
     def alternatives(self, type: Type) -> tuple[Type, ...]:
-        """What a type is made of once references and unions are resolved: each is of one kind."""
+        """Return the parts of a type after references and unions are resolved, each of one kind."""
         if type not in self._alternatives:
             self._alternatives[type] = tuple(self._resolved(type))
         return self._alternatives[type]
@@ -182,7 +182,7 @@ class _Side:
                 waiting.append(self.of(kind))
 
     def refused(self, type: Type, values: list[JSON]) -> list[JSON]:
-        """Those of scalar values that are none of a type which is no union."""
+        """Return the scalar values that are not of a type other than a union."""
         kind, schema = type.kind, type.schema
         if kind not in PRIMITIVES:
             return [] if kind == "any" else values
@@ -298,7 +298,7 @@ class _Comparison:
         return (found + refutations(asked, self.examine, most=MAX_STEPS))[:MAX_FINDINGS]
 
     def examine(self, question: TypePair) -> Clauses:
-        """What has to hold so that a question is answered with yes."""
+        """Return the clauses that must hold for a positive answer."""
         old, reader, top = question
         written, read = self.writer.alternatives(old), self.reader.alternatives(reader)
         self._spend(len(written) + len(read))
@@ -403,7 +403,7 @@ class _Comparison:
         return [Clause((TypePair(self.writer.of(written[a]), self.reader.of(read[b]), False),)) for a, b in pairs]
 
     def _choices(self, question: TypePair) -> Clauses:
-        """What may be written against the alternatives of a choice."""
+        """Compare the writer's values with the alternatives of a choice."""
         old, new, top = question
         given, name = self.writer.members(old), selector(new.schema)
         if given is None:
@@ -532,7 +532,7 @@ def _count_names(sets: list[frozenset[str]]) -> int:
 
 
 def _exactly_one(number: int, given: _Members, taken: _Members) -> bool:
-    """Whether objects that have one of the writer's sets, and no other, have exactly one of the reader's."""
+    """Return True if objects with exactly one of the writer's sets have exactly one of the reader's."""
     have, expected = given.required.sets[number], taken.required.sets
     others = [names for at, names in enumerate(given.required.sets) if at != number]
     if any(names <= have for names in others):

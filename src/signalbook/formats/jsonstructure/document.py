@@ -46,7 +46,7 @@ _ROOT_ONLY: Final = ("$schema", "$id", "$root", "$offers", "definitions")
 
 
 def document_findings(structure: Structure) -> Findings:
-    """Everything wrong with a document."""
+    """Yield all findings about a document."""
     return _Inspector(structure).document()
 
 
@@ -117,7 +117,7 @@ class _Inspector:
             yield finding_at(path, str(path[-1]), "an import needs an absolute URI")
 
     def schema(self, schema: JSON, path: Path, *, root: bool = False) -> Findings:
-        """One type declaration."""
+        """Check a type declaration."""
         if not isinstance(schema, dict):
             yield finding_at(path, "schema", "expected a type declaration, which is an object")
             return
@@ -161,7 +161,7 @@ class _Inspector:
         return found if isinstance(found, dict) and "type" in found else None
 
     def _endless(self, schema: JSONObject) -> bool:
-        """Whether a type is made of references that lead back to it."""
+        """Return True if a type is a circle of references."""
         waiting, seen = [schema], set[int]()
         while waiting:
             kind = waiting.pop().get("type")
@@ -314,14 +314,14 @@ def _listed(values: list[JSON], kind: str, schema: JSONObject, path: Path) -> Fi
 
 
 def identities(values: list[JSON]) -> list[str | bytes]:
-    """For each value what is equal if they are, as they are written. Of very many, they are strings as a rule."""
+    """Return an identity for each value, equal for equal values. Of very many values most are strings."""
     if set(map(type, values)) == {str}:
         return values
     return [value if isinstance(value, str) else canonical_json(value) for value in values]
 
 
 def containers(node: JSONObject | list[JSON]) -> list[JSON]:
-    """What is in an object or array and may have something in it."""
+    """Return the values in an object or array that may contain others."""
     items = node.values() if isinstance(node, dict) else node
     if {dict, list}.isdisjoint(map(type, items)):
         return []
@@ -329,7 +329,7 @@ def containers(node: JSONObject | list[JSON]) -> list[JSON]:
 
 
 def _flat(value: JSON) -> set[str]:
-    """All names of members in a document."""
+    """Return all names of members in a document."""
     found: set[str] = set()
     waiting = [value]
     while waiting:

@@ -57,7 +57,7 @@ class _Holder:
         self.steps = 0
 
     def hold(self, value: JSON, schema: JSON, path: Path) -> Findings:
-        """What is wrong with a value."""
+        """Yield the findings about a value."""
         self.steps += 1
         if self.steps > _MAX_STEPS:
             raise _TooMuch
@@ -85,7 +85,7 @@ class _Holder:
             yield finding_at(path, "enum", f"{value!r} is not one of the listed values")
 
     def _union(self, value: JSON, kinds: list[JSON], path: Path) -> Findings:
-        """Of several types the first that fits counts."""
+        """Check a value by the first of several types that fits."""
         schemas = [{"type": kind} if not isinstance(kind, dict) or "$ref" in kind else kind for kind in kinds]
         if all(next(self.hold(value, schema, path), None) is not None for schema in schemas):
             named = ", ".join(
@@ -250,7 +250,7 @@ _VERSION: Final = re.compile(r"draft-0[0-4]", re.ASCII | re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JsonStructure(JsonValues):
-    """One type of a document: that of whole payloads, or the one a deep link names."""
+    """A type of a document: that of whole payloads, or the one of a deep link."""
 
     format: str
     structure: Structure
@@ -272,7 +272,7 @@ class JsonStructure(JsonValues):
         return shape_of(self.structure, self.schema)
 
     def tree(self) -> SchemaNode:
-        """What conforming values have in them."""
+        """Return the tree of conforming values."""
         return tree_of(self.structure, self.schema)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
@@ -294,7 +294,7 @@ class JsonStructureFormat:
         return f"{self.name}/{version.lower()}" if _VERSION.fullmatch(version) else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:  # noqa: ARG002 - all drafts are read alike
-        """What is wrong with a document by itself; imports are not followed."""
+        """Return the findings about a document alone; imports are not followed."""
         try:
             structure = _read(document)
         except SchemaError as error:
@@ -320,7 +320,7 @@ class JsonStructureFormat:
         return JsonStructure(format=canonical, structure=structure, schema=schema, link=link)
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
-        """Why not every payload that ``writer`` allows is one ``reader`` accepts.
+        """Return why ``reader`` does not accept every payload that ``writer`` allows.
 
         Raises ``SchemaError`` for a document that cannot be used.
         """

@@ -44,7 +44,7 @@ def is_empty(schema: JSONObject) -> bool:
 
 
 def problem(writer: JSONObject, reader: JSONObject) -> Problem | None:
-    """Why values of one primitive type may not be of another of the same JSON type; None if all are.
+    """Return why values of a primitive type may not be of another of the same JSON type; None if all are.
 
     ``writer`` has no listed values.
     """
@@ -134,7 +134,7 @@ def _decimals(writer: JSONObject, reader: JSONObject) -> Problem | None:
 
 
 def _digits(schema: JSONObject) -> tuple[int | None, int | None]:
-    """How many digits there are at most, and how many of them after the point."""
+    """Return the maximum number of digits, and of those after the point."""
     if schema["type"] in LONGS:
         return max(len(str(abs(bound))) for bound in LONGS[schema["type"]]), 0
     precision, scale = schema.get("precision"), schema.get("scale")

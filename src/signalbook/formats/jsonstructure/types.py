@@ -202,7 +202,7 @@ class Structure:
     members: dict[int, dict[str, JSON]] = field(default_factory=dict)
 
     def lookup(self, pointer: str) -> JSON:
-        """What a JSON Pointer names, with or without a ``#`` before it; ``None`` if there is nothing."""
+        """Return the value of a JSON Pointer, with or without a leading ``#``, or ``None``."""
         node: JSON = self.root
         for token in unquote(pointer.removeprefix("#")).split("/")[1:]:
             node = node.get(token.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None

@@ -118,11 +118,11 @@ def open_runner(
 def open_session(
     master: str, *, jars: Sequence[Path] = (), packages: Sequence[str] = (), brief: bool = False
 ) -> Iterator[SparkSession]:
-    """This process's Spark session if there is one, else a new one on ``master`` that ends with the block.
+    """Yield this process's Spark session, or a new one on ``master`` that ends with the block.
 
-    ``jars`` are files, or folders of them, that a new one has at hand; without any, Spark fetches ``packages``, Maven
-    artifacts of its own version, in its own way. In a ``brief`` one Java has little to do but start tasks. Raises
-    ``PipelineError`` if Spark cannot start, and in a process whose sessions are those of Spark Connect.
+    ``jars`` are files, or folders of them, for a new session. Without any, Spark downloads ``packages``, Maven
+    artifacts of its own version. In a ``brief`` session Java does little but start tasks. Raises ``PipelineError`` if
+    Spark cannot start, and in a process with sessions of Spark Connect.
     """
     _refuse_connect()
     if SparkContext._active_spark_context is not None:  # whichever thread has made it
@@ -138,9 +138,9 @@ def open_session(
 
 @contextmanager
 def java_lock(session: SparkSession, file: Path) -> Iterator[Callable[[], bool]]:
-    """What tries to lock ``file`` for the session's Java process, until the end of the block or of that process.
+    """Yield a function that tries to lock ``file`` for the session's Java process, until the block or Java ends.
 
-    Java outlives a driver that is killed by seconds, in which it goes on writing; no lock of the driver's shows that.
+    Java outlives a killed driver by seconds, in which it goes on writing; a lock of the driver would not show that.
     """
     jvm = session.sparkContext._jvm
     assert jvm is not None
@@ -165,9 +165,9 @@ def _refuse_connect() -> None:
 
 
 def reaches(session: SparkSession, place: Place) -> bool:
-    """Whether Spark has what it takes to read there: it knows folders and HDFS, and is given where NameNodes are.
+    """Return True if Spark can read there: it knows folders and HDFS, and gets the addresses of NameNodes.
 
-    By Spark Connect nobody can ask, and it is taken to have no more.
+    Over Spark Connect this cannot be checked, and only these are assumed.
     """
     if place.folder is not None:
         return True
@@ -194,9 +194,9 @@ def numbered(session: SparkSession, count: int, parts: int) -> DataFrame:
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:
-    """All rows of one frame or more, which have the same columns.
+    """Return all rows of at least one frame with the same columns.
 
-    Joined two by two, since Spark looks at all of what it joins once more: of 256, one after the other, for 23 seconds.
+    Frames are joined in pairs, because Spark analyses everything joined so far again: 256 in a row took 23 seconds.
     """
     while len(frames) > 1:
         frames = [reduce(DataFrame.unionAll, frames[at : at + 2]) for at in range(0, len(frames), 2)]
@@ -227,7 +227,7 @@ def _home() -> Path:
 
 
 def _redaction() -> str:
-    """Which settings are secret: those of ours, and those that Spark's own configuration says."""
+    """Return the pattern of secret settings: ours, and those of Spark's own configuration."""
     file = Path(os.environ.get("SPARK_CONF_DIR") or _home() / "conf") / "spark-defaults.conf"
     with suppress(OSError, UnicodeDecodeError):
         found = _REDACTED.search(file.read_text(encoding="utf-8"))
@@ -366,7 +366,7 @@ def _silence() -> Iterator[Path]:
 
 @contextmanager
 def _sent(stream: TextIO, descriptor: int, handle: int) -> Iterator[None]:
-    """Have what is written to the descriptor, which ``stream`` stands on, go to ``handle``."""
+    """Send what is written to the descriptor of ``stream`` to ``handle``."""
     stream.flush()
     terminal = os.dup(descriptor)
     # The descriptor and not ``sys.stdout``: the JVM inherits the former and knows nothing of the latter.
@@ -380,7 +380,7 @@ def _sent(stream: TextIO, descriptor: int, handle: int) -> Iterator[None]:
 
 
 def _reason(log: Path, error: Exception) -> str:
-    """Why Spark did not start, by what it said, in one line where it gives one."""
+    """Return why Spark did not start, in its words, in one line if it gives one."""
     words = log.read_text(errors="replace")
     if any(sign in words for sign in _UNFETCHED):
         return _OFFLINE

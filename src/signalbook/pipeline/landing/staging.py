@@ -91,7 +91,7 @@ def read_rows(place: Where, what: str, names: Iterable[str] | None = None) -> It
 
 
 def _settings(rows: pa.Table, size: int) -> Mapping[str, Any]:
-    """How a file is written whose first rows these are, of about so many bytes."""
+    """Return the Parquet settings of a file with these first rows, of about ``size`` bytes."""
     if _is_huge(rows):
         return _huge(rows)
     if size < _THIN * rows.num_columns:  # as in small batches of wide tables, whose columns take long to count
@@ -142,10 +142,10 @@ def _is_huge(rows: pa.Table | pa.RecordBatch) -> bool:
 
 
 def _huge(rows: pa.Table) -> dict[str, Any]:
-    """For one huge row: in as few copies as Parquet can make, two and what it is compressed to, twice.
+    """Return the settings for one huge row: Parquet then makes two copies, and the compressed page twice.
 
-    As it is written otherwise there are seven: four are the least and the greatest value of page and column, one is of
-    pages of the first version, which are compressed as a whole.
+    With the usual settings it makes seven: four are the bounds of page and column, one is of pages of the first
+    version, which are compressed as a whole.
     """
     buffers = [buffer for column in rows.columns for chunk in column.chunks for buffer in chunk.buffers() if buffer]
     sample = max(buffers, key=len)[:_SAMPLE]
@@ -260,7 +260,7 @@ class StagedFiles:
             self._write(table)
 
     def _write(self, table: _Table) -> None:
-        """One row group of all that a table holds."""
+        """Write one row group of all rows of a table."""
         if not table.held:
             return
         rows = pa.Table.from_batches(table.held)

@@ -63,7 +63,7 @@ _FILE: Final = re.compile(r"while reading file (\S+?)\.?\s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlan:
-    """What every task of a run needs to know. ``staged`` is the run's folder below the output folder."""
+    """The plan for every task of a run. ``staged`` is the run's folder below the output folder."""
 
     source: str
     tasks: tuple[tuple[Split, ...], ...]
@@ -78,10 +78,10 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What one task did.
+    """The result of one task.
 
     Of a replay, ``replaced`` are paths of the files of dead letters that its own files replace, ``replayed`` and
-    ``changed`` how many dead letters were processed again and have another reason now.
+    ``changed`` the numbers of dead letters that were processed again and that have another reason now.
     """
 
     files: tuple[DataFile, ...]
@@ -93,7 +93,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskProgress:
-    """How far one task is; ``bytes`` of its input are done."""
+    """The progress of a task: ``bytes`` of its input are done."""
 
     bytes: int
     read: int
@@ -102,7 +102,7 @@ class TaskProgress:
 
 
 def process_files(folder: Where, numbers: Iterable[int], storage: Storage | None = None) -> Iterator[bytes]:
-    """What tasks over files do: their numbers in, one manifest as JSON out for each."""
+    """Run the tasks over files with these numbers. Yield one manifest as JSON for each."""
     task = Task.of(folder)
     source = base.file_source(task.plan.source)
 
@@ -135,19 +135,19 @@ def read_manifest(text: bytes) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the tasks of a run have in common."""
+    """The common part of a run's tasks."""
 
     staging: Place
     plan: TaskPlan
 
     @classmethod
     def of(cls, folder: Where) -> Task:
-        """Those whose plan lies in a staging folder."""
+        """Return the tasks whose plan is in a staging folder."""
         staging = place_of(folder)
         return cls(staging, msgspec.json.decode((staging / PLAN).read(), type=TaskPlan))
 
     def process(self, number: int, source: Source, messages: Iterable[MessageBatch]) -> Manifest:
-        """What becomes of ``messages``, the input of task ``number``."""
+        """Process ``messages``, the input of task ``number``."""
         with self.staged_files(number) as staged:
             processing = Processing(self.contract(), source, staged, self.bookkeeping)
             progress = self.progress(number, processing.tally)
@@ -160,7 +160,7 @@ class Task:
             return Manifest(files=staged.finish(), tally=processing.tally)
 
     def process_records(self, source: Source, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What becomes of rows of ``RECORD_COLUMNS``: one manifest as JSON."""
+        """Process rows of ``RECORD_COLUMNS``. Yield one manifest as JSON."""
         stop = self.plan.stop_at_damage
         messages = (batch for records in batches for batch in base.record_batches(records, stop=stop))
         context = TaskContext.get()
@@ -171,7 +171,7 @@ class Task:
 
     @contextmanager
     def staged_files(self, number: int) -> Iterator[StagedFiles]:
-        """Where task ``number`` lands its rows; closed as it is when something fails."""
+        """Yield the files for the rows of task ``number``. They are closed unfinished if something fails."""
         # Spark may run a task twice, even at once: each attempt has files of its own, and the manifest says which count
         context = TaskContext.get()
         attempt = 0 if context is None else context.attemptNumber()
@@ -188,7 +188,7 @@ class Task:
 
     @property
     def bookkeeping(self) -> Bookkeeping:
-        """What every row says of the run."""
+        """The data of the run in every row."""
         return Bookkeeping(fingerprint=self.plan.fingerprint, batch=self.plan.batch, landed_at=self.plan.landed_at)
 
     def contract(self) -> Contract:
@@ -219,7 +219,7 @@ class ProgressWriter:
         self._next = time.monotonic() + self._every
 
     def advance(self, count: int) -> None:
-        """So many bytes more are done."""
+        """Count ``count`` more bytes as done."""
         self._bytes += count
         if time.monotonic() < self._next:
             return
@@ -233,11 +233,11 @@ class ProgressWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """What a batch reads by the source called ``source``.
+    """The input of a batch, read by the source called ``source``.
 
-    Either the splits of files for each task, or ``records``, which Spark brings from elsewhere: rows of
-    ``RECORD_COLUMNS``, each of its partitions a task; ``salvage`` brings what is whole of them where Spark fails at a
-    damaged file. ``origin`` distinguishes this input from another; ``storage`` is how files in stores are reached.
+    It consists either of the splits of files for each task, or of ``records``, rows of ``RECORD_COLUMNS`` that Spark
+    reads, with a task for each partition. ``salvage`` reads the undamaged part of these if Spark fails at a damaged
+    file. ``origin`` distinguishes this input from another; ``storage`` is how files in stores are reached.
     """
 
     source: str
@@ -278,7 +278,7 @@ def settled(policy: Policy, journal: Journal) -> Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchAttempt:
-    """One try to process a batch, in a staging folder of its own."""
+    """An attempt to process a batch, in a staging folder of its own."""
 
     journal: Journal
     batch_id: str
@@ -365,7 +365,10 @@ class BatchAttempt:
 def record_tasks(
     records: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> list[bytes]:
-    """What ``work`` answers to each partition of ``records``, as rows of ``RESULT``. Raises what Spark raises."""
+    """Return the results of ``work`` for each partition of ``records``, as rows of ``RESULT``.
+
+    Raises Spark's errors.
+    """
     return [bytes(row["result"]) for row in records.mapInArrow(work, RESULT).collect()]
 
 
@@ -379,7 +382,7 @@ def task_failures(output: object) -> Iterator[None]:
 
 
 def explain_failure(text: str, output: object, what: str = "a Spark task failed, nothing was committed") -> str:
-    """What the text of a failed Spark job comes to, in one line: a worker's own words, or ``what`` and Spark's."""
+    """Return the error of a failed Spark job in one line: a worker's own words, or ``what`` and Spark's."""
     own = own_words(text)
     if own:
         return own

@@ -56,7 +56,7 @@ def _type(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _whole(facts: Facts, term: Term) -> bool:
-    """Whether all numbers are what the reader's draft calls integers."""
+    """Return True if all numbers are integers to the reader's draft."""
     if term.year == 2013:
         return 2013 in facts.whole
     return facts.has_integers_only
@@ -234,7 +234,7 @@ def _properties(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _added(facts: Facts, name: str, member: Term) -> list[Difference]:
-    """Why a member that the writer does not describe may not be described here."""
+    """Return why a member that the writer does not describe may not be described here."""
     model = "partially_open" if facts.member(name) else "open"
     return [difference(f"property_added_to_{model}_content_model", member, name=name)]
 
@@ -294,7 +294,7 @@ def _surely_applied(proof: Proof, facts: Facts, term: Term) -> Iterator[Term]:
 
 
 def _rest_of_members(proof: Proof, facts: Facts, term: Term, keyword: str, described: MemberFacts) -> list[Difference]:
-    """What is asked of all members that are not described."""
+    """Check the demands on all members that are not described."""
     member: Term = term.says[keyword]
     closed = "never" in member.says
     found: list[Difference] = []
@@ -322,7 +322,7 @@ def _written(facts: Facts, name: str) -> object:
 
 
 def is_possible(proof: Proof, facts: Facts, name: str) -> bool:
-    """Whether there may be a member of that name."""
+    """Return True if a member of that name is possible."""
     return (
         name not in facts.absent and facts.has_room_for(name) and all(_named(proof, name, rule) for rule in facts.names)
     )
@@ -337,9 +337,9 @@ def _named(proof: Proof, name: str, rule: Term) -> bool:
 
 
 def _others(proof: Proof, facts: Facts, patterns: Iterable[str], pattern: str) -> Iterator[Known]:
-    """What may hold of members whose names nobody mentions, case by case; none if there are no such members.
+    """Yield what may be known of members with unmentioned names, case by case; nothing if there are no such members.
 
-    Only names that match ``pattern`` are meant, if there is one, and none that match one of ``patterns``.
+    With a ``pattern`` only names that match it count, and never those that match one of ``patterns``.
     """
     if not facts.has_room_for():
         return
@@ -415,7 +415,7 @@ def count_members(proof: Proof, facts: Facts) -> int | None:
 
 
 def _patterned(proof: Proof, facts: Facts, wanted: Term) -> bool:
-    """Whether some schema lets in only names of patterns which are all wanted."""
+    """Return True if a schema allows only names of patterns that are all wanted."""
     for part in facts.members:
         if part.rest is not None and "never" in part.rest.says:
             names = [
@@ -496,7 +496,7 @@ def _unevaluated_items(proof: Proof, facts: Facts, term: Term) -> list[Differenc
 
 
 def _rest_of_items(proof: Proof, facts: Facts, term: Term, keyword: str, start: int) -> list[Difference]:
-    """What is asked of all items from ``start`` on."""
+    """Check the demands on all items from ``start`` on."""
     item: Term = term.says[keyword]
     end = max(start, facts.prefix)
     if facts.size.high is not None:
@@ -543,7 +543,7 @@ def _contains(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _enough(proof: Proof, facts: Facts, term: Term, least: int) -> bool:
-    """Whether at least so many items surely match."""
+    """Return True if at least ``least`` items certainly match."""
     wanted: Term = term.says["contains"]
     if least == 0:
         return True
@@ -567,7 +567,7 @@ def _may_lack(proof: Proof, facts: Facts, wanted: Term) -> bool:
 
 
 def _not_too_many(proof: Proof, facts: Facts, term: Term, most: int) -> bool:
-    """Whether surely no more than so many items match."""
+    """Return True if certainly no more than ``most`` items match."""
     if facts.size.high is not None and facts.size.high <= most:
         return True
     given = frozenset({(term.says["contains"], True)})

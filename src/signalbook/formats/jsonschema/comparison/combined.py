@@ -19,7 +19,7 @@ class Proof(Protocol):
         ...
 
     def differences(self, known: Known, term: Term) -> list[Difference]:
-        """Why not every such value is one of ``term``; empty if each surely is."""
+        """Return why not every value with ``known`` facts is one of ``term``; empty if each certainly is."""
         ...
 
     def below(self, known: Known, term: Term) -> list[Difference]:
@@ -27,7 +27,7 @@ class Proof(Protocol):
         ...
 
     def proves(self, known: Known, term: Term) -> bool:
-        """Whether every such value is surely one of ``term``."""
+        """Return True if every such value certainly is one of ``term``."""
         ...
 
     def proves_below(self, known: Known, term: Term) -> bool:
@@ -35,11 +35,11 @@ class Proof(Protocol):
         ...
 
     def empty(self, known: Known) -> bool:
-        """Whether there is surely no such value."""
+        """Return True if there certainly is no such value."""
         ...
 
     def same(self, a: Term, b: Term) -> bool:
-        """Whether two schemas plainly say the same."""
+        """Return True if two schemas plainly are equal."""
         ...
 
     def facts(self, known: Known) -> Facts:
@@ -83,7 +83,7 @@ def _one_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _apart(proof: Proof, facts: Facts, item: Term) -> bool:
-    """Whether surely no value is also one of ``item``."""
+    """Return True if certainly no value is also one of ``item``."""
     if not proof.spend(len(facts.refused) // _REFUSED_A_STEP):
         return False
     if any(proof.same(item, refused) for refused in facts.refused):
@@ -115,7 +115,7 @@ def _chosen(proof: Proof, facts: Facts, term: Term, keyword: str) -> tuple[Term 
 
 
 def _uncovered(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[Difference]:
-    """Why no alternative takes all values: by the one that was meant, if there is such a one."""
+    """Return why no alternative accepts all values, by the intended alternative if there is one."""
     items: tuple[Term, ...] = term.says[keyword]
     near = [item for item in items if not _apart(proof, facts, item)]
     alike = _alike(facts, items)

@@ -87,7 +87,7 @@ def difference(rule: str, term: Term, keyword: str = "", *, old: JSON = None, **
 
 
 def undecided(term: Term, why: str, keyword: str = "") -> Difference:
-    """That it cannot be decided, and what stands in the way."""
+    """Return the difference that something cannot be decided, with the reason."""
     return difference("undecided", term, keyword, name=why)
 
 
@@ -107,7 +107,7 @@ def brief(value: JSON) -> JSON:
 
 
 def _measure(value: JSON, left: int) -> int:
-    """What is left of a number of characters once a value is written; negative if it is longer."""
+    """Subtract the length of a written value from ``left`` characters; negative if it is longer."""
     if isinstance(value, (dict, list)):
         for name, item in value.items() if isinstance(value, dict) else (("", item) for item in value):
             left = _measure(item, left - 1 - len(name))

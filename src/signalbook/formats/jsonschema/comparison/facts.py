@@ -79,14 +79,14 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """What one schema says of an object's members: by name, by pattern, and of those that neither names."""
+    """One schema's statements about an object's members: by name, by pattern, and about all others."""
 
     names: dict[str, Term | None]
     patterns: dict[str, Term | None]
     rest: Term | None
 
     def of(self, name: str) -> list[Term]:
-        """What holds of a member."""
+        """Return the schemas of a member."""
         found = [self.names[name]] if name in self.names else []
         found += [term for pattern, term in self.patterns.items() if matches(pattern, name)]
         if not found:
@@ -94,28 +94,28 @@ class MemberFacts:
         return [term for term in found if term is not None]
 
     def declares(self, name: str) -> bool:
-        """Whether a member is mentioned."""
+        """Return True if a member is mentioned."""
         return name in self.names or any(matches(pattern, name) for pattern in self.patterns)
 
 
 @dataclass(frozen=True, slots=True)
 class ItemFacts:
-    """What one schema says of an array's items: the first ones by position, and all others."""
+    """One schema's statements about an array's items: the first ones by position, and all others."""
 
     prefix: tuple[Term | None, ...]
     rest: Term | None
 
     def of(self, index: int) -> Term | None:
-        """What holds of an item."""
+        """Return the schema of an item."""
         return self.prefix[index] if index < len(self.prefix) else self.rest
 
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """Everything known; ``splits`` are the either-or that are left.
+    """All known facts. ``splits`` are the remaining alternatives.
 
-    ``whole`` has the years of the drafts that ask for an integer: in draft-04, 1.0 is none. What is said of one type
-    says nothing about values of the others. ``excluded`` values are known not to be. ``circular``: validating the
+    ``whole`` has the years of the drafts that ask for an integer: in draft-04, 1.0 is none. Statements about one type
+    do not concern values of other types. ``excluded`` are values that are impossible. ``circular``: validating the
     value by a schema validates the same value by it again, so nothing follows from the schema. ``work`` is the number
     of steps that collecting the facts took.
     """
@@ -147,7 +147,7 @@ class Facts:
     work: int = 0
 
     def member(self, name: str) -> Known:
-        """What holds of the member ``name``, if there is one."""
+        """Return what is known of the member ``name``, if there is one."""
         if name in self.absent:
             return frozenset({(NEVER, True)})
         return frozenset((target(term), True) for part in self.members for term in part.of(name))
@@ -157,15 +157,15 @@ class Facts:
         return self.count.high is None or len(self.required) + (name not in self.required) <= self.count.high
 
     def declares(self, name: str) -> bool:
-        """Whether some schema mentions the member ``name``."""
+        """Return True if a schema mentions the member ``name``."""
         return any(part.declares(name) for part in self.members)
 
     def declared(self) -> list[str]:
-        """All names that are mentioned, in order."""
+        """Return all mentioned names, in order."""
         return list(dict.fromkeys([*(name for part in self.members for name in part.names), *sorted(self.required)]))
 
     def item(self, index: int) -> Known:
-        """What holds of the item at ``index``, if there is one."""
+        """Return what is known of the item at ``index``, if there is one."""
         return frozenset((target(term), True) for part in self.items if (term := part.of(index)) is not None)
 
     @property
@@ -175,7 +175,7 @@ class Facts:
 
     @property
     def prefix(self) -> int:
-        """From this position on, what holds of one item holds of all."""
+        """The position from which on the same is known of all items."""
         return max((len(part.prefix) for part in self.items), default=0)
 
 
@@ -184,13 +184,13 @@ NEVER: Final = made({"never": True}, 0, raw=False)
 
 @lru_cache(maxsize=4096)
 def has(name: str) -> Term:
-    """That a value is an object with the member ``name``; if it does not hold, the value may be no object at all."""
+    """Return the term that a value is an object with the member ``name``. Its negation includes other types."""
     return made({"has": name}, 0)
 
 
 @lru_cache(maxsize=8)
 def typed(name: str) -> Term:
-    """That a value is of a JSON type."""
+    """Return the term that a value is of a JSON type."""
     return made({"type": frozenset({name})}, 0, raw={"type": name})
 
 
@@ -201,7 +201,7 @@ def json_type(value: JSON) -> str:
 
 @lru_cache(maxsize=4096)
 def tagged(name: str, value: Identity) -> Term:
-    """That the member ``name``, if there is one, has a value, which is given as its ``identity``."""
+    """Return the term that the member ``name``, if there is one, has the value with this ``identity``."""
     member = made({"const": parse_json(value) if isinstance(value, bytes) else value}, 0)
     return made({"properties": {name: member}}, 0)
 
@@ -272,7 +272,7 @@ class _Gatherer:
         _structure(self.facts, term)
 
     def _deny(self, term: Term) -> None:
-        """What follows from a schema that does not hold: one of its parts does not."""
+        """Add what follows from a schema that does not hold: one of its parts does not."""
         parts = term.parts()
         if not term.says:
             self.facts.types.clear()
@@ -312,7 +312,7 @@ class _Gatherer:
 
 
 def _structure(facts: Facts, term: Term) -> None:
-    """What a schema says of items and members."""
+    """Add a schema's statements about items and members."""
     says = term.says
     if "items" in says or "prefixItems" in says:
         facts.items.append(ItemFacts(says.get("prefixItems", ()), says.get("items")))
@@ -348,7 +348,7 @@ def _possibly_applied(facts: Facts, term: Term) -> Iterator[Term]:
 
 
 def _settle(facts: Facts) -> None:
-    """What the facts say together."""
+    """Combine the facts."""
     facts.count.raise_to(len(facts.required))
     for part in facts.items:
         never = [i for i, term in enumerate((*part.prefix, part.rest)) if term is not None and "never" in term.says]

@@ -101,12 +101,12 @@ def _by_value(proof: Proof, facts: Facts, name: str) -> Options:
 
 
 def accepted(facts: Facts, term: Term) -> bool:
-    """Whether the reader surely accepts every listed value."""
+    """Return True if the reader certainly accepts every listed value."""
     return _refused(facts, term) == []
 
 
 def refused_values(facts: Facts, term: Term, keyword: str) -> list[Difference] | None:
-    """What one keyword alone refuses of the listed values; ``None`` if it cannot be asked."""
+    """Return what one keyword alone refuses of the listed values; ``None`` if it cannot be evaluated alone."""
     if keyword in _ALONE:
         check = _keyword(keyword, dump_json(term.says[keyword]))
         refused = [value for value in (facts.values or {}).values() if not regexes.is_valid(check, value)]
@@ -146,7 +146,7 @@ def _none_is_written(facts: Facts) -> bool:
 
 
 def _passes(facts: Facts, term: Term, value: JSON) -> bool:
-    """Whether the reader accepts a value, or the writer does not, as far as its schemas can be asked."""
+    """Return True if the reader accepts a value or the writer does not, as far as their schemas can tell."""
     assert term.accepts is not None
     if any(known.accepts is not None and known.accepts(value) != holds for known, holds in facts.known):
         return True
@@ -154,7 +154,7 @@ def _passes(facts: Facts, term: Term, value: JSON) -> bool:
 
 
 def _spellings(value: JSON) -> list[JSON]:
-    """1 may be written as 1.0, which is no integer to draft-04."""
+    """Return the spellings of a value: 1 may be written as 1.0, which is not an integer to draft-04."""
     return [_spelled(value, int), _spelled(value, float)] if _numeric(value) else [value]
 
 
@@ -193,7 +193,7 @@ class Prover:
 
     @property
     def spent(self) -> bool:
-        """Whether no more work will be done."""
+        """True if the steps are used up."""
         return self.steps <= 0
 
     def spend(self, steps: int) -> bool:
@@ -214,7 +214,7 @@ class Prover:
         return self.known_facts[known]
 
     def differences(self, known: Known, term: Term) -> list[Difference]:
-        """Why not every such value is one of ``term``; empty if each surely is."""
+        """Return why not every value with ``known`` facts is one of ``term``; empty if each certainly is."""
         term = target(term)
         if not term.says:
             return []
@@ -264,7 +264,7 @@ class Prover:
         return found
 
     def _forget(self, question: Question, found: list[Difference], mark: int) -> None:
-        """It did not turn out well: what was concluded meanwhile may have relied on it."""
+        """Forget the conclusions since ``mark``, because they may rely on a question that was refuted."""
         while len(self.supposed) > mark:
             self.supposed.popitem()
         if self.trial:
@@ -273,7 +273,7 @@ class Prover:
             self.failed[question] = found
 
     def _settle(self, question: Question, mark: int) -> None:
-        """It turned out well, and leans on nothing that is still open."""
+        """Keep the answer to a question that relies on nothing open."""
         self.proven.add(question)
         while len(self.supposed) > mark:
             self.proven.add(self.supposed.popitem()[0])
@@ -287,7 +287,7 @@ class Prover:
             self.level -= 1
 
     def proves(self, known: Known, term: Term) -> bool:
-        """Whether every such value is surely one of ``term``."""
+        """Return True if every such value certainly is one of ``term``."""
         self.trial += 1
         try:
             return not self.differences(known, term)
@@ -336,7 +336,7 @@ class Prover:
         return self._by_cases(facts, term, keyword, found, _MAX_CASES)
 
     def _case(self, facts: Facts, term: Term, keyword: str) -> list[Difference]:
-        """One keyword against facts, without dividing them."""
+        """Check one keyword by the facts, without dividing them."""
         self.steps -= 1
         if KINDS.get(keyword, "") not in facts.types | {""} or self._kept(facts, term, keyword):
             return []
@@ -347,7 +347,7 @@ class Prover:
         return RULES[keyword](self, facts, term)
 
     def _kept(self, facts: Facts, term: Term, keyword: str) -> bool:
-        """Whether the writer has the very same keyword."""
+        """Return True if the writer has the same keyword with the same value."""
         if keyword in UNEVALUATED:
             return False
         part = term.part(keyword)
@@ -388,7 +388,7 @@ class Prover:
         yield from more_splits(self, facts, term, keyword)[:_MAX_SPLITS]
 
     def empty(self, known: Known) -> bool:
-        """Whether there is surely no such value."""
+        """Return True if there certainly is no such value."""
         if known in self.none:
             return self.none[known]
         if known in self.open_empty or self.spent or len(self.open) + len(self.open_empty) >= MAX_DEPTH:
@@ -438,9 +438,9 @@ class Prover:
 
 
 def compare(reader: JsonSchemaDocument, writer: JsonSchemaDocument, *, steps: int = MAX_STEPS) -> list[Difference]:
-    """Why not every value that ``writer`` allows is one ``reader`` accepts; at most ``MAX_FINDINGS`` reasons.
+    """Return up to ``MAX_FINDINGS`` reasons why ``reader`` does not accept every value that ``writer`` allows.
 
-    ``steps`` limits the work; what has not been shown by then is a difference.
+    ``steps`` limits the work. Whatever has not been shown by then is a difference.
     """
     readers, writers = Library(reader), Library(writer)
     new, old = readers.refer("#"), writers.refer("#")

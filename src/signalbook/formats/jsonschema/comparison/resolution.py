@@ -43,9 +43,9 @@ _SINCE: Final = {
 
 
 def says(schema: JSONObject, year: int, sub: Sub) -> dict[str, Any]:
-    """What a schema object says; references are left to the caller.
+    """Return the statements of a schema object. The caller handles references.
 
-    ``sub(schema, *tokens)`` gives the term of a sub-schema.
+    ``sub(schema, *tokens)`` returns the term of a sub-schema.
     """
     known = {keyword: value for keyword, value in schema.items() if _SINCE.get(keyword, 0) <= year}
     found: dict[str, Any] = {keyword: known[keyword] for keyword in _PLAIN if keyword in known}
@@ -139,7 +139,7 @@ def _items(known: JSONObject, year: int, sub: Sub) -> dict[str, Any]:
 
 
 def _idle(keyword: str, value: Any, found: dict[str, Any]) -> bool:
-    """Whether a keyword says nothing as it stands."""
+    """Return True if a keyword has no effect as it stands."""
     if keyword in ("minLength", "minItems", "minProperties", "required", "allOf", "prefixItems"):
         return not value
     if keyword in ("then", "else"):
@@ -164,10 +164,10 @@ class SchemaResource:
 
 
 class Resources:
-    """All resources and anchors of a document and those it refers to.
+    """All resources and anchors of a document and its references.
 
-    ``anchors`` gives the pointer of (resource, name); ``dynamic`` are those that dynamic references look for, with the
-    name "" for ``$recursiveAnchor``. ``scoped`` says whether there are such references at all.
+    ``anchors`` has the pointer of (resource, name); ``dynamic`` are those of dynamic references, with the name "" for
+    ``$recursiveAnchor``. ``scoped`` tells whether there are any.
     """
 
     def __init__(self, document: JsonSchemaDocument) -> None:
@@ -218,7 +218,7 @@ class Resources:
 
 
 def own_uri(node: JSON, year: int) -> str:
-    """What a schema calls itself, if that is more than a fragment."""
+    """Return a schema's own URI, if it is more than a fragment."""
     if not isinstance(node, dict) or (year < 2019 and isinstance(node.get("$ref"), str)):
         return ""
     own = node.get("id" if year == 2013 else "$id")
@@ -282,7 +282,7 @@ class Library:
         )
 
     def _is_schema(self, term: Term, pointer: str) -> bool:
-        """Whether a target is a schema: where the draft knows of none, nothing has been checked so far."""
+        """Return True if a target is a schema. Places that the draft does not know have not been checked yet."""
         keyword, _, name = pointer[1:].partition("/")
         known = ("definitions", "$defs") if self.year >= 2019 else ("definitions",)
         if not pointer or (keyword in known and "/" not in name):
@@ -336,7 +336,7 @@ class Library:
         return found
 
     def _outermost(self, reference: str, spot: Spot) -> Term:
-        """What a dynamic reference names: the outermost anchor of that name, if the nearest one is dynamic."""
+        """Return the target of a dynamic reference: the outermost anchor of the name, if the nearest one is dynamic."""
         name, nearest = fragment_of(reference), absolute(spot.resource.uri, reference)
         for uri in spot.scope if (nearest, name) in self.resources.dynamic else ():
             if (uri, name) in self.resources.dynamic:

@@ -37,10 +37,10 @@ UNEVALUATED: Final = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 
 
 class Term:
-    """One schema, at one place: two terms are equal only if they are the same object.
+    """A schema at one place. Two terms are equal only if they are the same object.
 
-    ``path`` is the JSON Pointer to show to people, ``raw`` the schema as written, ``year`` that of its draft. What it
-    says is read when first asked for, since schemas may contain themselves.
+    ``path`` is the JSON Pointer for people, ``raw`` the schema as written, ``year`` that of its draft. Its statements
+    are read on first use, because schemas may contain themselves.
     """
 
     def __init__(
@@ -64,17 +64,17 @@ class Term:
 
     @cached_property
     def accepts(self) -> Accepts | None:
-        """What the validator thinks of a value; ``None`` where it cannot be asked about this schema alone."""
+        """The validator's verdict on a value; ``None`` if it cannot evaluate this schema alone."""
         return self._check()
 
     @cached_property
     def outline(self) -> int:
-        """What one look at the keywords tells: terms of different outlines do not say the same."""
+        """A hash of what is visible at a glance: terms with different outlines are not equal."""
         return hash(frozenset((keyword, _at_a_glance(keyword, said)) for keyword, said in self.says.items()))
 
     @cached_property
     def listed(self) -> int:
-        """How many listed values the schema and its parts have, each of which may be compared with a value."""
+        """The number of listed values in the schema and its parts, each of which may be compared with a value."""
         self.__dict__["listed"] = 0  # for parts that contain the schema
         return sum(map(_listed, self.says.values(), self.says))
 
@@ -100,11 +100,11 @@ class Term:
         return f"{self.path}/{keyword}" if isinstance(self.raw, dict) and keyword in self.raw else self.path
 
     def written(self, keyword: str) -> JSON:
-        """What the document has under a keyword."""
+        """Return the value of a keyword in the document."""
         return self.raw.get(keyword) if isinstance(self.raw, dict) else None
 
     def part(self, keyword: str) -> Term:
-        """What one keyword says, with those it needs beside it, as a schema of its own."""
+        """Return a keyword with those it depends on as a schema of its own."""
         if keyword not in self._parts:
             names = {keyword, *COMPANIONS.get(keyword, ())} & self.says.keys()
             kept = {name: self.says[name] for name in self.says if name in names}
@@ -112,7 +112,7 @@ class Term:
         return self._parts[keyword]
 
     def remembered(self, keyword: str, derive: Callable[[Term, Any], Iterator[Any]]) -> list[Any]:
-        """What ``derive`` makes of a keyword, made once."""
+        """Return the result of ``derive`` for a keyword, computed once."""
         if keyword not in self._memory:
             self._memory[keyword] = list(derive(self, self.says[keyword]))
         return self._memory[keyword]
@@ -123,7 +123,7 @@ class Term:
         return made({"not": self}, self.year, self.path, {"not": self.raw})
 
     def only(self, name: str) -> Term:
-        """What ``properties`` says of one member, as a schema of its own."""
+        """Return the schema of one member in ``properties`` as a schema of its own."""
         key = f"properties/{name}"
         if key not in self._parts:
             self._parts[key] = made(
@@ -148,7 +148,7 @@ def _listed(said: Any, keyword: str) -> int:
 
 
 def _at_a_glance(keyword: str, said: Any) -> Any:
-    """As much of what a keyword says as can be compared at once; lists of values have many spellings."""
+    """Return the part of a keyword's value that can be compared at once; lists of values have many spellings."""
     if isinstance(said, Term) or keyword in ("const", "enum"):
         return None
     if isinstance(said, (dict, MappingProxyType)):
@@ -175,7 +175,7 @@ def made(says: Says, year: int, path: str = "", raw: JSON = None) -> Term:
 
 
 def target(term: Term) -> Term:
-    """What a term that is a mere reference refers to."""
+    """Return the target of a term that is only a reference."""
     seen: set[Term] = set()
     while term.says.keys() == {"ref"} and term not in seen:
         seen.add(term)
@@ -218,7 +218,7 @@ def _pattern(pattern: str) -> jsonschema_rs.Validator | None:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the validator finds ``pattern`` in ``text``."""
+    """Return True if the validator finds ``pattern`` in ``text``."""
     check = _pattern(pattern)
     return check is not None and regexes.is_valid(check, text)
 
@@ -243,7 +243,7 @@ class Sameness:
         self.steps = 0
 
     def __call__(self, a: Term, b: Term) -> bool:
-        """Whether ``a`` and ``b`` say the same; false if that is not plain to see."""
+        """Return True if ``a`` and ``b`` plainly are equal."""
         self.steps += 1
         spend(_WORK)
         if self.steps > _MAX_STEPS:
@@ -279,7 +279,7 @@ class Sameness:
         return bool(a == b)
 
     def _match(self, a: tuple[Term, ...], b: tuple[Term, ...]) -> bool:
-        """Whether each of ``a`` has a partner of its own in ``b``; the one at the same place is tried first."""
+        """Return True if each of ``a`` has its own partner in ``b``. The one at the same place is tried first."""
         left = dict(enumerate(b))
         for index, term in enumerate(a):
             places = [index, *(place for place in left if place != index)] if index in left else list(left)
