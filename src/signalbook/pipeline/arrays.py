@@ -505,8 +505,12 @@ def header_arrays(protocol: str, headers: pa.ListArray, names: HeaderNames) -> l
     found = _headers_at_once(headers, names, folded=protocol in LOWERED)
     if found is not None:
         return [found, pa.nulls(len(headers), columns.HEADER_LIST)]
-    read_pairs = _HEADER_PAIRS.get(protocol, text_pairs)
-    return header_columns((protocol, read_pairs(each)) for each in headers.to_pylist())
+    return header_columns((protocol, read_headers(protocol, each)) for each in headers.to_pylist())
+
+
+def read_headers(protocol: str, headers: Iterable[Mapping[str, Any]] | None) -> Sequence[Header]:
+    """Return the headers of one message from Arrow, with values as its protocol has them: text, bytes or null."""
+    return _HEADER_PAIRS.get(protocol, text_pairs)(headers)
 
 
 def header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, bytes | None]]:

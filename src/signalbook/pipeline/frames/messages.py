@@ -17,7 +17,7 @@ from signalbook.pipeline.sources.message_records import MessageRecords
 _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
 _Row = Mapping[str, Any]
-_Pairs = list[tuple[str, str]]
+_Pairs = Sequence[tuple[str, Any]]
 
 
 class DataFrameRows:
@@ -35,7 +35,7 @@ class DataFrameRows:
             known = ", ".join(sorted(name for name in (*_MESSAGES, "KAFKA") if name))
             raise UnreadableMessage(f"no messages of protocol {batch.protocol!r} can be read; there are: {known}")
         row = batch.record(index)
-        return make(row, arrays.text_pairs(row["headers"]), f"{batch.path}/{row['position']}")
+        return make(row, arrays.read_headers(batch.protocol, row["headers"]), f"{batch.path}/{row['position']}")
 
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
         """Return the records of many Kafka messages for dead letters."""
@@ -81,8 +81,8 @@ def _publish(row: _Row, pairs: _Pairs, reference: str) -> Message:
     return mqtt.publish(mqtt.V5, row["value"] or b"", sections, received_at=row["received_at"], reference=reference)
 
 
-def _amqp(row: _Row, _: _Pairs, reference: str) -> Message:
-    sections = sections_of_headers(row["address"], arrays.property_pairs(row["headers"]))
+def _amqp(row: _Row, pairs: _Pairs, reference: str) -> Message:
+    sections = sections_of_headers(row["address"], pairs)
     return amqp.message(row["value"], sections, received_at=row["received_at"], reference=reference)
 
 
