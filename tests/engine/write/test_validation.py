@@ -48,6 +48,12 @@ def test_valid_document(checked: Registry) -> None:
     assert outcome(checked) == {"formatvalidated": True}
 
 
+def test_doubts_name_the_place_in_the_document(checked: Registry) -> None:
+    text = 'syntax = "proto3"; message M { string a = 1 [(my.opt) = "x"]; }'
+    (doubt,) = checked.put(F1, {"format": "Protobuf/3", "contenttype": "text/plain", "file": text}).findings
+    assert (doubt.path, doubt.severity) == (f"{V1}#file line 1, column 46", "warning")
+
+
 def test_violation(checked: Registry) -> None:
     """R255."""
     error = checked.refused("PUT", F1, {"format": DRAFT7, "file": BAD})

@@ -110,9 +110,11 @@ def _judgement(version: VersionCopy, type: ResourceType, found: list[Finding], c
     errors = [fault for fault in found if fault.severity == "error"]
     if errors:
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=errors)
-    place = f"{version.xid}#{type.singular}"
     left = max(MAX_FINDINGS - len(context.findings), 0)
-    context.findings.extend(replace(doubt, path=place + doubt.path) for doubt in found[:left])
+    for doubt in found[:left]:
+        # A JSON Pointer, or a line and column.
+        space = "" if doubt.path.startswith("/") or not doubt.path else " "
+        context.findings.append(replace(doubt, path=f"{version.xid}#{type.singular}{space}{doubt.path}"))
     return validated("formatvalidated", None)
 
 
