@@ -32,8 +32,8 @@ def list_kills(
 ) -> list[Any]:
     """Return a test case for each store and stage.
 
-    ``make test`` kills at all stages with the ``fast`` stores. ``make merge`` kills once with each of the ``others``,
-    and ``make soak`` at their other stages.
+    ``make test`` kills at all stages with the ``fast`` stores, which are folders and formats that can be forked.
+    ``make merge`` kills once with each of the ``others``, and ``make soak`` at their other stages.
     """
     slow = [
         pytest.param(*store, *stage, marks=pytest.mark.merge if stage == MERGE_STAGE else pytest.mark.soak)

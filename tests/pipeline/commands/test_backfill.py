@@ -166,7 +166,7 @@ def test_only_what_is_asked_for(lake: Lake, tmp_path: Path) -> None:
     assert fill(lake, registry, definitions=[XID])[0].filled == 3
 
 
-FAST = [("parquet-s3proxy",), ("iceberg",)]
+FAST = [("iceberg",)]
 KILLED_AT = [("compacting", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 1)]
 FORMATS = ("iceberg", "parquet", "delta")
 WHERE = (*FORMATS, *(f"{table_format}-{server}" for server in S3 for table_format in FORMATS))

@@ -86,7 +86,7 @@ def test_a_row_group_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert 0 < len(reads) < 20
 
 
-FAST = [("parquet-s3proxy",), ("iceberg",)]
+FAST = [("iceberg",)]
 KILLED_AT: list[tuple[str, int | None]] = [
     ("compacting", None),
     ("prepared", 0),

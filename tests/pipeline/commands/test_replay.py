@@ -16,7 +16,6 @@ from tests.pipeline.lake import Lake, folder
 from tests.pipeline.local import replay, run
 from tests.pipeline.s3 import place
 
-from signalbook import pipeline
 from signalbook.messages import parse_flags
 from signalbook.pipeline import Job, PipelineError, Place
 from signalbook.pipeline.job.jobs import DeadLetterFilter, ReplayJob
@@ -115,8 +114,8 @@ KILLED_AT: list[tuple[TableFormat, str, int]] = [
     ("iceberg", "prepared", 0),
     ("iceberg", "committing", 1),
 ]
-# Where one of two tables has lost or got its rows: in a store by make test, in a folder by make merge.
-MARKS = {"s3proxy": [], "local": [pytest.mark.merge]}
+# Where one of two tables has lost or got its rows: in a folder by make test, in a store by make merge.
+MARKS = {"s3proxy": [pytest.mark.merge], "local": []}
 KILLED = [
     pytest.param(server, *at, marks=MARKS[server] if at[1:] == MERGE_STAGE else pytest.mark.soak)
     for server in MARKS
@@ -124,17 +123,16 @@ KILLED = [
 ]
 
 
-@pytest.mark.usefixtures("spark_session")
 @pytest.mark.parametrize(("server", "table_format", "stage", "done"), KILLED)
 def test_a_killed_replay_is_completed_or_was_never_begun(
     made: Make, server: str, table_format: TableFormat, stage: str, done: int, definitions: Path
 ) -> None:
     """Each message is in one place, once, wherever the driver died."""
-    job = made(table_format, server, master="local[1]")
+    job = made(table_format, server)
     relax(definitions)
-    killed_at(stage, done, pipeline.replay, job, forked=server == "local")
+    killed_at(stage, done, replay, job, forked=server == "local")
     assert len(Journal.existing(job.place).unfinished()) == (stage in ("prepared", "committing"))
-    pipeline.replay(job)
+    replay(job)
     assert places(job.place) == AFTER
     staged = [each.path for each in (job.place / ".staging").files(deep=True)]
     assert all(path.endswith("/claim") for path in staged)  # which says in a store that an attempt was swept
