@@ -288,7 +288,7 @@ def written_as_text(draw: st.DrawFn, depth: int, name: str) -> tuple[Any, st.Sea
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_unions_are_the_text_that_the_slow_path_writes(data: st.DataObject) -> None:
     """K-41. To the byte: readers compare texts."""
     kinds, values = data.draw(unions())

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.pipeline.fastpath.payloads import check, check_as, slow
 
 from signalbook.formats.protobuf import FORMAT
@@ -105,7 +106,7 @@ def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
     """K-41"""
     schema, outer, inner = data.draw(types())
@@ -307,7 +308,7 @@ OBJECTS = st.dictionaries(TEXT, VALUES, max_size=3)
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_durations_and_json_in_messages(data: st.DataObject) -> None:
     """K-41"""
     schema = parse(FREE)
@@ -371,7 +372,7 @@ def test_odd_json_of_well_known_types(text: str) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_times_and_wrappers(data: st.DataObject) -> None:
     """K-41"""
     schema = parse(KNOWN)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.pipeline.fastpath.test_routing import check_batches, processed
 from tests.pipeline.kafkarows import AT, batches, event_headers, rows
 
@@ -124,7 +125,7 @@ HEADERS = st.lists(
 @given(
     st.lists(st.tuples(st.sampled_from(["{}", "", None, "x\n{}", "{}\n{}"]) | st.just("sound"), HEADERS), max_size=9)
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_both_ways_come_to_the_same(contract: Contract, parcels: Any, found: list[tuple[Any, Any]]) -> None:
     sent = []
     for number, (text, headers) in enumerate(found):

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.pipeline.s3 import KINDS, SERVERS, place
 
 from signalbook.pipeline.errors import PipelineError
@@ -47,7 +48,7 @@ def numbers(spot: Place, start: int, end: int) -> list[int]:
 
 
 @given(st.lists(st.lists(st.integers(0, 90), max_size=4), max_size=6), st.integers(0, 12), st.integers(0, 12))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_is_written_can_be_read(groups: list[list[int]], start: int, length: int) -> None:
     with TemporaryDirectory() as folder:
         check_read(LocalPlace(Path(folder)), groups, start, length)
