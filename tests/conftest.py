@@ -45,7 +45,9 @@ settings.load_profile("signalbook")
 # Java lives for seconds here: code that is compiled well, and a collector with threads of its own, cost more processor
 # time than they save. To load its classes is half of what a Spark that does little has to do: they are in an archive.
 _ARCHIVED = f' -XX:SharedArchiveFile="{_SPARK_CLASSES}" -Xlog:disable' if _SPARK_CLASSES.exists() else ""
-os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED + _ARCHIVED)
+# Spark compiles Java for each query, which takes longer than to interpret queries of a few rows.
+_INTERPRETED = " -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED + _INTERPRETED + _ARCHIVED)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SHORT_LIVED)
 # From a file each client would read all authorities there are, which takes longer than most requests; in a folder
 # OpenSSL looks for the one that it needs, and no test needs any.
