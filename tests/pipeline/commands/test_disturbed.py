@@ -17,6 +17,7 @@ from tests.pipeline.commands.following import follow
 from tests.pipeline.commands.test_replay import relax
 from tests.pipeline.commands.test_stream import Topic, producer, topic  # noqa: F401 - fixtures
 from tests.pipeline.lake import Lake
+from tests.pipeline.local import replay, run
 from tests.pipeline.s3 import storage_of
 from tests.pipeline.storeway import (
     Answer,
@@ -30,11 +31,10 @@ from tests.pipeline.storeway import (
     store_way,
 )
 
-from signalbook.pipeline import Job, PipelineError, Place, ReplayJob, backfill, compact, place_of, profile, replay, run
+from signalbook.pipeline import Job, PipelineError, Place, ReplayJob, backfill, compact, place_of, profile
 from signalbook.pipeline.journal import TableFormat
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
-pytestmark = pytest.mark.usefixtures("spark_session")
 ACCEPTED = TableName("parcels", "parcel.accepted")
 # The library of Delta begins a commit anew where a listing is cut, which those of each third would never let it end.
 FATES = (storeway.lost, storeway.failing, storeway.twice, storeway.unknown, storeway.cut, storeway.never_came)
@@ -219,6 +219,7 @@ def test_listings_that_are_old(way: StoreWay, root: Place, job: Job, definitions
     lands(job).check_whole()
 
 
+@pytest.mark.usefixtures("spark_session")
 @pytest.mark.parametrize("kind", merge_some(KINDS[:3][::-1], 1), indirect=True)
 def test_a_stream(
     way: StoreWay,
