@@ -19,6 +19,16 @@ from signalbook.values import JSONObject
 CONNECTORS = Path(sys.prefix) / "brokers" / "spark"
 """Where ``tools/setup test`` lays the connectors that Spark is given."""
 
+_PLACES = ("tests/pipeline/places/",)
+_REPEATED: dict[str, tuple[str, ...]] = {
+    "s3mock": (),
+    "google": _PLACES,
+    "hdfs": _PLACES,
+    "azurite": _PLACES,
+    "rest": (),
+}
+"""Stores and catalogs that repeat what others show, and the tests that ``make test`` runs with them."""
+
 SCHEMA: JSONObject = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "type": "object",
@@ -77,6 +87,35 @@ class Parcels:
         """JSON lines; texts as they are."""
         texts = [text if isinstance(text, str) else json.dumps(text) for text in events]
         return "".join(text + "\n" for text in texts).encode("utf-8", "surrogatepass")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Leave repetitions to ``make merge``, and run the tests on Spark first.
+
+    The first process of a run gets the first tests, and others take from it the last. So one process starts Spark,
+    which takes a processor 25 seconds before it has run anything.
+    """
+    _mark_repetitions(items)
+    yield
+    items.sort(key=lambda item: "spark_session" not in getattr(item, "fixturenames", ()))
+
+
+def _mark_repetitions(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not item.nodeid.startswith("tests/pipeline/"):
+            continue
+        parameters = getattr(item, "callspec", None)
+        words = {word for value in parameters.params.values() for word in _split(value)} if parameters else set()
+        for word in words & _REPEATED.keys():
+            if not item.nodeid.startswith(_REPEATED[word]):
+                item.add_marker("merge")
+
+
+def _split(parameter: object) -> list[str]:
+    """Return the parts of a parameter such as ``delta-s3mock``, or of a tuple of these."""
+    parts = parameter if isinstance(parameter, tuple) else (parameter,)
+    return [word for part in parts if isinstance(part, str) for word in part.split("-")]
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,7 @@ def events(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("spark_session")
 def test_a_draft_is_tried_on_what_was_held_back(events: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Of a folder in a store, on Spark."""
-    folder, told, said = place("s3mock", tmp_path, request), list[str](), list[str]()
+    folder, told, said = place("s3proxy", tmp_path, request), list[str](), list[str]()
     assert isinstance(folder, StorePlace)
     (folder / "events.jsonl").write(events.read_bytes())
     (folder / "_SUCCESS").write(b"")

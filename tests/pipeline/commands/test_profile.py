@@ -50,6 +50,11 @@ def test_a_table_is_reported_over_all_batches(lake: Path) -> None:
 
 
 @pytest.mark.usefixtures("spark_session")
+@pytest.mark.parametrize(
+    "lake",
+    ["parquet", *(pytest.param(other, marks=pytest.mark.merge) for other in ("iceberg", "delta"))],
+    indirect=True,
+)
 def test_spark_counts_the_same(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large tables are counted by its tasks."""
     steps: list[str] = []

@@ -6,7 +6,6 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-import dagster
 import pytest
 from pyspark.sql import SparkSession
 
@@ -27,6 +26,8 @@ def loaded(name: str) -> ModuleType:
 @pytest.mark.filterwarnings("default")  # for Dagster's own
 def test_an_asset_of_dagster(spark_session: SparkSession, tmp_path: Path) -> None:
     """Materialised twice, a day is landed once."""
+    import dagster  # takes long to import
+
     asset = loaded("dagster_orders").orders
     (tmp_path / "2026-01-07.jsonl").write_bytes((EXAMPLES / "orders" / "events.jsonl").read_bytes())
     registry = str(EXAMPLES / "orders" / "orders.xreg.yaml")

@@ -178,7 +178,7 @@ def test_a_name_service_that_nobody_knows() -> None:
         place_of("hdfs://lake/x").exists()
 
 
-@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+@pytest.mark.parametrize("table_format", ["parquet", pytest.param("delta", marks=pytest.mark.merge)])
 def test_name_nodes_of_a_service(hdfs: Broker, spark_session: SparkSession, tmp_path: Path, table_format: str) -> None:
     """The first is away; Spark finds the other one, too."""
     storage = Storage.of({"namenodes": f"127.0.0.1:1, 127.0.0.1:{hdfs.ports['plain']}"})

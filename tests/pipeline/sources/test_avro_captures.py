@@ -67,7 +67,9 @@ def test_rows_are_those_of_spark(spark_session: SparkSession, tmp_path: Path, st
         assert len(same(spark_session, tmp_path / "in", found, {"format": "avro"})) == 9
 
 
-@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+@pytest.mark.parametrize(
+    "codec", ["deflate", *(pytest.param(codec, marks=pytest.mark.merge) for codec in ("null", "bzip2", "xz"))]
+)
 def test_types_are_those_of_spark(spark_session: SparkSession, tmp_path: Path, codec: str) -> None:
     """Of what others write: in unions, of logical types, with nothing in them."""
     millis = {"type": "long", "logicalType": "timestamp-millis"}
@@ -199,7 +201,7 @@ def test_wide_records_are_trimmed(spark_session: SparkSession, tmp_path: Path, m
     assert found.column("_signalbook_row").to_pylist() == list(range(50))
 
 
-@pytest.mark.parametrize("where", ["local", "s3proxy"])
+@pytest.mark.parametrize("where", ["s3proxy", pytest.param("local", marks=pytest.mark.merge)])
 def test_what_is_whole_lands(job: Jobs, damaged: Path, tmp_path: Path, store: StorePlace, where: str) -> None:
     uploaded(damaged, store)
     root = damaged if where == "local" else store

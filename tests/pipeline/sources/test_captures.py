@@ -259,7 +259,12 @@ PAIR = pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])
 
 
 @pytest.mark.parametrize(
-    "folders", ["", "topic=o%20s/partition=01/day=2026-01-02", "partition=__HIVE_DEFAULT_PARTITION__"]
+    "folders",
+    [
+        pytest.param("", marks=pytest.mark.merge),
+        "topic=o%20s/partition=01/day=2026-01-02",
+        pytest.param("partition=__HIVE_DEFAULT_PARTITION__", marks=pytest.mark.merge),
+    ],
 )
 def test_columns_of_salvaged_captures(spark_session: SparkSession, tmp_path: Path, folders: str) -> None:
     """They are what Spark makes of them and of their folders, and where they were."""

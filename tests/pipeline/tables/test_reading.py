@@ -117,7 +117,7 @@ def test_hostile_names_are_read_as_they_are(tmp_path: Path, spark_session: Spark
         assert spark_session.sql(view["sql"].partition(" AS\n")[2]).columns == list(rows[0])
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize("zone", ["America/New_York", pytest.param("UTC", marks=pytest.mark.merge)])
 def test_times_as_text_keep_microseconds_and_zone(spark_session: SparkSession, zone: str) -> None:
     """In columns on which tables disagree, whatever the session's zone is."""
     at = pa.timestamp("us", "UTC")
@@ -175,7 +175,7 @@ def spoil(lake: Lake, name: str) -> None:
     path.with_name(f".{name}.crc").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", pytest.param("UTC", marks=pytest.mark.merge)])
 def test_the_day_of_landing_is_a_column(days: Lake, spark_session: SparkSession, zone: str) -> None:
     """In UTC, whatever the session's zone is; what a filter on it leaves out is not read where days are folders."""
     before = spark_session.conf.get("spark.sql.session.timeZone")
@@ -285,7 +285,7 @@ def test_many_days_share_frames(
     assert found == {day: date(2026, 1, 2 + day) for day in range(4)}
 
 
-@pytest.mark.parametrize("partition", ["day", "none"])
+@pytest.mark.parametrize("partition", ["day", pytest.param("none", marks=pytest.mark.merge)])
 def test_views_have_the_day_too(tmp_path: Path, spark_session: SparkSession, partition: Partition) -> None:
     lake = Lake(tmp_path / "lake", "parquet", partition=partition)
     lake.at(datetime(2026, 1, 2, 23, 59, tzinfo=UTC)).put([{"id": 1}], {"id": INT})
@@ -330,7 +330,7 @@ def test_definitions_are_found_without_the_journal(
     assert landed.chosen([]) == {other: table_name(other), XID: ORDER}
 
 
-@pytest.mark.parametrize("table_format", ["parquet", "iceberg"])
+@pytest.mark.parametrize("table_format", ["parquet", pytest.param("iceberg", marks=pytest.mark.merge)])
 def test_columns_may_be_chosen(tmp_path: Path, spark_session: SparkSession, table_format: TableFormat) -> None:
     """In the order they are named in and in any case, as SQL has it."""
     lake = Lake(tmp_path / "lake", table_format)
