@@ -12,20 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 from tests.brokers.certificates import Certificates
 from tests.brokers.google import Google
 from tests.brokers.program import Broker
 from tests.brokers.servers import ACCOUNT, ACCOUNT_KEY, AZURITE, BUCKET
 from tests.brokers.tokens import PROOF, TokenServer
-from tests.pipeline.commands.test_stores import ACCEPTED, job_for
+from tests.pipeline.commands.test_stores import job_for
 from tests.pipeline.identities import NAMES, azure_role, google_role
+from tests.pipeline.lake import Lake
+from tests.pipeline.local import run
 from tests.pipeline.places.test_credentials import role
 from tests.pipeline.s3 import place, storage_of
 from tests.pipeline.storeway import Answer, Asked, Deliver, StoreWay, delivered, store_way
 
-from signalbook.pipeline import PipelineError, Place, Storage, locks, place_of, read, run, status
+from signalbook.pipeline import PipelineError, Place, Storage, locks, place_of, status
 from signalbook.pipeline.journal import TableFormat
+from signalbook.pipeline.tables.naming import TableName
 
 pytestmark = pytest.mark.merge
 
@@ -33,12 +35,12 @@ pytestmark = pytest.mark.merge
 @pytest.mark.parametrize(
     ("way", "table_format"),
     [
-        ("instance", "delta"),
+        pytest.param("instance", "delta", marks=pytest.mark.soak),
         ("web identity", "iceberg"),
-        ("web identity", "delta"),
-        ("token", "iceberg"),
+        pytest.param("web identity", "delta", marks=pytest.mark.soak),
+        pytest.param("token", "iceberg", marks=pytest.mark.soak),
         ("token", "delta"),
-        ("token file", "delta"),
+        pytest.param("token file", "delta", marks=pytest.mark.soak),
     ],
 )
 def test_a_run_by_a_role(
@@ -70,9 +72,9 @@ def test_a_run_by_a_role(
     ("way", "table_format"),
     [
         ("metadata server", "delta"),
-        ("metadata server", "iceberg"),
-        ("user", "delta"),
-        ("impersonation", "iceberg"),
+        pytest.param("metadata server", "iceberg", marks=pytest.mark.soak),
+        pytest.param("user", "delta", marks=pytest.mark.soak),
+        pytest.param("impersonation", "iceberg", marks=pytest.mark.soak),
     ],
 )
 def test_a_run_by_an_identity_of_google(
@@ -201,7 +203,6 @@ def test_keys_that_end_in_a_run(
     tmp_path: Path,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
-    spark_session: SparkSession,
 ) -> None:
     """It stops and says so; with new ones the same batch lands, once."""
     monkeypatch.setattr(locks, "TERM", 0.5)  # that of the first run, which cannot release it, is waited for
@@ -217,6 +218,5 @@ def test_keys_that_end_in_a_run(
     way.fate = delivered
     report = run(replace(job, storage=storage_of(way.own, session_token="session-2")))
     assert (report.tally.read, report.landed) == (10, 10)
-    assert sorted(row.ce_id for row in read(spark_session, root / "lake", ACCEPTED).collect()) == [
-        f"e-{number}" for number in range(10)
-    ]
+    landed = Lake(tmp_path, table_format, stored=root / "lake").rows(TableName("parcels", "parcel.accepted"))
+    assert sorted(row["ce_id"] for row in landed) == [f"e-{number}" for number in range(10)]

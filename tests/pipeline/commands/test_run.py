@@ -273,7 +273,7 @@ run(pickle.load(sys.stdin.buffer))
 
 
 # Workers that outlive their driver, and tasks that begin again.
-OUTLIVED = [("local", "driver"), ("s3proxy", "driver"), ("s3proxy", "workers")]
+OUTLIVED = [("local", "driver"), ("s3proxy", "workers")]
 
 
 def processes(driver: int) -> dict[int, str]:

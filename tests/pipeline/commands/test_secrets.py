@@ -200,6 +200,7 @@ def asked(topic: Topic, kafka: Broker) -> str:  # noqa: F811
     return topic.url.replace(str(kafka.ports["plain"]), str(kafka.ports["password"]))
 
 
+@pytest.mark.merge
 def test_a_run_tells_no_secret(asked: str, registry: tuple[str, str], lake: Place, told: Told, tmp_path: Path) -> None:
     write_job(tmp_path, registry[0], asked, "delta", lake, LOGINS["kafka"])
     (report,) = told.run("run", "--batch-id", "b")
@@ -210,9 +211,8 @@ def test_a_run_tells_no_secret(asked: str, registry: tuple[str, str], lake: Plac
     assert all(name.encode() in shown for name in FOR_WORKERS)
 
 
-@pytest.mark.parametrize(
-    "table_format", [pytest.param("iceberg", marks=pytest.mark.merge), pytest.param("parquet", marks=pytest.mark.soak)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("table_format", ["iceberg", "parquet"])
 def test_a_stream_tells_no_secret(
     table_format: str, asked: str, registry: tuple[str, str], lake: Place, told: Told, tmp_path: Path
 ) -> None:
@@ -261,8 +261,9 @@ def test_a_stream_of_another_broker_tells_no_secret(
     told.check()
 
 
-@pytest.mark.merge
-@pytest.mark.parametrize("wrong", ["LAKE_SECRET", "NO_LOGIN"])
+@pytest.mark.parametrize(
+    "wrong", [pytest.param("LAKE_SECRET", marks=pytest.mark.merge), pytest.param("NO_LOGIN", marks=pytest.mark.soak)]
+)
 def test_what_fails_tells_no_secret(
     wrong: str, asked: str, registry: tuple[str, str], lake: Place, told: Told, tmp_path: Path
 ) -> None:

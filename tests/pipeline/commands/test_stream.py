@@ -172,6 +172,7 @@ def test_a_catalog_that_is_killed(job: Job, topic: Topic, own_catalog: Broker, r
     assert len(rows(folder(job), "dead_letters")) == 3
 
 
+@pytest.mark.merge
 def test_a_stream_of_delta(job: Job, topic: Topic) -> None:
     topic.send(20)
     assert len(follow(replace(job, table_format="delta"), most=12)) == 2
@@ -245,7 +246,7 @@ class Overlooked(threading.Event):
         return False
 
 
-@pytest.mark.parametrize("event", [threading.Event, Overlooked])
+@pytest.mark.parametrize("event", [threading.Event, pytest.param(Overlooked, marks=pytest.mark.merge)])
 def test_a_stream_that_is_stopped_ends_its_batch(job: Job, topic: Topic, event: type[threading.Event]) -> None:
     stop = event()
     reports: list[Report] = []
@@ -263,6 +264,7 @@ def test_a_stream_that_is_stopped_ends_its_batch(job: Job, topic: Topic, event: 
     assert all_once(folder(job), 20)
 
 
+@pytest.mark.merge
 def test_a_stream_that_waits_for_others_in_its_folder_can_be_stopped(job: Job, topic: Topic) -> None:
     stop, reports, others = threading.Event(), list[Report](), ExitStack()
     planned = folder(job) / "streams" / "stream" / "checkpoint" / "offsets" / "1"
@@ -286,6 +288,7 @@ def test_a_stream_that_waits_for_others_in_its_folder_can_be_stopped(job: Job, t
     assert all_once(folder(job), 20)
 
 
+@pytest.mark.merge
 def test_a_stream_ends_its_batch_by_a_signal(job: Job, topic: Topic, tmp_path: Path) -> None:
     """As a process of its own; the next run goes on behind the batch that was at work."""
     topic.send(20)
@@ -311,6 +314,7 @@ def test_a_stream_ends_its_batch_by_a_signal(job: Job, topic: Topic, tmp_path: P
     assert (state.tally.read, state.tally.landed.total()) == (20, 18)
 
 
+@pytest.mark.merge
 def test_a_checkpoint_that_is_gone(job: Job, topic: Topic) -> None:
     """The stream goes on where the journal ends, whatever ``startingOffsets`` says; one that is older is no other."""
     topic.send(20)
@@ -333,6 +337,7 @@ def test_a_checkpoint_that_is_gone(job: Job, topic: Topic) -> None:
         follow(job)
 
 
+@pytest.mark.merge
 def test_a_checkpoint_of_another_stream(job: Job, topic: Topic) -> None:
     """Batches of the journal must not be taken for other input."""
     topic.send(10)
@@ -381,8 +386,13 @@ FAILURES = [
 
 @pytest.mark.parametrize(
     ("server", "port", "named", "options", "words"),
-    [("local", *each) for each in FAILURES] + [("s3proxy", *FAILURES[0])],
-    ids=["topic", "tls", "login", "option", "store"],
+    [
+        pytest.param("local", *FAILURES[0], id="topic"),
+        pytest.param("local", *FAILURES[1], id="tls", marks=pytest.mark.merge),
+        pytest.param("local", *FAILURES[2], id="login", marks=pytest.mark.merge),
+        pytest.param("local", *FAILURES[3], id="option", marks=pytest.mark.merge),
+        pytest.param("s3proxy", *FAILURES[0], id="store", marks=pytest.mark.merge),
+    ],
 )
 def test_a_source_that_fails_leaves_no_output(
     job: Job,

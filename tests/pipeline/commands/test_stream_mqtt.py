@@ -180,6 +180,7 @@ def test_a_folder_that_is_full_holds_back_what_comes(job: Job, topic: Topic) -> 
     assert all_once(folder(job), 60)
 
 
+@pytest.mark.soak
 def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> None:
     """With a JVM and a receiver of its own, which live on for a moment; a job file as the documentation has it."""
     (tmp_path / "job.toml").write_text(page(job, topic))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 from io import BytesIO
 from itertools import count
@@ -17,12 +16,14 @@ import pytest
 from kafka import KafkaProducer
 from tests.api.confluent.clients.test_clients import READ, SCHEMAS, descriptors, python
 from tests.brokers.program import Broker
+from tests.cli.conftest import Cli, cli  # noqa: F401 - a fixture
 from tests.pipeline.commands.test_run import rows
 from tests.pipeline.commands.test_stream import PATIENCE, PATIENT
 from tests.pipeline.conftest import CONNECTORS
-from tests.serving import BIN, serving
+from tests.pipeline.local import replay
+from tests.serving import serving
 
-from signalbook.pipeline import Job, ReplayJob, backfill, replay, run
+from signalbook.pipeline import Job, ReplayJob, backfill, run
 from signalbook.pipeline.job.jobs import read
 
 __all__ = ["descriptors"]
@@ -113,7 +114,7 @@ def test_a_topic_of_avro_lands_and_its_table_evolves(tmp_path: Path, topic: Topi
     assert landed(tmp_path, topic) == [("a", 1, None), ("a", 1, None), ("b", 2, "n"), ("c", 3, None)]
 
 
-@pytest.mark.parametrize("user", ["", "me:secret@"])
+@pytest.mark.parametrize("user", [pytest.param("", marks=pytest.mark.merge), "me:secret@"])
 def test_another_registry_with_confluents_api(tmp_path: Path, topic: Topic, registry: str, user: str) -> None:
     topic.send(topic.avro(ORDER, {"id": "a", "amount": 1}))
     url = f"confluent+{registry.replace('://', f'://{user}')}/compat/confluent"
@@ -130,6 +131,7 @@ MEMBERS = {"id": {"type": "string"}, "amount": {"type": "integer"}}
 JSON = {"title": "Order", "type": "object", "properties": MEMBERS}
 
 
+@pytest.mark.merge
 def test_topics_of_confluents_clients(tmp_path: Path, kafka: Broker, registry: str, descriptors: Path) -> None:
     """All that confluent-kafka writes, with references: each topic has a table, its rows are of the latest version."""
     address, begin = f"127.0.0.1:{kafka.ports['plain']}", f"clients-{os.getpid()}"
@@ -168,27 +170,24 @@ def test_what_no_schema_wrote_is_replayed_once_there_is_one(tmp_path: Path, topi
     assert landed(tmp_path, topic) == [("a", 1, "n"), ("b", 2, "m")]
 
 
-def test_a_stream_of_the_command_line_follows_the_subject(tmp_path: Path, topic: Topic, registry: str) -> None:
+def test_a_stream_of_the_command_line_follows_the_subject(
+    tmp_path: Path,
+    topic: Topic,
+    registry: str,
+    cli: Cli,  # noqa: F811
+) -> None:
     """With tables of Iceberg, as by default."""
-    stream = ["stream", "--once", "--registry", registry, "--subjects", "topic", "--input", topic.url]
-    command: list[str | Path] = [
-        BIN / "signalbook",
-        "pipeline",
-        *stream,
-        "--output",
-        tmp_path / "out",
-        "--jars",
-        CONNECTORS,
-    ]
+    options = ["--registry", registry, "--subjects", "topic", "--input", topic.url]
+    command = ["pipeline", "stream", "--once", *options, "--output", tmp_path / "out", "--jars", CONNECTORS]
     for schema, value in ((ORDER, {"id": "a", "amount": 1}), (WIDER, {"id": "b", "amount": 2, "note": "n"})):
         topic.send(topic.avro(schema, value))
-        ran = subprocess.run(command, capture_output=True, text=True)
-        assert ran.returncode == 0, ran.stderr
-        assert ": 1 read = 1 landed + 0 dead letters" in ran.stdout
+        ran = cli(*command)
+        assert ran.code == 0, ran.err
+        assert ": 1 read = 1 landed + 0 dead letters" in ran.out
     assert landed(tmp_path, topic) == [("a", 1, None), ("b", 2, "n")]
 
 
-@pytest.mark.parametrize("strategy", ["record", "topic-record"])
+@pytest.mark.parametrize("strategy", ["topic-record", pytest.param("record", marks=pytest.mark.merge)])
 def test_subjects_named_after_records(tmp_path: Path, topic: Topic, registry: str, strategy: str) -> None:
     """Several types of records on one topic, each in a table of its own."""
     begin = "" if strategy == "record" else f"{topic.name}-"

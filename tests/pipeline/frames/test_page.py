@@ -93,7 +93,7 @@ def test_the_page_runs_by_spark_connect(tmp_path: Path) -> None:
     by_connect(tmp_path, "-c", CONNECT, str(tmp_path))
 
 
-@pytest.mark.merge
+@pytest.mark.soak
 @connecting
 def test_the_program_runs_by_spark_connect(tmp_path: Path) -> None:
     """With a function for each batch that runs on the server."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.conftest import CONNECTORS
 
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job import session as module
 from signalbook.pipeline.job.session import numbered, open_session, union
 
 PROGRAM = """
@@ -59,6 +61,30 @@ def test_numbers_keep_their_parts_when_they_are_joined(spark_session: SparkSessi
 def test_results_wait_for_a_driver_that_is_held_up() -> None:
     """So many seconds Java listens for it; Spark tells by this variable."""
     assert int(os.environ["SPARK_AUTH_SOCKET_TIMEOUT"]) == 600
+
+
+SECRET_SETTINGS = (
+    "spark.executorEnv.AWS_SECRET_ACCESS_KEY",
+    "spark.executorEnv.AZURE_STORAGE_ACCOUNT_KEY",
+    "spark.executorEnv.AZURE_STORAGE_SAS_KEY",
+    "spark.executorEnv.GOOGLE_SERVICE_ACCOUNT_KEY",
+    "kafka.sasl.jaas.config",
+    "kafka.ssl.keystore.password",
+    "session_token",
+)
+
+
+def test_spark_hides_settings_with_secrets(
+    spark_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of its own configuration, too. ``test_secrets.py`` reads all that it logs."""
+    pattern = spark_session.sparkContext.getConf().get("spark.redaction.regex")
+    assert pattern is not None
+    assert [name for name in SECRET_SETTINGS if not re.search(pattern, name)] == []
+    assert not re.search(pattern, "spark.executorEnv.AWS_REGION")
+    (tmp_path / "spark-defaults.conf").write_text("spark.redaction.regex of[.]mine\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert re.search(module._redaction(), "spark.of.mine")
 
 
 @pytest.mark.usefixtures("spark_session")
@@ -150,6 +176,7 @@ for step in (start, work):
 """
 
 
+@pytest.mark.merge
 def test_an_interrupt_leaves_no_java_and_no_trace() -> None:
     """While Java starts, which nobody but Spark knows of, and while it works."""
     ran = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, timeout=1800)
@@ -184,14 +211,14 @@ DEPENDENCY = (
 )
 
 
-@pytest.mark.merge
 @pytest.mark.parametrize(
     ("there", "said"),
     [
-        (True, "['key', 'value']"),
-        (
+        pytest.param(True, "['key', 'value']", marks=pytest.mark.merge),
+        pytest.param(
             False,
             "Spark does not start on local[1]: the connector for this input format cannot be fetched; give its JAR",
+            marks=pytest.mark.soak,
         ),
     ],
 )
