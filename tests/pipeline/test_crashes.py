@@ -29,7 +29,6 @@ UNUSED = Path("unused")
 COLUMNS = pa.schema([("id", pa.string()), *columns.RESCUE])
 State = dict[TableName, tuple[int, list[str], list[str]]]
 """The number of files, the columns and the rows of each table."""
-FORMATS = ["parquet", pytest.param("iceberg", marks=pytest.mark.merge)]
 Work = Callable[[Lake, str], object]
 
 
@@ -97,8 +96,14 @@ def _of_dead_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "_lives", lambda _: False)
 
 
-@pytest.mark.parametrize("table_format", FORMATS)
-@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize(
+    ("table_format", "work"),
+    [
+        *(("parquet", work) for work in WORKS),
+        pytest.param("iceberg", "replay", marks=pytest.mark.merge),
+        *(pytest.param("iceberg", work, marks=pytest.mark.soak) for work in WORKS if work != "replay"),
+    ],
+)
 def test_a_crash_in_a_store(
     table_format: TableFormat, work: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,8 @@ def job_for(root: Place, definitions: Path, table_format: TableFormat, **more: A
 
 
 # The others by make clouds.
-ALL = [("s3proxy", "iceberg"), ("s3mock", "parquet"), ("s3proxy", "delta"), ("hdfs", "parquet")]
+ALL: list[Any] = [("s3proxy", "iceberg"), ("hdfs", "parquet")]
+SOAKED = [("s3mock", "parquet"), ("s3proxy", "delta")]
 if AZURITE.exists():
     ALL += [
         (server, table_format)
@@ -82,6 +83,7 @@ if AZURITE.exists():
         for table_format in ("iceberg", "parquet", "delta")
         if (server, table_format) not in ALL
     ]
+ALL += [pytest.param(*each, marks=pytest.mark.soak) for each in SOAKED]
 
 
 @pytest.mark.parametrize(("server", "table_format"), ALL)

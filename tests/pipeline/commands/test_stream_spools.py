@@ -119,7 +119,9 @@ def check(job: Job, number: int, *, twice: bool = False) -> None:
     assert twice or set(events.values()) == {1}
 
 
-@pytest.mark.parametrize(("protocol", "server"), [("mqtt", "s3proxy"), ("amqp", "s3mock")])
+@pytest.mark.parametrize(
+    ("protocol", "server"), [("mqtt", "s3proxy"), pytest.param("amqp", "s3mock", marks=pytest.mark.soak)]
+)
 def test_a_stream_goes_on_where_it_ended(
     protocol: str,
     server: str,
@@ -252,7 +254,7 @@ def test_a_driver_that_is_killed(
     check(disturbed, sending.sent, twice=True)
 
 
-@pytest.mark.parametrize("protocol", GIVES)
+@pytest.mark.parametrize("protocol", [GIVES[0], pytest.param(GIVES[1], marks=pytest.mark.soak)])
 def test_a_store_that_fails_meanwhile(way: StoreWay, disturbed: Job, sending: Sending) -> None:
     """It goes on where requests go wrong now and then, and ends with the store's words where they always do."""
     way.fate = now_and_then(in_turn(*FATES))

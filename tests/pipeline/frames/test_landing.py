@@ -13,9 +13,10 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.pipeline.frames.conftest import GROUP
 from tests.pipeline.frames.test_validation import kafka, lines
+from tests.pipeline.local import run
 from tests.pipeline.s3 import place
 
-from signalbook.pipeline import Contract, Job, PipelineError, Report, land, read, run, status, typed
+from signalbook.pipeline import Contract, Job, PipelineError, Report, land, read, status, typed
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.places import StorePlace
 

@@ -46,6 +46,7 @@ def run_page(session: SparkSession, folder: Path) -> None:
         assert "+\n+" not in shown, code
 
 
+@pytest.mark.merge
 def test_the_page_runs(spark_session: SparkSession, tmp_path: Path) -> None:
     run_page(spark_session, tmp_path)
 

@@ -101,7 +101,15 @@ def test_an_answer_that_is_lost(way: Passage, lake: Lake, make: Make, fates: lis
 
 
 @pytest.mark.merge
-@pytest.mark.parametrize(("make", "made"), [(created, True), (widened, False), (appended, True), (replaced, False)])
+@pytest.mark.parametrize(
+    ("make", "made"),
+    [
+        pytest.param(created, True, marks=pytest.mark.soak),
+        pytest.param(widened, False, marks=pytest.mark.soak),
+        (appended, True),
+        (replaced, False),
+    ],
+)
 def test_a_catalog_that_is_killed_while_a_table_is_committed(
     way: Passage, lake: Lake, own_catalog: Broker, make: Make, made: bool
 ) -> None:
