@@ -14,7 +14,7 @@ from signalbook.model.constraints import Constraints, Ground, compile_constraint
 from signalbook.model.findings import ModelFinding, ModelPosition, ValueFinding, model_findings_to_error
 from signalbook.model.language import DocumentType, FullModel, compile_typemap, complete
 from signalbook.model.paths import DotPath, format_path, pick
-from signalbook.model.sources import Loader, expand
+from signalbook.model.sources import MAX_NODES, Loader, expand
 from signalbook.model.spec_attributes import (
     SpecTable,
     group_attributes,
@@ -146,9 +146,13 @@ def compile_model(source: JSONObject, *, include: Loader | None = None, base: st
     """
     if not isinstance(source, dict):
         raise RegistryError("model_error", subject="/model", error_detail="a model source is an object")
+    text = values.dump_json(source)
+    # Each node takes at least one byte: a source of this size without includes is its own expansion.
+    if len(text) <= MAX_NODES and b'"$include' not in text:
+        return _compiled(text, text)
     expanded, findings = expand(source, include, base)
     if not findings:
-        return _compiled(values.dump_json(source), values.dump_json(expanded))
+        return _compiled(text, values.dump_json(expanded))
     complete(expanded, ModelPosition(findings=findings))
     raise model_findings_to_error(findings)
 
