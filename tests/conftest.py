@@ -33,7 +33,7 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SPARK_CLASSES = Path(sys.prefix) / "brokers" / "spark.jsa"
 """Where ``tools/setup test`` archives them."""
 _MANY_BYTES = 1 << 20
-_ABOUT_STORAGE = ("tests/storage/", "tests/engine/", "tests/test_upgrade.py")
+_ABOUT_STORAGE = ("tests/storage/", "tests/test_upgrade.py")
 """Where tests run on PostgreSQL in ``make test``, too."""
 
 # How long an example takes is no test's business: a busy machine must not fail one. Nor must an example that nobody has

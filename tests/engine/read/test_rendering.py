@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from tests.engine.conftest import Registry
 
 from signalbook.engine.read import rendering
 from signalbook.engine.read.inlining import parse_inline
-from signalbook.engine.read.view import ViewOptions
+from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.values import dump_json
 from signalbook.xid import ROOT, Xid
@@ -18,7 +19,7 @@ PATHS = (
     *("/dirs/d1/files/f1/versions", "/dirs/d1/files/f1/versions/v1", "/dirs/d2/files/x", "/dirs/d2/files/x/versions"),
     *("/dirs/d2/files/dangling", "/dirs/empty", "/dirs/empty/files"),
 )
-CONFIGURED: list[tuple[str, list[str]]] = [("/", ["capabilities", "model", "dirs.files"])]
+CONFIGURED = ("/", ["capabilities", "model", "dirs.files"])
 
 
 @pytest.fixture
@@ -42,22 +43,26 @@ def outcome(show: Callable[[], bytes]) -> bytes | str:
         return error.code
 
 
+def render_both_ways(view: View, path: str, inline: list[str], *, doc: bool) -> tuple[bytes | str, bytes | str]:
+    """Return what is at ``path`` as it is rendered at once, and in pieces."""
+    xid = Xid.parse(path)
+    options = ViewOptions(
+        base_url="http://r.example", inline=parse_inline(inline, xid, view.model, subject=path), doc=doc
+    )
+    show = view.collection if xid.is_collection else view.entity
+    return outcome(lambda: dump_json(show(xid, options))), outcome(lambda: b"".join(view.pieces(xid, options)))
+
+
 @pytest.mark.parametrize("size", [0, 1000, 3000, 600_000])
-@pytest.mark.parametrize("doc", [False, True])
-@pytest.mark.parametrize(("path", "wanted"), [(path, inline) for path in PATHS for inline in ([], ["*"])] + CONFIGURED)
-def test_the_same_bytes(
-    filled: Registry, path: str, wanted: list[str], doc: bool, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_bytes(filled: Registry, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """R22, R272: inlining nothing, everything, and the configuration too."""
     monkeypatch.setattr(rendering, "_PIECE", size)
     monkeypatch.setattr(rendering, "_TOGETHER", 5)
-    xid = Xid.parse(path)
+    cases = [*product(PATHS, ([], ["*"])), CONFIGURED]
     with filled.engine.reading() as view:
-        inline = parse_inline(wanted, xid, view.model, subject=path)
-        options = ViewOptions(base_url="http://r.example", inline=inline, doc=doc)
-        show = view.collection if xid.is_collection else view.entity
-        at_once = outcome(lambda: dump_json(show(xid, options)))
-        assert outcome(lambda: b"".join(view.pieces(xid, options))) == at_once
+        for (path, inline), doc in product(cases, (False, True)):
+            at_once, in_pieces = render_both_ways(view, path, inline, doc=doc)
+            assert in_pieces == at_once, (path, inline, doc)
 
 
 @pytest.mark.parametrize("path", ["/", "/dirs/d1", "/dirs/empty"])
