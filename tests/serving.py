@@ -13,6 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
+import uvicorn
+
+from signalbook.api.kernel.connection import HTTPConnection
+from signalbook.server import build
+from signalbook.settings import Settings
 
 BIN = Path(sys.executable).parent
 Answer = Callable[[BaseHTTPRequestHandler, bytes], tuple[int, Mapping[str, str], bytes]]
@@ -46,6 +51,38 @@ def serving(folder: Path, *options: str, program: Sequence[str] = (str(BIN / "si
         finally:
             process.terminate()
             process.wait(300)
+
+
+@contextmanager
+def serving_in_thread(settings: Settings) -> Iterator[str]:
+    """Serve a registry in a thread of this process until the end of the block, and yield its URL.
+
+    A process of its own would first import everything, which takes a hundred times as long. If ``settings.port`` is 0,
+    the system chooses a port. Connections stay open, since a server that closes one loses a request that just comes.
+    """
+    config = uvicorn.Config(
+        build(settings),
+        port=settings.port,
+        interface="asgi3",
+        http=HTTPConnection,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=300,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the server ended"
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def answers(url: str) -> bool:

@@ -7,15 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
-from time import sleep
 
 import pytest
-import uvicorn
-from tests.serving import serving_answers
+from tests.serving import serving_answers, serving_in_thread
 
 from signalbook.client import Client
-from signalbook.server import build
 from signalbook.settings import Settings
 
 
@@ -23,18 +19,9 @@ from signalbook.settings import Settings
 def registry_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A registry with the shipped model, on a real socket."""
     folder: Path = tmp_path_factory.mktemp("registry")
-    settings = Settings(db=f"sqlite:///{folder / 'registry.db'}", sink_folder=str(folder / "sinks"))
-    # Connections stay open: one that the server closes just when a request comes takes that along.
-    server = uvicorn.Server(uvicorn.Config(build(settings), port=0, log_level="warning", timeout_keep_alive=300))
-    thread = Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
+    settings = Settings(port=0, db=f"sqlite:///{folder / 'registry.db'}", sink_folder=str(folder / "sinks"))
+    with serving_in_thread(settings) as url:
+        yield url
 
 
 @pytest.fixture

@@ -4,41 +4,51 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, TypeVar
 
 import pytest
 from tests.serving import serving_answers
 
-from .servers import PATIENCE, Cable, Server
+from .servers import PATIENCE, Cable, Server, ServerProcess
+
+S = TypeVar("S", bound=Server)
+
+
+@contextmanager
+def starting(kind: type[S], folder: Path) -> Iterator[Callable[..., S]]:
+    """Start servers with more settings, each with a folder in ``folder``, and stop them at the end of the block."""
+    with ExitStack() as started:
+
+        def start(**settings: Any) -> S:
+            server = kind(folder=Path(mkdtemp(dir=folder)), settings=settings)
+            started.callback(server.end)
+            server.start()
+            return server
+
+        yield start
 
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Start a server, with more options; all are stopped at the end."""
-    started: list[Server] = []
+    """Start a server in this process."""
+    with starting(Server, tmp_path) as start:
+        yield start
 
-    def start(*options: str) -> Server:
-        folder = tmp_path / f"server{len(started)}"
-        folder.mkdir()
-        server = Server(folder=folder, options=options)
-        started.append(server)
-        server.start()
-        return server
 
-    yield start
-    for server in started:
-        server.end()
+@pytest.fixture
+def serve_process(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
+    """Start a server in a process of its own."""
+    with starting(ServerProcess, tmp_path) as start:
+        yield start
 
 
 @pytest.fixture(scope="session")
 def _pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
-    servers = [Server(folder=tmp_path_factory.mktemp(name)) for name in "abc"]
-    for server in servers:
-        server.start()
-    yield servers
-    for server in servers:
-        server.end()
+    with starting(Server, tmp_path_factory.mktemp("pool")) as start:
+        yield [start() for _ in "abc"]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import httpx
-from tests.serving import answers, kept_port
+from tests.serving import answers, kept_port, serving_in_thread
 
 from signalbook.client import Client
 from signalbook.client.remote import RemoteRegistry
@@ -27,6 +27,7 @@ from signalbook.replication.copying import Copy
 from signalbook.replication.link import LABEL, Link, Scope
 from signalbook.replication.replicating import Replication, StateStore, keep_up
 from signalbook.replication.report import CopyReport
+from signalbook.settings import Settings, option_for
 
 PATIENCE: Final = 300.0
 FORMAT: Final = "JsonSchema/draft-07"
@@ -47,13 +48,13 @@ def wait_until(done: Callable[[], bool]) -> None:
 
 @dataclass(slots=True)
 class Server:
-    """A server process that can be killed and started again, always at the same URL."""
+    """A server in a thread of this process that can be stopped and started again, always at the same URL."""
 
     folder: Path
-    options: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
     port: int = field(init=False)
-    process: subprocess.Popen[bytes] | None = field(init=False, default=None)
     _kept: ExitStack = field(init=False, default_factory=ExitStack)
+    _running: ExitStack = field(init=False, default_factory=ExitStack)
 
     def __post_init__(self) -> None:
         self.port = self._kept.enter_context(kept_port())
@@ -62,30 +63,19 @@ class Server:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def all_settings(self) -> dict[str, Any]:
+        """The settings of the server, with those that every server here has."""
+        own = {"port": self.port, "base_url": self.url, "db": f"sqlite:///{self.folder / 'registry.db'}"}
+        return own | self.settings
+
     def start(self) -> None:
         """Start it, until it answers."""
-        command = [sys.executable, "-m", "signalbook", "serve", "--port", str(self.port), "--base-url", self.url]
-        command += ["--db", f"sqlite:///{self.folder / 'registry.db'}", *self.options]
-        self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, start_new_session=True)
-        deadline = time.monotonic() + PATIENCE
-        while not answers(self.url):
-            assert self.process.poll() is None, "the server ended"
-            assert time.monotonic() < deadline, "the server does not start"
-
-    def kill(self) -> None:
-        """End it with all its processes, at once."""
-        assert self.process is not None
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(PATIENCE)
+        self._running.enter_context(serving_in_thread(Settings(**self.all_settings)))
 
     def stop(self) -> None:
         """End it, if it runs; it can be started again."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(300)
-            except subprocess.TimeoutExpired:
-                self.kill()
+        self._running.close()
 
     def end(self) -> None:
         """End it for good."""
@@ -109,6 +99,38 @@ class Server:
         """All Groups with all beneath them, but for what copies are different in."""
         shown = self.send("GET", "/?inline=*&doc&binary").json()
         return {name: plain(shown[name]) for name in ("endpoints", "messagegroups", "schemagroups")}
+
+
+@dataclass(slots=True)
+class ServerProcess(Server):
+    """A server in a process of its own, or in several, that can be killed."""
+
+    process: subprocess.Popen[bytes] | None = field(init=False, default=None)
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "signalbook", "serve"]
+        for name, value in self.all_settings.items():
+            for each in value if isinstance(value, tuple) else (value,):
+                command += [option_for(name), str(each)]
+        self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, start_new_session=True)
+        deadline = time.monotonic() + PATIENCE
+        while not answers(self.url):
+            assert self.process.poll() is None, "the server ended"
+            assert time.monotonic() < deadline, "the server does not start"
+
+    def kill(self) -> None:
+        """End it with all its processes, at once."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(PATIENCE)
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(300)
+            except subprocess.TimeoutExpired:
+                self.kill()
 
 
 def plain(value: Any) -> Any:

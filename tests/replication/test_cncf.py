@@ -159,7 +159,7 @@ def test_a_source_that_speaks_a_draft_knocks(serve: Callable[..., Server], trio:
     one.send("PUT", f"{SCHEMAS}/schemagroups/g", json={})
     register(one, "s", '{"type": "object"}')
     base = one.url + SCHEMAS
-    two = serve("--follow", base, "--follow-seconds", "100000")
+    two = serve(follow=(base,), follow_seconds=100_000.0)
     wait_until(lambda: lookup(two, f"{base}/schemagroups/g/schemas/s/versions/1").status_code == 200)
     register(one, "s", '{"type":  "object"}')
     event = {"specversion": "1.0", "type": "io.cloudevents.schemaregistry.updated.v1", "source": base, "id": "1"}

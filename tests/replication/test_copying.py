@@ -66,7 +66,7 @@ def test_what_is_there_is_not_written_again(trio: list[Server]) -> None:
 
 def test_a_copy_has_no_rule_of_the_target(trio: list[Server], serve: Callable[..., Server]) -> None:
     """Issue 11, 5.3: the target's default is for its own new schemas."""
-    one, target = trio[0], serve("--default-compatibility", "full")
+    one, target = trio[0], serve(default_compatibility="full")
     one.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {
         "1": version('{"type": "object"}'), "2": version('{"type": "string"}', ancestorid="1")}}}}}})  # fmt: skip
     assert copy(one, target).refused == []

@@ -19,21 +19,22 @@ from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.storage.store import KeyValueStore
 
-from .servers import HTTP, PATIENCE, Server, version, wait_until
+from .servers import HTTP, PATIENCE, Server, ServerProcess, version, wait_until
 
 Serve = Callable[..., Server]
+ServeProcess = Callable[..., ServerProcess]
 
 
 def schemas(*names: str) -> dict[str, Any]:
     return {name: {"versions": {"1": version()}} for name in names}
 
 
-def test_a_server_follows_others(serve: Serve, trio: list[Server]) -> None:
+def test_a_server_follows_others(serve_process: ServeProcess, trio: list[Server]) -> None:
     """D-12, D-15, D-16: a hub of two sources, one of them in part and under another name; it shows how that goes."""
     one, two, _ = trio
     one.patch({"schemagroups": {"a": {"schemas": schemas("s")}}})
     two.patch({"schemagroups": {"a": {"schemas": schemas("t")}, "b": {"schemas": schemas("u")}}})
-    hub = serve("--follow", one.url, "--follow", f"{two.url}#/schemagroups/a=two.a", "--workers", "2")
+    hub = serve_process(follow=(one.url, f"{two.url}#/schemagroups/a=two.a"), workers=2)
     wait_until(lambda: hub.status("/schemagroups/a/schemas/s") == hub.status("/schemagroups/two.a/schemas/t") == 200)
     assert hub.status("/schemagroups/b") == 404
     one.send("DELETE", "/schemagroups/a/schemas/s")
@@ -54,7 +55,7 @@ def test_a_server_follows_others(serve: Serve, trio: list[Server]) -> None:
 @pytest.mark.merge
 def test_a_source_that_is_away_is_waited_for(serve: Serve, tmp_path: Path) -> None:
     one = Server(folder=tmp_path)
-    hub = serve("--follow", one.url)
+    hub = serve(follow=(one.url,))
 
     def shown() -> Any:
         return hub.send("GET", "/health/ready").json()["replication"]["sources"].get(one.url, {})
@@ -69,10 +70,10 @@ def test_a_source_that_is_away_is_waited_for(serve: Serve, tmp_path: Path) -> No
         one.end()
 
 
-def test_a_server_pushes_to_others(serve: Serve, trio: list[Server]) -> None:
+def test_a_server_pushes_to_others(serve_process: ServeProcess, trio: list[Server]) -> None:
     """Issue 11, 4.6: all to one, a part under another name to another; what goes, goes there; status."""
     one, two, _ = trio
-    source = serve("--push", one.url, "--push", f"{two.url}#/schemagroups/a=one.a", "--workers", "2")
+    source = serve_process(push=(one.url, f"{two.url}#/schemagroups/a=one.a"), workers=2)
     source.patch({"schemagroups": {"a": {"schemas": schemas("s")}, "b": {"schemas": schemas("t")}}})
     wait_until(lambda: one.content() == source.content())
     wait_until(lambda: two.status("/schemagroups/one.a/schemas/s") == 200)
@@ -94,10 +95,10 @@ def test_a_server_pushes_to_others(serve: Serve, trio: list[Server]) -> None:
 
 
 @pytest.mark.merge
-def test_a_push_goes_on_where_it_was_killed(serve: Serve, trio: list[Server], tmp_path: Path) -> None:
+def test_a_push_goes_on_where_it_was_killed(serve_process: ServeProcess, trio: list[Server], tmp_path: Path) -> None:
     """Issue 11, 4.6: what is at the target is not compared again; what happened meanwhile arrives."""
     target = trio[0]
-    source = serve("--push", target.url)
+    source = serve_process(push=(target.url,))
     source.patch({"schemagroups": {"g": {"schemas": schemas("s", "t")}}})
     wait_until(lambda: target.content() == source.content())
     wait_until(lambda: _pushed(source) >= len(source.send("GET", "/events").json()))
@@ -113,7 +114,7 @@ def test_a_push_goes_on_where_it_was_killed(serve: Serve, trio: list[Server], tm
 def _pushed(source: Server) -> int:
     """The position up to which the only push of a server has come."""
     with closing(open_store(f"sqlite:///{source.folder}/registry.db")) as store:
-        name = Peer.parse(source.options[1], target=True).name
+        name = Peer.parse(source.settings["push"][0], target=True).name
         state = KeyValueStore(store).get(f"replications/{name}")
     return state["position"] or 0 if isinstance(state, dict) else 0
 
@@ -121,8 +122,8 @@ def _pushed(source: Server) -> int:
 @pytest.mark.merge
 def test_a_target_that_is_away_or_made_anew(serve: Serve, tmp_path: Path) -> None:
     """It is waited for; one in the place of another gets everything."""
-    target = Server(folder=tmp_path)
-    source = serve("--push", target.url)
+    target = ServerProcess(folder=tmp_path)
+    source = serve(push=(target.url,))
     source.patch({"schemagroups": {"g": {"schemas": schemas("s")}}})
 
     def shown() -> Any:
@@ -226,7 +227,7 @@ def followed() -> str:
 @pytest.fixture(scope="module")
 def listener(tmp_path_factory: pytest.TempPathFactory, followed: str) -> Any:
     """A server that follows a registry that never answers."""
-    server = Server(folder=tmp_path_factory.mktemp("listener"), options=("--follow", followed))
+    server = Server(folder=tmp_path_factory.mktemp("listener"), settings={"follow": (followed,)})
     server.start()
     yield f"{server.url}/notifications"
     server.end()

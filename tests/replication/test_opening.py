@@ -25,7 +25,7 @@ def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server
     """D-12: 403, reported once; its own clients write as before."""
     one, *_ = trio
     one.patch(SCHEMA)
-    hub = serve("--copies", "refuse")
+    hub = serve(copies="refuse")
     with (
         open_source(one.url, timeout=PATIENCE) as source,
         open_target(hub.url, timeout=PATIENCE, source=one.url) as target,
@@ -44,7 +44,7 @@ def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server
 def test_a_source_that_wants_credentials(serve: Callable[..., Server], tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("rules:\n- {who: ['subject:pat'], role: administrator}\n")
-    closed = serve("--access-file", str(policy))
+    closed = serve(access_file=str(policy))
     with pytest.raises(LinkError, match=r"does not let us in: (?s:.)*\$\{NAME\}@ before the host in its URL"):
         open_source(closed.url, timeout=PATIENCE).__enter__()
 

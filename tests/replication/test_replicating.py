@@ -13,7 +13,7 @@ import pytest
 from signalbook.replication.copying import of_events
 from signalbook.replication.replicating import StateFile, StateInMemory
 
-from .servers import Cable, Following, Server, version, wait_until
+from .servers import Cable, Following, Server, ServerProcess, version, wait_until
 
 
 def batch(group: str, begin: int, count: int) -> dict[str, Any]:
@@ -88,9 +88,9 @@ def shown(server: Server) -> dict[str, Any]:
 
 
 @pytest.mark.merge
-def test_servers_killed_in_the_middle(serve: Callable[[], Server]) -> None:
+def test_servers_killed_in_the_middle(serve_process: Callable[[], ServerProcess]) -> None:
     """They come back, and the copying goes on; nothing is written twice."""
-    one, two = serve(), serve()
+    one, two = serve_process(), serve_process()
     for begin in range(0, 1000, 250):
         one.patch(batch("g", begin, 250))
     with Following(one, two, StateInMemory()) as following:

@@ -31,7 +31,7 @@ class Hub:
     def __init__(self, folder: Path, stack: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
         self._policy = folder / "policy.json"
         self.may(["/schemagroups/a"])
-        self.source = Server(folder=folder, options=("--access-file", str(self._policy), "--reload-seconds", "0.01"))
+        self.source = Server(folder=folder, settings={"access_file": str(self._policy), "reload_seconds": 0.01})
         stack.callback(self.source.end)
         self.source.start()
         self.stored = stack.enter_context(closing(open_store(f"sqlite:///{folder / 'registry.db'}")))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.replication.confluent.conftest import Answering
 from tests.replication.confluent.registries import MOUNT, ask, content, copy, fill, mounts, record, register
-from tests.replication.servers import Server, wait_until
+from tests.replication.servers import Server, ServerProcess, wait_until
 
 from signalbook.client.confluent import UnusableRegistry
 from signalbook.replication.confluent.settings import GLOBAL_SCOPE
@@ -32,8 +32,8 @@ def pair(serve: Serve) -> list[str]:
 
 @pytest.mark.parametrize("stored", ["sqlite", "postgres"])
 def test_everything_is_the_same_and_once_is_enough(serve: Serve, stored: str, request: pytest.FixtureRequest) -> None:
-    options = () if stored == "sqlite" else ("--db", request.getfixturevalue("postgres_database"))
-    source, target = mounts([serve(), serve(*options)])
+    database = {} if stored == "sqlite" else {"db": request.getfixturevalue("postgres_database")}
+    source, target = mounts([serve(), serve(**database)])
     fill(source)
     before = content(source)
     report = copy(source, target)
@@ -250,8 +250,8 @@ def test_following(pair: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.merge
-def test_following_through_an_outage(pair: list[str], serve: Serve) -> None:
-    source = serve()
+def test_following_through_an_outage(pair: list[str], serve_process: Callable[..., ServerProcess]) -> None:
+    source = serve_process()
     register(source.url + MOUNT, "s", record("R", "a"))
     target = pair[1]
     command = [sys.executable, "-m", "signalbook", "replicate", source.url, f"confluent+{target}", "--every", "0.2"]
