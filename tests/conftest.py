@@ -72,6 +72,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pairs", type=int, default=100, help="how many random pairs of schemas test_reasons.py compares")
     parser.addoption("--cluster", action="store_true", help="also run tests/pipeline/test_cluster.py")
     parser.addoption("--pictures", action="store_true", help="make the pictures of docs/ui.md anew")
+    parser.addoption("--renew", action="store_true", help="store generated code anew that test_emitters.py compares")
 
 
 def pytest_configure(config: pytest.Config) -> None:

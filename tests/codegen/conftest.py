@@ -66,9 +66,19 @@ DOCUMENT: dict[str, Any] = {
     "endpoints": ENDPOINTS,
 }  # fmt: skip
 
+_COMPILED = tuple(f"tests/codegen/{language}/" for language in ("csharp", "go", "java", "rust"))
+
 Make = Callable[..., Generated]
 T = TypeVar("T")
 BuildOnce = Callable[[str, Callable[[Path], T]], tuple[Path, T]]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the compilers of most languages to ``make merge``: ``make test`` has TypeScript's."""
+    for item in items:
+        if item.nodeid.startswith(_COMPILED) and {"project", "run"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("merge")
 
 
 @pytest.fixture(scope="session")

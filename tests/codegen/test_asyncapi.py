@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from tests.codegen.conftest import DOCUMENT, EVENT, GROUP, Make
@@ -34,6 +35,7 @@ def parsed(content: bytes) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.merge
 def test_the_parser_takes_it(make: Make) -> None:
     generated = make("asyncapi")
     found = parsed(generated.files[0].content)

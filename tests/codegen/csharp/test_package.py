@@ -87,6 +87,7 @@ def test_namespaces(name: str, message: str, make: Make) -> None:
         make("csharp", namespace=name)
 
 
+@pytest.mark.merge
 def test_groups_may_have_any_names_but_those_the_runtime_calls(tmp_path: Path) -> None:
     """A namespace for each word of the runtime that is not reserved, beside it: it still means the same."""
     words = {word for text in RUNTIME.values() for word in re.findall(r"\b[A-Z]\w*", text)}
@@ -147,6 +148,7 @@ def test_what_does_not_compile(project: tuple[Path, suite.Names]) -> None:
         2, 3, 4, 5]  # fmt: skip
 
 
+@pytest.mark.merge
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "generate.md").read_text(encoding="utf-8").partition("\n## C#\n")[2]
     uses, _, body = page.partition("```csharp\n")[2].partition("```")[0].partition("\n\n")

@@ -247,6 +247,7 @@ def test_values_of_its_own(project: tuple[Path, Generated]) -> None:
     assert "ok" in go(project[0], "test", "-vet=off", "./testdata/values")
 
 
+@pytest.mark.merge
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     found = generate(read_input("go", str(root / "examples" / "orders"), (), {"module": MODULE}))

@@ -112,6 +112,7 @@ def test_a_reader_of_the_definitions_ships_with_it(tmp_path: Path) -> None:
     assert "broken" not in data
 
 
+@pytest.mark.merge
 def test_strict_type_checkers_take_it(tmp_path: Path) -> None:
     """And refuse what the definition forbids, as far as types say it."""
     for style in STYLES:
