@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-FEW = 25
+FEW = 20
 JSON_SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
 
 def examples(count: int) -> int:
-    """Return ``count``, but a quarter of it and at least ``FEW`` for ``make test``, which repeats the same examples."""
-    return count if settings().max_examples > FEW else max(FEW, count // 4)
+    """Return ``count``, but a tenth of it and at least ``FEW`` for ``make test``, which repeats the same examples."""
+    return count if settings().max_examples > FEW else max(FEW, count // 10)
 
 
 def json_trees(
