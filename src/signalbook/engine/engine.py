@@ -433,7 +433,7 @@ class Session:
         if embedded(command):
             self._permission.check_configuration()
         configured = self._config.execute_embedded(command)
-        context = self._context(command.flags, command.target, command.base_url)
+        context = self._context(command.flags, command.target, command.base_url, command.accepted_rules)
         # What is hidden is not looked at either, so that no error and no finding can be about it.
         loader = WriteLoader(
             restricted(self._writer, self.access), context, self.transaction.index, everything=self._writer
@@ -468,7 +468,9 @@ class Session:
             raise error
         return findings
 
-    def _context(self, flags: Flags, target: Xid, base_url: str = "") -> Context:
+    def _context(
+        self, flags: Flags, target: Xid, base_url: str = "", accepted_rules: frozenset[str] = frozenset()
+    ) -> Context:
         """Return the context in which a command is decided, under the current configuration."""
         return Context(
             model=self.configuration.model,
@@ -483,6 +485,7 @@ class Session:
             default_compatibility=self._settings.default_compatibility,
             access=self.access,
             root=self._settings.base_url,
+            accepted_rules=accepted_rules,
         )
 
     def _store(

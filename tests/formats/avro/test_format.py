@@ -63,6 +63,11 @@ NODE = record(("next", ["null", "Node"]), name="Node")
         (dump_json(record(("x", "Later"))), "/fields/0/type", "import"),
         (dump_json(record(("x", "record"))), "/fields/0/type", "type"),
         (field(default="s"), "/fields/0/default", "default"),
+        (dump_json(record(name="a-b.R")), "/name", "namespace"),
+        (dump_json(record(name="R", namespace="ä")), "/name", "namespace"),
+        (dump_json(record(name="a b.R")), "/name", "name"),
+        (dump_json(record(name="a..R")), "/name", "name"),
+        (dump_json(record(name="a.a-b")), "/name", "name"),
         (field(order="up"), "/fields/0/order", "order"),
         (b'{"type":"record","name":"a","aliases":"b","fields":[]}', "/aliases", "aliases"),
         (field(aliases=[1]), "/fields/0/aliases", "aliases"),
@@ -319,6 +324,28 @@ def test_what_is_absent_is_null_or_the_default(content_type: str) -> None:
     schema = parse({**record(("a", ["null", "int"])), "fields": [
         {"name": "a", "type": ["null", "int"]}, {"name": "b", "type": "int", "default": 7}]})  # fmt: skip
     assert schema.decode(schema.encode({}, content_type), content_type) == {"a": None, "b": 7}
+
+
+def test_wrong_defaults_and_namespaces_do_not_keep_schemas_from_being_used() -> None:
+    """Registries have many of these schemas. A wrong default counts as none."""
+    enum: JSON = {"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}
+    inner: JSON = {"type": "record", "name": "In", "fields": [{"name": "n", "type": "int", "default": "x"}]}
+    fields: list[JSON] = [
+        {"name": "e", "type": enum},
+        {"name": "i", "type": inner, "default": {}},
+        {"name": "k", "type": "int", "default": 3},
+    ]
+    document = dump_json({"type": "record", "name": "a-b.R", "fields": fields})
+    found = {(finding.path, finding.rule) for finding in FORMAT.check(document, "Avro/1.11")}
+    wrong = {("/fields/0/type/default", "default"), ("/fields/1/type/fields/0/default", "default")}
+    namespaces = {("/name", "namespace"), ("/fields/0/type/name", "namespace"), ("/fields/1/type/name", "namespace")}
+    assert found == {*wrong, *namespaces, ("/fields/1/default/n", "default")}
+    schema = FORMAT.parse(document, "Avro/1.11")
+    value = {"e": "A", "i": {"n": 1}, "k": 2}
+    assert schema.decode(schema.encode(value)) == value
+    assert schema.decode(schema.encode({"e": "A", "i": {"n": 1}}))["k"] == 3
+    with pytest.raises(PayloadError):
+        schema.encode({"e": "A"})
 
 
 def test_others_are_limited_in_number() -> None:

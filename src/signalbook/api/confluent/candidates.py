@@ -38,7 +38,7 @@ from signalbook.confluent.schemas import (
 )
 from signalbook.confluent.tags import tags_in
 from signalbook.formats import SchemaError
-from signalbook.formats.avro.document import defined_names
+from signalbook.formats.avro.document import READABLE_FAULTS, defined_names
 from signalbook.formats.base import Resolve
 from signalbook.formats.compatibility import SchemaText
 from signalbook.values import JSON, JSONObject, digest
@@ -68,6 +68,8 @@ class RegistrationCandidate:
     imported: bool = False
     stated_version: str | None = None
     """The number of the version that its metadata ask for."""
+    accepted_rules: frozenset[str] = frozenset()
+    """The rules of findings that do not make the schema invalid."""
 
     @property
     def is_registered(self) -> bool:
@@ -139,6 +141,8 @@ def candidate(
         resolve=resolve if body.references else None,
         imported=imported,
         stated_version=None if stated_version is None else str(stated_version),
+        # Without this setting, schemas are validated unless they come from another registry.
+        accepted_rules=READABLE_FAULTS if imported or config.get("validateNewSchemas") is False else frozenset(),
     )
     known = _find_known(subjects, new, last or {}, deleted=deleted, first_exact=first_exact)
     if known is None and not imported and new.stated_version is None:

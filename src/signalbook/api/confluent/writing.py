@@ -91,7 +91,7 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
         # Of a document that refers to others, only reading it with them tells.
         if is_importing(reader) and (new.body.references or has_open_references(found)):
             found = reader.check_whole(new.text)
-        faults = [each for each in found if each.severity == "error"]
+        faults = [each for each in found if each.severity == "error" and each.rule not in new.accepted_rules]
         if faults:
             raise SchemaError(faults)
     except SchemaError as error:
@@ -238,7 +238,8 @@ def _store(
     document = DocumentBody(content=new.body.document, contenttype=_CONTENT_TYPES[new.body.type], attributes=attributes)
     try:
         _unite_formats(session, subjects, new)
-        session.execute(Command(method=Method.PUT, target=xid, document=document))
+        command = Command(method=Method.PUT, target=xid, document=document, accepted_rules=new.accepted_rules)
+        session.execute(command)
     except RegistryError as error:
         raise _as_confluent(error, new.subject) from None
     if new.body.version is not None:  # else it is a new number

@@ -63,6 +63,7 @@ class Command:
     write in document form of a Resource or Version. ``base_url`` is the URL of the registry's root as the client knows
     it, so that schemas can refer to others by URL. ``included`` are the texts that a model in the body includes from
     elsewhere. ``counts_on`` means that a new Version gets no number that its Resource had before it was deleted (A-19).
+    ``accepted_rules`` are rules of findings about documents that are not to stop the write.
     """
 
     method: Method
@@ -73,6 +74,7 @@ class Command:
     base_url: str = ""
     included: Included = field(default_factory=Included)
     counts_on: bool = False
+    accepted_rules: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -300,7 +300,7 @@ class Context:
     ``admin`` means that the caller may set ``readonly`` and write to read-only entities (R261). ``compatibility``
     replaces the rule of every Resource; it is for questions and never stored. ``incompatible_changes`` and
     ``default_compatibility`` are the settings. ``findings`` do not stop the write. Errors for ``access`` may not name
-    hidden entities. ``root`` is the registry's URL if settings state it.
+    hidden entities. ``root`` is the registry's URL if settings state it. ``accepted_rules`` are those of the command.
     """
 
     model: Model
@@ -318,6 +318,7 @@ class Context:
     problems: Problems = field(default_factory=Problems)
     findings: list[Finding] = field(default_factory=list)
     root: str = ""
+    accepted_rules: frozenset[str] = frozenset()
 
     def ignores(self, name: str) -> bool:
         """Return True if the request asked to ignore ``name`` (R204)."""

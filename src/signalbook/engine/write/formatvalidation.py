@@ -24,9 +24,12 @@ from signalbook.model import ResourceType
 from signalbook.values import Finding, JSONObject
 
 MAX_FINDINGS: Final = 100
+_SHOWN_ERRORS: Final = 10
 _LOADED_AT_ONCE: Final = 20
 """Versions whose documents are loaded together: few enough for memory, however long their documents are."""
 _NOT_LOOKED_FOR: Final = "the documents that it imports have not been looked for"
+_ACCEPTED: Final = "accepted as it is: "
+"""The beginning of the reason for Versions whose errors do not count, now and when they are written again."""
 _FORMAT: Final = VALIDATION[:2]
 _MAX_CLOSED: Final = 10_000
 # Documents, by digest and format, that refer to no others: nothing that happens to others makes them wrong.
@@ -105,9 +108,14 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
 
 
 def _judgement(version: VersionCopy, type: ResourceType, found: list[Finding], context: Context) -> JSONObject:
-    """Return the consequences of the findings in a document. Raises ``format_violation``."""
+    """Return the consequences of the findings in a document. Raises ``format_violation``.
+
+    Errors that the command accepts, or that were accepted before, leave the Version without validation.
+    """
     name = version.attributes["format"]
     errors = [fault for fault in found if fault.severity == "error"]
+    if errors and not type.strictvalidation and _is_accepted(errors, version, context):
+        return validated("formatvalidated", _ACCEPTED + "; ".join(map(str, errors[:_SHOWN_ERRORS])))
     if errors:
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=errors)
     left = max(MAX_FINDINGS - len(context.findings), 0)
@@ -116,6 +124,15 @@ def _judgement(version: VersionCopy, type: ResourceType, found: list[Finding], c
         space = "" if doubt.path.startswith("/") or not doubt.path else " "
         context.findings.append(replace(doubt, path=f"{version.xid}#{type.singular}{space}{doubt.path}"))
     return validated("formatvalidated", None)
+
+
+def _is_accepted(errors: Collection[Finding], version: VersionCopy, context: Context) -> bool:
+    before = version.before
+    if before is not None and before.document == version.document:
+        reason = str(before.attributes.get(_FORMAT[1], ""))
+        if reason.startswith(_ACCEPTED) and before.attributes.get("format") == version.attributes["format"]:
+            return True
+    return all(error.rule in context.accepted_rules for error in errors)
 
 
 def _faults(reader: Format, content: bytes, name: str) -> list[Finding]:

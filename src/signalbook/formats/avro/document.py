@@ -1,4 +1,8 @@
-"""An Avro schema document with its names resolved: what the specification asks beyond what the library checks."""
+"""An Avro schema document with its names resolved: what the specification asks beyond what the library checks.
+
+Documents whose only faults are wrong defaults or namespaces are read as well, for registries have many of them:
+``Names.faults`` reports these faults. A wrong default counts as none.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,10 @@ _PARTS: Final = {
 """What each complex type has besides its type."""
 MAX_DEPTH: Final = 128
 MAX_WEIGHT: Final = 50_000
+DEFAULT: Final = "default"
+NAMESPACE: Final = "namespace"
+READABLE_FAULTS: Final = frozenset({DEFAULT, NAMESPACE})
+"""The rules of findings with which a document can still be used."""
 MAX_OTHERS: Final = 100
 """Reading more takes linear time here, but a write reads what is referred to in as many tries."""
 # Logical types whose Python value would lose something (nanoseconds) or mean something else (no time zone).
@@ -35,6 +43,8 @@ _LEFT_ALONE: Final = frozenset(
 _ORDERS: Final = ("ascending", "descending", "ignore")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NAMES: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*+\n)*+", re.ASCII)
+_NAMESPACE_PART: Final = re.compile(r"[\w-]+")
+"""Parts of namespaces that can be read, though Avro has no hyphens and no letters beyond ASCII in names."""
 
 # A type with full names: a primitive or a reference as text, a union as list, all else as object.
 Type = Any
@@ -47,6 +57,8 @@ class Names:
     root: Type
     types: Mapping[str, JSONObject]
     fingerprint: str
+    faults: tuple[Finding, ...] = ()
+    """Wrong defaults and namespaces. The specification forbids them, but data can be read and written all the same."""
 
     def find(self, link: str) -> str | None:
         """The full name a deep link means, by full or short name; ``None`` if none or several have that name."""
@@ -80,7 +92,7 @@ class Names:
 def read(document: bytes, resolve: Resolve | None = None) -> Names:
     """Read a schema document; ``resolve`` is asked for types that it names and does not define, by full name.
 
-    Raises ``SchemaError`` with every finding.
+    Raises ``SchemaError`` with every finding, unless all of them are ``Names.faults``.
     """
     resolver = _Resolver(resolve=resolve)
     root = _json(document)
@@ -93,11 +105,16 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
     if not heavy:
         resolver.check_defaults()
     if resolver.findings:
-        raise SchemaError(resolver.findings)
+        raise SchemaError([*resolver.findings, *resolver.faults])
     if heavy:
         message = f"written out in full the schema has more than {MAX_WEIGHT} types"
         raise SchemaError([Finding(path="", rule="weight", message=message)])
-    known = Names(root=resolved, types=resolver.types, fingerprint=digest(b"\n".join([document, *resolver.others])))
+    known = Names(
+        root=resolved,
+        types=resolver.types,
+        fingerprint=digest(b"\n".join([document, *resolver.others])),
+        faults=tuple(resolver.faults),
+    )
     _accepted(known)
     return known
 
@@ -151,8 +168,9 @@ class _Resolver:
     others: list[bytes] = field(default_factory=list)
     types: dict[str, JSONObject] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    defaults: list[tuple[Path, JSON, Type]] = field(default_factory=list)
-    """Where a default is, the default, and the type of its field."""
+    faults: list[Finding] = field(default_factory=list)
+    defaults: list[tuple[Path, JSONObject, Type]] = field(default_factory=list)
+    """Where a default is, the field or enum that has it, and the type of its values."""
 
     def report(self, path: Path, rule: str, message: str) -> None:
         self.findings.append(finding_at(path, rule, message))
@@ -236,7 +254,7 @@ class _Resolver:
             made.update({key: node[key] for key in ("symbols", "default") if key in node})
             self.symbols(node.get("symbols"), path)
             if "default" in node:
-                self.defaults.append(((*path, "default"), node["default"], full))
+                self.defaults.append(((*path, "default"), made, full))
         elif kind == "fixed":
             made.update({"size": node.get("size"), **_logical(node)})
             if not isinstance(made["size"], int) or isinstance(made["size"], bool) or made["size"] < 0:
@@ -251,10 +269,14 @@ class _Resolver:
             self.report(path, "name", "a named type has a name, and a namespace that is text")
             return "unnamed"
         full = _full_name(name, given)
-        if not all(_NAME.fullmatch(part) for part in full.split(".")):
+        *spaces, own = full.split(".")
+        if not _NAME.fullmatch(own) or not all(map(_NAMESPACE_PART.fullmatch, spaces)):
             self.report((*path, "name"), "name", f"{full!r} is no Avro name: letters, digits and _ between dots")
         elif full in PRIMITIVES:
             self.report((*path, "name"), "name", f"{full!r} is the name of a primitive type")
+        elif not all(map(_NAME.fullmatch, spaces)):
+            message = f"the namespace of {full!r} has more than letters, digits and _ between dots"
+            self.faults.append(finding_at((*path, "name"), NAMESPACE, message))
         return full
 
     def aliases(self, node: JSONObject, space: str, path: Path) -> JSONObject:
@@ -266,17 +288,21 @@ class _Resolver:
         return {"aliases": [_full_name(name, space) for name in given]} if given else {}
 
     def check_defaults(self) -> None:
-        """Report the defaults that are not values of their types, once all types are known."""
+        """Remove and note the defaults that are not values of their types, once all types are known."""
         if self.findings:
             return
         check = DefaultCheck(self.types)
+        wrong: list[JSONObject] = []
         try:
-            for path, default, owner in self.defaults:
-                fault = check.find_fault(default, owner)
+            for path, holder, owner in self.defaults:
+                fault = check.find_fault(holder["default"], owner)
                 if fault is not None:
-                    self.report((*path, *fault[0]), "default", fault[1])
+                    self.faults.append(finding_at((*path, *fault[0]), DEFAULT, fault[1]))
+                    wrong.append(holder)
         except TooManyDefaults:
             self.report((), "weight", f"the defaults take more than {MAX_COMPARISONS} comparisons with types")
+        for holder in wrong:  # only now, because the default of a record may rely on those of its fields
+            del holder["default"]
 
     def symbols(self, symbols: JSON, path: Path) -> None:
         # All at once: there may be very many.
@@ -304,7 +330,7 @@ class _Resolver:
                 kept |= self.aliases(part, "", here)
                 found[name] = {**kept, "type": self.type(part.get("type"), space, (*here, "type"))}
                 if "default" in part:
-                    self.defaults.append(((*here, "default"), part["default"], found[name]["type"]))
+                    self.defaults.append(((*here, "default"), found[name], found[name]["type"]))
                 if part.get("order", "ascending") not in _ORDERS:
                     self.report((*here, "order"), "order", f"the order of a field is {', '.join(_ORDERS)}")
         return list(found.values())

@@ -314,11 +314,7 @@ class AvroFormat:
 
     def check(self, document: bytes, format: str) -> list[Finding]:  # noqa: ARG002 - all releases are read alike
         """Return the findings about a document."""
-        try:
-            _read(document)
-        except SchemaError as error:
-            return list(error.findings)
-        return []
+        return self._findings(document, None)
 
     def parse(
         self,
@@ -352,11 +348,13 @@ class AvroFormat:
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
         """Check a document with the types that others define. A type that nobody defines is an error."""
+        return self._findings(text.document, text.resolve)
+
+    def _findings(self, document: bytes, resolve: Resolve | None) -> list[Finding]:
         try:
-            _known(text.document, text.resolve)
+            return list(_known(document, resolve).faults)
         except SchemaError as error:
             return list(error.findings)
-        return []
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """Return why schema resolution fails for some datum of ``writer``. The top-level types are compared.

@@ -1,0 +1,92 @@
+"""Schemas with wrong defaults or namespaces: the setting ``validateNewSchemas``, and imports from other registries."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.api.confluent.conftest import Api, record
+from tests.api.conftest import Serve
+
+from signalbook.storage.store import Store
+
+pytestmark = pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+
+DEFAULT = record(a={}, b={"default": "none"})
+NAMESPACE = json.dumps({**json.loads(record(a={})), "namespace": "acme-shop.orders"})
+XID = "/schemagroups/default/schemas/s"
+OFF = {"validateNewSchemas": False}
+
+
+@pytest.mark.parametrize("schema", [DEFAULT, NAMESPACE])
+@pytest.mark.parametrize("place", ["", "/s", "/:.__GLOBAL:"])
+def test_schemas_are_validated_unless_the_config_says_otherwise(api: Api, schema: str, place: str) -> None:
+    body = {"schema": schema}
+    assert api.code("POST", "/subjects/s/versions", body) == 42201
+    assert api.code("POST", "/compatibility/subjects/s/versions", body) == 42201
+    api.ask("PUT", f"/config{place}", OFF)
+    assert api.ask("POST", "/compatibility/subjects/s/versions", body) == {"is_compatible": True}
+    number = api.register("s", schema)["id"]
+    assert api.register("s", schema)["id"] == number
+    assert api.ask("POST", "/subjects/s", body)["version"] == 1
+    api.ask("PUT", f"/config{place}", {"validateNewSchemas": True})
+    assert api.register("s", schema)["id"] == number
+    assert api.code("POST", "/subjects/other/versions", body) == 42201
+
+
+def test_other_faults_are_always_errors(api: Api) -> None:
+    api.ask("PUT", "/config", OFF)
+    for schema in (record(name="a-b"), record(**{"a-b": {}}), record(name="a.b%c.d"), '{"type": "array"}', "{}"):
+        assert api.code("POST", "/subjects/s/versions", {"schema": schema}) == 42201
+    assert api.code("POST", "/subjects/s/versions", {"schema": '{"type": 1}', "schemaType": "JSON"}) == 42201
+
+
+def test_a_wrong_default_counts_as_none(api: Api) -> None:
+    api.ask("PUT", "/config", OFF)
+    api.register("s", record(a={}))
+    assert api.code("POST", "/subjects/s/versions", {"schema": DEFAULT}) == 40901
+    api.register("t", DEFAULT)
+    assert api.code("POST", "/subjects/t/versions", {"schema": record(a={}, b={}, c={})}) == 40901
+    assert api.register("t", record(a={}, b={}))["version"] == 2
+
+
+def test_a_schema_that_refers_to_others_is_treated_alike(api: Api) -> None:
+    api.ask("PUT", "/config", OFF)
+    api.register("s", DEFAULT)
+    fields = [{"name": "r", "type": "R"}, {"name": "n", "type": "int", "default": None}]
+    schema = json.dumps({"type": "record", "name": "Whole", "fields": fields})
+    more: dict[str, Any] = {"references": [{"name": "R", "subject": "s", "version": 1}]}
+    api.register("whole", schema, **more)
+    api.ask("PUT", "/config", {"validateNewSchemas": True})
+    assert api.code("POST", "/subjects/other/versions", {"schema": schema, **more}) == 42201
+
+
+def test_other_apis_see_why_a_version_is_not_validated(api: Api) -> None:
+    api.ask("PUT", "/config", OFF)
+    api.register("s", DEFAULT)
+    version = f"{XID}/versions/1$details"
+    shown = api.client.get(version).json()
+    assert shown["formatvalidated"] is False
+    assert shown["formatvalidatedreason"].startswith("accepted as it is: /fields/1/default: ")
+    changed = api.client.send("PATCH", version, json={"description": "old"}).json()
+    assert (changed["description"], changed["formatvalidated"]) == ("old", False)
+    new = {"schema": json.loads(DEFAULT), "format": "Avro/1.11"}
+    api.client.refused("PUT", f"{XID}/versions/2$details", "format_violation", json=new)
+    put = {"schema": json.loads(record(a={})), "format": "Avro/1.11"}
+    assert api.client.put(version, put).json()["formatvalidated"] is True
+
+
+def test_a_model_that_is_strict_has_no_such_versions(store: Store, serve: Serve) -> None:
+    api = Api(serve(store, model="default"))
+    model = api.client.get("/modelsource").json()
+    model["groups"]["schemagroups"]["resources"]["schemas"]["strictvalidation"] = True
+    assert api.client.put("/modelsource", model).status_code == 200
+    api.ask("PUT", "/config", OFF)
+    assert api.code("POST", "/subjects/s/versions", {"schema": DEFAULT}) == 42201
+
+
+def test_what_is_imported_is_not_validated_as_new(api: Api) -> None:
+    api.ask("PUT", "/mode", {"mode": "IMPORT"})
+    assert api.register("s", DEFAULT, id=7, version=1)["id"] == 7
+    assert api.code("POST", "/subjects/t/versions", {"schema": record(name="a-b"), "id": 8, "version": 1}) == 42201
