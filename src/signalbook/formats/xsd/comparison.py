@@ -382,15 +382,14 @@ def _incomplete(expected: tuple[Leaf, ...], mine: models.ContentModel, path: str
     if not expected:
         message = "there is no content that is accepted here"
         return _failed(path, "nothing_accepted", None, None, message)
-    written = {leaf.name for leaf in mine.leaves}
-    first = expected[0]
+    # Of a sequence only the last of them has to be there.
+    needed = expected[-1]
     shown = _leaves(expected)
-    known = first.name in written and first.names is None
-    rule = "min_occurs_increased" if known else "element_required"
-    message = f"{shown} is needed here, but may be missing in what is written"
-    if known:
-        message = f"{shown} is needed here more often than it may be written"
-    return _failed(f"{path}/{local(first.name) or '*'}", rule, None, shown, message)
+    if needed.names is None and {leaf.name for leaf in expected} <= {leaf.name for leaf in mine.leaves}:
+        rule, message = "min_occurs_increased", f"{shown} is needed here more often than it has to be written"
+    else:
+        rule, message = "element_required", f"{shown} is needed here, but may be missing in what is written"
+    return _failed(f"{path}/{local(needed.name) or '*'}", rule, None, shown, message)
 
 
 def _unexpected(

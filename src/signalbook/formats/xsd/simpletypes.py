@@ -26,6 +26,8 @@ _NAMESPACED: Final = frozenset({f"{XS}QName", f"{XS}NOTATION"})
 _WITHIN: Final = {f"{XS}Name": f"{XS}NMTOKEN", f"{XS}NCName": f"{XS}NMTOKEN", f"{XS}language": f"{XS}NMTOKEN"}
 # Integers that have an exact float, by its type.
 _EXACT: Final = {names.XSD_FLOAT: 2**24, names.XSD_DOUBLE: 2**53}
+# Strings differ from these by their white space alone.
+_SPACED: Final = frozenset({f"{XS}normalizedString", f"{XS}token"})
 _LENGTHS: Final = (names.XSD_LENGTH, names.XSD_MIN_LENGTH, names.XSD_MAX_LENGTH)
 
 
@@ -252,7 +254,7 @@ def _atomic(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     if new.primitive in _EXACT and old.primitive != new.primitive:
         return _floats(old, new)
     if new.primitive == names.XSD_STRING and old.primitive != names.XSD_STRING:
-        if new.builtin.name not in (names.XSD_STRING, f"{XS}normalizedString", f"{XS}token"):
+        if new.builtin.name not in _SPACED | {names.XSD_STRING}:
             return [_changed(old.xsd, new.xsd, f"a {_text(old.xsd)} need not be such a text")]
         return _as_text(old, new)
     if old.primitive != new.primitive:
@@ -307,8 +309,12 @@ def _is_derived(builtin: Any, name: str) -> bool:
 
 
 def _is_within(old: Any, new: Any) -> bool:
-    return _is_derived(old, new.name) or any(
-        _is_derived(old, name) and _is_derived(wider_type(old, wider), new.name) for name, wider in _WITHIN.items()
+    return (
+        new.name in _SPACED
+        or _is_derived(old, new.name)
+        or any(
+            _is_derived(old, name) and _is_derived(wider_type(old, wider), new.name) for name, wider in _WITHIN.items()
+        )
     )
 
 
