@@ -1,0 +1,360 @@
+"""Random XML Schemas that are nearly always valid, changed schemas, and documents that are likely to be of a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from random import Random
+from typing import Any, Final
+from xml.etree.ElementTree import Element, tostring
+
+from xmlschema.validators import XsdAnyElement, XsdElement, XsdGroup
+
+from signalbook.formats.compatibility import SchemaText
+
+XS: Final = "http://www.w3.org/2001/XMLSchema"
+XSI: Final = "{http://www.w3.org/2001/XMLSchema-instance}"
+# Attributes that the library declares in every schema.
+PREDEFINED: Final = [f"{{http://www.w3.org/XML/1998/namespace}}{name}" for name in ("lang", "space", "id", "base")] + [
+    f"{{http://www.w3.org/2007/XMLSchema-versioning}}{name}Version" for name in ("min", "max")
+]
+NAMES: Final = ["a", "b", "c", "d", "e"]
+COMPLEX: Final = ["C0", "C1"]
+SIMPLE: Final = ["S0", "S1"]
+_TEXT_FACETS: Final = ("lengths", "lengths", "pattern", "enumeration")
+_WORDS: Final = ("a", "ab", "abc", "b", "abcd")
+_INTEGERS: Final = ("1", "2", "3", "4", "5", "12")
+_DAYS: Final = tuple(f"2020-01-0{day}" for day in range(1, 7))
+# Built-in types with the facets that restrict them and texts that all of them accept.
+FAMILIES: Final[list[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]]] = [
+    (("string", "normalizedString", "token"), _TEXT_FACETS, (*_WORDS, "a b", "1", "12")),
+    (("NMTOKEN", "NCName", "language", "anyURI"), _TEXT_FACETS, _WORDS),
+    (("integer", "int", "short", "byte", "unsignedByte", "positiveInteger"),
+     ("bounds", "bounds", "totalDigits", "pattern", "enumeration"), _INTEGERS),
+    (("decimal",), ("bounds", "bounds", "totalDigits", "fractionDigits", "pattern", "enumeration"),
+     (*_INTEGERS, "1.5", "0.25")),
+    (("double", "float"), ("bounds", "pattern", "enumeration"), (*_INTEGERS, "1.5", "1e3", "INF")),
+    (("date",), ("bounds", "enumeration"), _DAYS),
+    (("boolean",), ("pattern",), ("1",)),
+]  # fmt: skip
+BUILTIN: Final = [name for names, _, _ in FAMILIES for name in names]
+# Built-in types that accept the text 1, for fixed and default values.
+_WITH_ONE: Final = ["string", "token", "int", "short", "decimal", "boolean"]
+TEXTS: Final = [
+    *dict.fromkeys(text for _, _, texts in FAMILIES for text in texts),
+    "", " a ", "x y z", "abcde", "a:b", "A", "01", "1.0", "1.50", "1.555", "-1", "0", "6", "7", "127", "200", "-129",
+    "999", "1234", "12345", "40000", "99999999999", "true", "2020-01-09", "2019-12-31Z", "1 2", "1 2 3 4", "\t",
+    "1e0", "2e0", "3e0", "4e0", "5e0", "a\tb",
+]  # fmt: skip
+_GROUPS: Final = ("sequence", "choice", "all")
+
+
+def make(tag: str, *children: Element, **attributes: str) -> Element:
+    """Return an element of an XML Schema."""
+    node = Element(tag, attributes)
+    node.extend(children)
+    return node
+
+
+def write(schema: Element) -> SchemaText:
+    """Return the document of a schema."""
+    prefixed = deepcopy(schema)
+    for node in prefixed.iter():
+        node.tag = f"xs:{node.tag}"
+    return SchemaText(document=tostring(prefixed), format="XSD/1.1")
+
+
+class Maker:
+    """Schemas and changed schemas by chance.
+
+    Each name stands for one type in a whole schema and is in a content model once, so that models are deterministic.
+    """
+
+    def __init__(self, dice: Random) -> None:
+        self.dice = dice
+
+    def schema(self) -> Element:
+        types = {name: self.type_name() for name in NAMES}
+        schema = make("schema", **{"xmlns:xs": XS})
+        schema.extend([self.simple(name) for name in SIMPLE])
+        schema.extend([self.complex(name, types) for name in COMPLEX])
+        schema.append(make("element", name="r", type="C0"))
+        if self.dice.random() < 0.3:
+            schema.append(make("element", name="h", type="xs:int"))
+            for name in ("s", "t"):
+                if self.dice.random() < 0.6:
+                    kind = self.dice.choice(["int", "byte"])
+                    schema.append(make("element", name=name, type=f"xs:{kind}", substitutionGroup="h"))
+            if self.dice.random() < 0.7:
+                group = next((node for node in schema.iter() if node.tag in _GROUPS[:2]), None)
+                if group is not None:
+                    group.append(make("element", ref="h", minOccurs="0"))
+        return schema
+
+    def type_name(self) -> str:
+        return self.dice.choice([*COMPLEX, *SIMPLE, *SIMPLE, "xs:int", "xs:string", "xs:anyType"])
+
+    def simple(self, name: str) -> Element:
+        chance = self.dice.random()
+        if chance < 0.1:
+            inner = make("list", itemType=f"xs:{self.dice.choice(BUILTIN)}")
+            if self.dice.random() < 0.5:
+                inner = make("restriction", make("simpleType", inner), *self.facet("lengths", ()))
+        elif chance < 0.25:
+            inner = make("union", memberTypes=" ".join(f"xs:{one}" for one in self.dice.sample(BUILTIN, 2)))
+        else:
+            inner = self.restriction()
+        return make("simpleType", inner, name=name)
+
+    def restriction(self) -> Element:
+        names, facets, texts = self.dice.choice(FAMILIES)
+        base = self.dice.choice(names)
+        inner = make("restriction", base=f"xs:{base}")
+        for facet in dict.fromkeys(self.dice.choices(facets, k=self.dice.randint(0, 2))):
+            inner.extend(self.facet(facet, texts))
+        return inner
+
+    def facet(self, name: str, texts: Sequence[str]) -> list[Element]:
+        """Return one or two facets that do not contradict others."""
+        dice = self.dice
+        low, high = dice.randint(1, 3), dice.randint(4, 6)
+        if name == "lengths":
+            if dice.random() < 0.2:
+                return [make("length", value=str(low))]
+            pair = [make("minLength", value=str(low)), make("maxLength", value=str(dice.choice([3, high])))]
+        elif name == "bounds":
+            ends = (texts[0][:-1] + str(low), texts[0][:-1] + str(high))
+            kinds = (dice.choice(["minInclusive", "minExclusive"]), dice.choice(["maxInclusive", "maxExclusive"]))
+            pair = [make(kind, value=end) for kind, end in zip(kinds, ends, strict=True)]
+        elif name == "enumeration":
+            return [make(name, value=text) for text in dice.sample(texts, min(len(texts), low))]
+        elif name == "pattern":
+            return [make(name, value=dice.choice(["[a-z]+", ".*", "a.*", "\\w{1,3}"] if "a" in texts else
+                                                 ["\\d+", "\\d{1,2}", "1.*", "-?\\d+(\\.\\d+)?"]))]  # fmt: skip
+        else:
+            return [make(name, value=str({"totalDigits": high, "fractionDigits": low - 1}[name]))]
+        return pair if dice.random() < 0.3 else [dice.choice(pair)]
+
+    def complex(self, name: str, types: dict[str, str]) -> Element:
+        if self.dice.random() < 0.1:
+            base = make("extension", *self.attributes(), base=self.dice.choice([*SIMPLE, "xs:int"]))
+            return make("complexType", make("simpleContent", base), name=name)
+        names = self.dice.sample(NAMES, 3)
+        if self.dice.random() < 0.2:
+            group = make("all", *(self.particle(one, types[one], ("", "?")) for one in names))
+        else:
+            group = self.group(names, types, 0)
+        found = make("complexType", group, *self.attributes(), name=name)
+        if self.dice.random() < 0.15:
+            found.set("mixed", "true")
+        return found
+
+    def attributes(self) -> list[Element]:
+        found = [self.attribute(name) for name in ("x", "y") if self.dice.random() < 0.5]
+        if self.dice.random() < 0.15:
+            found.append(make("anyAttribute", processContents=self.dice.choice(["lax", "skip", "strict"])))
+        return found
+
+    def attribute(self, name: str) -> Element:
+        chance = self.dice.random()
+        if chance < 0.3:
+            kind = "default" if chance < 0.15 else "fixed"
+            return make("attribute", name=name, type=f"xs:{self.dice.choice(_WITH_ONE)}", **{kind: "1"})
+        node = make("attribute", name=name, type=self.dice.choice([*SIMPLE, "xs:int", "xs:short"]))
+        if chance < 0.6:
+            node.set("use", "required")
+        return node
+
+    def particle(self, name: str, type_name: str, kinds: Sequence[str] = ("", "", "?", "*", "+", "2,3")) -> Element:
+        """Return an element. One of a complex type may be missing, so that documents come to an end."""
+        node = make("element", name=name, type=type_name)
+        if self.dice.random() < 0.05:
+            node.set("nillable", "true")
+        return self.bounded(node, ("?", "*") if type_name in COMPLEX and "*" in kinds else kinds)
+
+    def bounded(self, node: Element, kinds: Sequence[str]) -> Element:
+        kind = self.dice.choice(kinds)
+        bounds = {"": "1,1", "?": "0,1", "*": "0,unbounded", "+": "1,unbounded"}.get(kind, kind)
+        node.attrib.update(zip(("minOccurs", "maxOccurs"), bounds.split(","), strict=True))
+        return node
+
+    def group(self, names: list[str], types: dict[str, str], depth: int) -> Element:
+        group = make(self.dice.choice(["sequence", "sequence", "choice"]))
+        while names and (not len(group) or self.dice.random() < 0.7):
+            if depth < 2 and self.dice.random() < 0.25:
+                group.append(self.group(names, types, depth + 1))
+            else:
+                name = names.pop()
+                group.append(self.particle(name, types[name]))
+        if depth == 0 and self.dice.random() < 0.2:
+            group.append(self.wildcard())
+        return self.bounded(group, ("", "", "", "?", "*", "0,2"))
+
+    def wildcard(self) -> Element:
+        space = self.dice.choice(["##other", "urn:x", "##any"])
+        process = self.dice.choice(["lax", "skip", "strict"])
+        return make("any", namespace=space, processContents=process, minOccurs="0")
+
+    def changed(self, schema: Element) -> Element:
+        """Return a schema that differs here and there."""
+        found = deepcopy(schema)
+        changes = [self.change_type, self.change_simple, self.change_attributes, self.change_flag, self.change_group,
+                   *[self.change_occurrence] * 2, *[self.change_particles] * 2]  # fmt: skip
+        for _ in range(self.dice.randint(1, 2)):
+            self.dice.choice(changes)(found)
+        return found
+
+    def change_type(self, schema: Element) -> None:
+        name, type_name = self.dice.choice(NAMES), self.type_name()
+        for node in schema.iter("element"):
+            if node.get("name") == name:
+                node.set("type", type_name)
+
+    def change_simple(self, schema: Element) -> None:
+        node = self.dice.choice(schema.findall("simpleType"))
+        inner = node[0]
+        if len(inner) > 1 and self.dice.random() < 0.3:
+            inner.remove(self.dice.choice(inner[1:]))
+        elif inner.get("base") is not None and self.dice.random() < 0.7:
+            names, facets, texts = next(one for one in FAMILIES if inner.get("base", "")[3:] in one[0])
+            inner.set("base", f"xs:{self.dice.choice(names)}")
+            if self.dice.random() < 0.6:
+                inner[:] = self.facet(self.dice.choice(facets), texts)
+        else:
+            node[0] = self.simple("")[0]
+
+    def change_attributes(self, schema: Element) -> None:
+        owners = [node for node in schema.iter() if node.tag in ("complexType", "extension")]
+        owner = self.dice.choice([node for node in owners if node.find("simpleContent") is None])
+        for node in [*owner.findall("attribute"), *owner.findall("anyAttribute")]:
+            owner.remove(node)
+            if self.dice.random() < 0.4:
+                owner.append(node)
+            elif self.dice.random() < 0.5:
+                owner.append(self.attribute(node.get("name", "z")))
+        owner[:] = sorted(owner, key=lambda node: node.tag == "anyAttribute")
+
+    def change_flag(self, schema: Element) -> None:
+        kinds = {"complexType": "mixed", "element": "nillable"}
+        nodes = [node for node in schema.iter() if node.tag in kinds and node.get("name", "r") not in "rhst"]
+        nodes = [node for node in nodes if node.find("simpleContent") is None]
+        if nodes:
+            node = self.dice.choice(nodes)
+            flag = kinds[node.tag]
+            node.set(flag, "false" if node.get(flag) == "true" else "true")
+
+    def change_occurrence(self, schema: Element) -> None:
+        within_all = {id(part) for group in schema.iter("all") for part in group}
+        node = self.dice.choice([node for node in schema.iter() if "maxOccurs" in node.attrib] or [schema])
+        if node is not schema:
+            self.bounded(node, ("", "?") if id(node) in within_all else ("", "?", "*", "+", "2,3", "0,2"))
+
+    def change_particles(self, schema: Element) -> None:
+        """Add, remove or move what is in a group."""
+        groups = [(owner, node) for owner in schema.findall("complexType") for node in _groups(owner)]
+        if not groups:
+            return
+        owner, group = self.dice.choice(groups)
+        chance = self.dice.random()
+        unused = [name for name in NAMES if owner.find(f".//element[@name='{name}']") is None]
+        if chance < 0.4 and unused:
+            name = self.dice.choice(unused)
+            like = schema.find(f".//element[@name='{name}']")
+            type_name = self.type_name() if like is None else like.get("type", "")
+            kinds = ("", "?") if group.tag == "all" else ("?", "?", "", "*")
+            group.insert(self.dice.randint(0, len(group)), self.particle(name, type_name, kinds))
+        elif chance < 0.7 and len(group) > 1:
+            group.remove(self.dice.choice(list(group)))
+        elif chance < 0.8 and group.tag != "all" and group.find("any") is None:
+            group.append(self.wildcard())
+        else:
+            inner = list(group)
+            self.dice.shuffle(inner)
+            group[:] = inner
+
+    def change_group(self, schema: Element) -> None:
+        groups = [node for node in schema.iter() if node.tag in _GROUPS[:2]]
+        if groups:
+            node = self.dice.choice(groups)
+            node.tag = "choice" if node.tag == "sequence" else "sequence"
+
+
+def _groups(owner: Element) -> Iterator[Element]:
+    return (node for node in owner.iter() if node.tag in _GROUPS)
+
+
+class Writer:
+    """Documents that are likely to be of a schema, which is the library's."""
+
+    def __init__(self, dice: Random, schema: Any) -> None:
+        self.dice = dice
+        self.schema = schema
+        self.fitting: dict[int, list[str]] = {}
+        self.left = 0
+
+    def document(self) -> Element:
+        """Return a document. Raises ``RecursionError`` if there is no end to what is required."""
+        self.left = 60
+        return self.element(self.schema.elements["r"])
+
+    def element(self, declared: Any) -> Element:
+        self.left -= 1
+        if self.left < -200:
+            raise RecursionError
+        found = Element(declared.name)
+        xsd = declared.type
+        if not xsd.is_simple():
+            for name, attribute in xsd.attributes.items():
+                if name and (attribute.use == "required" or self.dice.random() < 0.5):
+                    found.set(name, attribute.fixed or self.text(attribute.type))
+            wildcard = xsd.attributes.get(None)
+            if wildcard is not None and self.dice.random() < (0.1 if wildcard.process_contents == "strict" else 0.5):
+                found.set(self.dice.choice(["x", "y", "z"]), self.dice.choice(TEXTS))
+        if declared.nillable and self.dice.random() < 0.3:
+            found.set(f"{XSI}nil", "true")
+            return found
+        if not xsd.is_simple():
+            if isinstance(xsd.content, XsdGroup):
+                found.extend(self.group(xsd.content))
+                if xsd.content.mixed and self.dice.random() < 0.5:
+                    found.text = "text"
+                return found
+            xsd = xsd.content
+        found.text = self.text(xsd)
+        return found
+
+    def text(self, xsd: Any) -> str:
+        if id(xsd) not in self.fitting:
+            self.fitting[id(xsd)] = [one for one in TEXTS if xsd.text_is_valid(one)]
+        return self.dice.choice(self.fitting[id(xsd)] or TEXTS)
+
+    def group(self, group: Any) -> list[Element]:
+        found: list[Element] = []
+        for _ in range(self.times(group)):
+            parts = list(group)
+            if group.model == "choice":
+                parts = [self.dice.choice(parts)] if parts else []
+            elif group.model == "all":
+                self.dice.shuffle(parts)
+            for part in parts:
+                if isinstance(part, XsdGroup):
+                    found += self.group(part)
+                elif isinstance(part, XsdAnyElement):
+                    names = [*self.schema.elements] if self.dice.random() < 0.3 else ["{urn:x}q", "{urn:x}a", *NAMES]
+                    for _ in range(self.times(part)):
+                        child = Element(self.dice.choice(names))
+                        child.text = self.dice.choice(TEXTS)
+                        if self.dice.random() < 0.3:
+                            child.attrib.update(dict.fromkeys(self.dice.sample(PREDEFINED, 3), "1 2"))
+                        found.append(child)
+                elif isinstance(part, XsdElement):
+                    several = [part, *part.iter_substitutes()]
+                    found += [self.element(self.dice.choice(several)) for _ in range(self.times(part))]
+        return found
+
+    def times(self, particle: Any) -> int:
+        least = int(particle.min_occurs)
+        if self.left < 0:
+            return least
+        most = least + self.dice.choice([1, 2, 2, 4])
+        return self.dice.randint(least, most if particle.max_occurs is None else min(most, int(particle.max_occurs)))
