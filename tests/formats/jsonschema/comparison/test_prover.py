@@ -892,6 +892,32 @@ UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
         {"anyOf": [{"type": "string", "minLength": 1}, {"type": "string", "maxLength": 0}]},
         "undecided",
     ),
+    (
+        "no member of a pattern that two schemas have",
+        {"patternProperties": {"b": {"allOf": [{"type": "null"}, {"type": "number"}]}}, "unevaluatedProperties": False},
+        {"patternProperties": {"^c$": {}}, "unevaluatedProperties": False},
+        "",
+    ),
+    ("endless items", {"type": "array", "contains": {"$ref": "#"}}, {"maxItems": 0}, ""),
+    ("endless members", {"required": ["a"], "properties": {"a": {"$ref": "#"}}}, {"minProperties": 2}, ""),
+    (
+        "members that end",
+        {"required": ["a"], "properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}},
+        {"minProperties": 2},
+        "min_properties_increased",
+    ),
+    (
+        "too few values for items that differ",
+        {
+            "type": "array",
+            "items": {"type": ["object", "null"], "required": ["a"], "maxProperties": 0},
+            "uniqueItems": True,
+            "minItems": 2,
+        },
+        {"maxItems": 1},
+        "",
+    ),
+    ("a dependency that does not hold", {"not": {"dependentRequired": {"a": ["b"]}}}, {"minProperties": 1}, ""),
     ("itself", {"allOf": [{"$ref": "#"}]}, {"allOf": [{"$ref": "#"}], "maxItems": 2}, "undecided"),
 ]
 

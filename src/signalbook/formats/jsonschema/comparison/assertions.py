@@ -210,6 +210,8 @@ SCALARS: Final[dict[str, Rule]] = {
 }
 
 
+# A pattern that a name matches and what it says of the member; without a pattern, what is said of all others.
+PatternTerm = tuple[str | None, Term | None]
 _MAX_CASES: Final = 64
 _PATTERNS_A_STEP: Final = 8
 _TOO_MANY: Final = "there are too many members and patterns to compare"
@@ -350,9 +352,17 @@ def _others(proof: Proof, facts: Facts, patterns: Iterable[str], pattern: str) -
     if prod(map(len, options)) > _MAX_CASES:
         yield frozenset()
         return
-    for case in dict.fromkeys(frozenset((term, True) for term in chosen if term) for chosen in product(*options)):
+    cases = (chosen for chosen in product(*options) if _is_one_name(facts, chosen))
+    for case in dict.fromkeys(frozenset((term, True) for _, term in chosen if term) for chosen in cases):
         if not proof.empty(case):
             yield case
+
+
+def _is_one_name(facts: Facts, chosen: tuple[PatternTerm, ...]) -> bool:
+    """Return False if a pattern is matched for one schema, but not for another one that has it, too."""
+    matched = {pattern for pattern, _ in chosen if pattern is not None}
+    pairs = zip(facts.members, chosen, strict=True)
+    return all(pattern is not None or matched.isdisjoint(part.patterns) for part, (pattern, _) in pairs)
 
 
 def _has_unmentioned_name(proof: Proof, facts: Facts, pattern: str, known: Known) -> bool:
@@ -368,10 +378,10 @@ def _has_unmentioned_name(proof: Proof, facts: Facts, pattern: str, known: Known
     )
 
 
-def _cases(part: MemberFacts, patterns: frozenset[str], pattern: str) -> list[Term | None]:
+def _cases(part: MemberFacts, patterns: frozenset[str], pattern: str) -> list[PatternTerm]:
     if pattern and pattern in part.patterns:
-        return [part.patterns[pattern]]
-    return [*(term for other, term in part.patterns.items() if other not in patterns), part.rest]
+        return [(pattern, part.patterns[pattern])]
+    return [*((other, term) for other, term in part.patterns.items() if other not in patterns), (None, part.rest)]
 
 
 def _required(_: Proof, facts: Facts, term: Term) -> list[Difference]:

@@ -206,7 +206,8 @@ def tagged(name: str, value: Identity) -> Term:
     return made({"properties": {name: member}}, 0)
 
 
-_SMALL: Final[dict[str, tuple[JSON, ...]]] = {"null": (None,), "boolean": (False, True)}
+# The types that have few values, with these.
+SMALL: Final[dict[str, tuple[JSON, ...]]] = {"null": (None,), "boolean": (False, True)}
 _MEMBERS: Final = frozenset({"properties", "patternProperties", "additionalProperties"})
 # Of more alternatives it is not remembered that they exclude each other: that takes their number squared.
 _MAX_EXCLUSIVE: Final = 500
@@ -366,8 +367,8 @@ def _settle(facts: Facts) -> None:
     for name, size in (("number", facts.number), ("string", facts.length), ("array", facts.size)):
         if size.empty:
             facts.types.discard(name)
-    if facts.values is None and facts.types <= _SMALL.keys():
-        facts.values = {identity(value): value for name in sorted(facts.types) for value in _SMALL[name]}
+    if facts.values is None and facts.types <= SMALL.keys():
+        facts.values = {identity(value): value for name in sorted(facts.types) for value in SMALL[name]}
     if facts.values is not None:
         # Only as often as needed: there may be very many.
         if facts.excluded or not _types(facts.values) <= facts.types:
@@ -545,8 +546,14 @@ def _one_member(term: Term, said: dict[str, Term]) -> Iterator[Options]:
         yield tuple(frozenset({(term.only(name), False)}) for name in said)
 
 
+def _one_lacking(_: Term, said: dict[str, frozenset[str]]) -> Iterator[Options]:
+    pairs = [(name, other) for name, needed in said.items() for other in sorted(needed)]
+    yield tuple(frozenset({(has(name), True), (has(other), False)}) for name, other in pairs)
+
+
 _DOUBTS: Final[dict[str, Callable[[Term, Any], Iterator[Options]]]] = {
     "allOf": _one_not_held,
+    "dependentRequired": _one_lacking,
     "required": _one_absent,
     "properties": _one_member,
 }

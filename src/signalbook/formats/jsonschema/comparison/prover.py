@@ -26,6 +26,7 @@ from signalbook.formats.jsonschema.comparison.differences import difference, som
 from signalbook.formats.jsonschema.comparison.facts import (
     KINDS,
     MAX_EXACT,
+    SMALL,
     Facts,
     Known,
     Options,
@@ -179,9 +180,10 @@ class Prover:
         self.same = Sameness()
         self.trial = 0
         self.level = 0
-        # Questions being answered, with the level they were asked at and their place in the queue.
+        # Questions being answered, with the level they were asked at and their place among all that are open.
         self.open: dict[Question, tuple[int, int]] = {}
-        self.open_empty: set[Known] = set()
+        # The same of values that may be impossible.
+        self.open_empty: dict[Known, tuple[int, int]] = {}
         self.proven: set[Question] = set()
         # Proven as long as an open question turns out well: the level, and the place of the first such question.
         self.supposed: dict[Question, tuple[int, int]] = {}
@@ -195,6 +197,11 @@ class Prover:
     def spent(self) -> bool:
         """True if the steps are used up."""
         return self.steps <= 0
+
+    @property
+    def depth(self) -> int:
+        """The number of questions that are open."""
+        return len(self.open) + len(self.open_empty)
 
     def spend(self, steps: int) -> bool:
         """Account for work; false once there is none left to be had."""
@@ -222,7 +229,7 @@ class Prover:
         answer = self._answered(question)
         if answer is not None:
             return answer
-        if self.spent or len(self.open) + len(self.open_empty) >= MAX_DEPTH:
+        if self.spent or self.depth >= MAX_DEPTH:
             return [undecided(term, "the schemas are too large or too deep to compare")]
         self.steps -= 1
         work.spend(_WORK)
@@ -246,7 +253,7 @@ class Prover:
         return None
 
     def _ask(self, question: Question) -> list[Difference]:
-        place, mark, leant = len(self.open), len(self.supposed), self.leans_on
+        place, mark, leant = self.depth, len(self.supposed), self.leans_on
         self.open[question] = (self.level, place)
         self.leans_on = _NO_END
         found = self._decide(*question)[:MAX_FINDINGS]
@@ -264,13 +271,17 @@ class Prover:
         return found
 
     def _forget(self, question: Question, found: list[Difference], mark: int) -> None:
-        """Forget the conclusions since ``mark``, because they may rely on a question that was refuted."""
-        while len(self.supposed) > mark:
-            self.supposed.popitem()
+        """Keep the answer to a question that was refuted."""
+        self._forget_supposed(mark)
         if self.trial:
             self.refuted.add(question)
         else:
             self.failed[question] = found
+
+    def _forget_supposed(self, mark: int) -> None:
+        """Forget the conclusions since ``mark``, because they may rely on a question that is no longer open."""
+        while len(self.supposed) > mark:
+            self.supposed.popitem()
 
     def _settle(self, question: Question, mark: int) -> None:
         """Keep the answer to a question that relies on nothing open."""
@@ -391,16 +402,35 @@ class Prover:
         """Return True if there certainly is no such value."""
         if known in self.none:
             return self.none[known]
-        if known in self.open_empty or self.spent or len(self.open) + len(self.open_empty) >= MAX_DEPTH:
+        if known in self.open_empty:
+            # A value that needs a part like itself never ends: there is none, by induction over the size of values.
+            level, place = self.open_empty[known]
+            if level < self.level:
+                self.leans_on = min(self.leans_on, place)
+            return level < self.level
+        if self.spent or self.depth >= MAX_DEPTH:
             return False
-        self.open_empty.add(known)
+        place, mark = self.depth, len(self.supposed)
+        self.open_empty[known] = (self.level, place)
         leant, self.leans_on = self.leans_on, _NO_END
         found = self._sparingly(known)
-        self.open_empty.discard(known)
+        del self.open_empty[known]
+        if self.leans_on <= place:
+            self._forget_supposed(mark)
+        if self.leans_on >= place:
+            self.leans_on = _NO_END
         if not found or self.leans_on == _NO_END:
             self.none[known] = found
         self.leans_on = min(leant, self.leans_on)
         return found
+
+    def _empty_below(self, known: Known) -> bool:
+        """The same of a part of the value at hand."""
+        self.level += 1
+        try:
+            return self.empty(known)
+        finally:
+            self.level -= 1
 
     def _sparingly(self, known: Known) -> bool:
         """Look for a contradiction, but not for long: mostly there is none."""
@@ -422,10 +452,21 @@ class Prover:
         return any(all(self.empty(facts.known | option) for option in split) for split in facts.splits[:_MAX_CASES])
 
     def _no_array(self, facts: Facts) -> bool:
+        if facts.unique and not facts.prefix and self._has_fewer_values(facts.item(0), facts.size.low):
+            return True
         sure = min(facts.size.low, facts.prefix + 1)
         items = frozenset() if facts.prefix else facts.item(0)
         wanted = [items | {(term.says["contains"], True)} for term in facts.contains if term.says.get("minContains", 1)]
-        return any(map(self.empty, [*wanted, *(facts.item(index) for index in range(sure))]))
+        return any(map(self._empty_below, [*wanted, *(facts.item(index) for index in range(sure))]))
+
+    def _has_fewer_values(self, known: Known, count: int) -> bool:
+        """Return True if there certainly are fewer than ``count`` values."""
+        facts = self.facts(known)
+        if facts.values is not None:
+            return len(facts.values) < count
+        kinds = facts.types & SMALL.keys()
+        few = sum(len(SMALL[kind]) for kind in kinds) < count
+        return few and all(self._empty_below(known | {(typed(kind), True)}) for kind in facts.types - kinds)
 
     def _no_object(self, facts: Facts) -> bool:
         if facts.count.low > len(facts.required):
@@ -433,7 +474,8 @@ class Prover:
             if most is not None and most < facts.count.low:
                 return True
         return any(
-            not is_possible(self, facts, name) or self.empty(facts.member(name)) for name in sorted(facts.required)
+            not is_possible(self, facts, name) or self._empty_below(facts.member(name))
+            for name in sorted(facts.required)
         )
 
 
