@@ -21,9 +21,12 @@ AT = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def rows(
-    *found: tuple[bytes | None, Sequence[tuple[str, bytes | None]]], partition: int = 0, topic: str | None = "orders"
+    *found: tuple[bytes | None, Sequence[tuple[str, bytes | None]]],
+    partition: int = 0,
+    topic: str | None = "orders",
+    keys: Sequence[bytes | None] = (b"k",),
 ) -> pa.RecordBatch:
-    """Records of a topic."""
+    """Return the records of a topic, whose keys are `keys` in turn."""
     made = [
         {
             "protocol": "KAFKA",
@@ -31,7 +34,7 @@ def rows(
             "position": 7 + number,
             "address": topic,
             "partition": partition,
-            "key": b"k",
+            "key": keys[number % len(keys)],
             "value": value,
             "headers": [{"name": name, "value": text} for name, text in headers] or None,
             "received_at": AT,
@@ -42,10 +45,12 @@ def rows(
 
 
 def batches(
-    *found: tuple[bytes | None, Sequence[tuple[str, bytes | None]]], topic: str | None = "orders"
+    *found: tuple[bytes | None, Sequence[tuple[str, bytes | None]]],
+    topic: str | None = "orders",
+    keys: Sequence[bytes | None] = (b"k",),
 ) -> list[base.MessageBatch]:
     """Return the records of a topic in batches, as sources yield them."""
-    return list(base.record_batches(rows(*found, topic=topic)))
+    return list(base.record_batches(rows(*found, topic=topic, keys=keys)))
 
 
 HEAD = {"ce_specversion": b"1.0", "ce_id": b"1", "ce_source": b"/depots/7", "ce_type": b"parcel.accepted"}

@@ -96,6 +96,8 @@ DEAD_LETTER: Final = pa.schema(
         _column("sidelined_at", TIMESTAMP, "When that batch was begun; the same in all of its rows"),
     ]
 )
+# The key of a Kafka record by its schema, of tables whose keys have one.
+DECODED_KEY: Final = "_decoded_key"
 # The payload's column where it is no object, and the pair where no schema says what it is (domain.md K-42).
 PAYLOAD: Final = "data"
 OPAQUE: Final = pa.schema(
@@ -136,9 +138,13 @@ _SCALARS: Final[dict[str, pa.DataType]] = {
 MAX_PRECISION: Final = 38
 
 
-def landed(shape: Shape | None, *, rescue: bool = False) -> pa.Schema:
-    """The columns of a landed table whose payload has ``shape``; ``None`` stands for a payload without a schema."""
-    return pa.schema([*ENVELOPE, *payload(shape), *(RESCUE if rescue else ()), *_LAST])
+def landed(shape: Shape | None, *, rescue: bool = False, key: Shape | None = None) -> pa.Schema:
+    """Return the columns of a table whose payloads have ``shape`` and whose keys have the shape ``key``.
+
+    ``None`` stands for payloads, or keys, without a schema.
+    """
+    keys = [] if key is None else [_column(DECODED_KEY, arrow_type(key), "Key of the Kafka record, by its schema")]
+    return pa.schema([*ENVELOPE, *payload(shape), *(RESCUE if rescue else ()), *_LAST, *keys])
 
 
 def held(landed: pa.Schema) -> pa.Schema:
@@ -158,7 +164,7 @@ def payload(shape: Shape | None) -> pa.Schema:
     if shape is None:
         return OPAQUE
     if isinstance(shape, Struct) and shape.fields:
-        return pa.schema(_fields(shape.fields, taken=(*ENVELOPE.names, *RESCUE.names, *_LAST.names, DAY)))
+        return pa.schema(_fields(shape.fields, taken=(*ENVELOPE.names, *RESCUE.names, *_LAST.names, DECODED_KEY, DAY)))
     return pa.schema([_column(PAYLOAD, arrow_type(shape), "The payload")])
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import fastavro
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from kafka import KafkaProducer
 from tests.api.confluent.clients.test_clients import READ, SCHEMAS, descriptors, python
@@ -61,8 +63,8 @@ class Topic:
         fastavro.schemaless_writer(stream, schema, value)
         return stream.getvalue()
 
-    def send(self, *values: bytes | None) -> None:
-        sent = [self._producer.send(self.name, value, key=b"k", partition=0) for value in values]
+    def send(self, *values: bytes | None, key: bytes = b"k") -> None:
+        sent = [self._producer.send(self.name, value, key=key, partition=0) for value in values]
         self._producer.flush()
         for each in sent:
             each.get()
@@ -168,6 +170,25 @@ def test_what_no_schema_wrote_is_replayed_once_there_is_one(tmp_path: Path, topi
     assert landed(tmp_path, topic) == [("a", 1, None), ("b", 2, "m")]
     assert [each.filled for each in backfill(output, registry, subjects="topic")] == [1]
     assert landed(tmp_path, topic) == [("a", 1, "n"), ("b", 2, "m")]
+
+
+def test_keys_with_a_schema_become_a_column(tmp_path: Path, topic: Topic, registry: str) -> None:
+    """The table gains it, also from records that are replayed."""
+    topic.send(topic.avro(ORDER, {"id": "a", "amount": 1}))
+    run(job(tmp_path, topic, registry, 'subjects = "topic"'))
+    key = {"type": "record", "name": "Key", "doc": topic.name, "fields": [{"name": "id", "type": "int"}]}
+    prefix = topic.id(json.dumps(key), subject=f"{topic.name}-key")
+    unknown = b"\0" + (int.from_bytes(prefix[1:], "big") + 1).to_bytes(4, "big")
+    topic.send(topic.avro(ORDER, {"id": "b", "amount": 2}), unknown + b"\2c\6\0", key=prefix + b"\x0e")
+    wanted = job(tmp_path, topic, registry, 'subjects = "topic"')
+    assert run(wanted).tally.reasons == {"schema_not_found": 1}
+    assert topic.id(json.dumps({**WIDER, "doc": topic.name})) == unknown
+    replay(ReplayJob(registry=registry, output=wanted.output, subjects="topic"))
+    found = rows(tmp_path / "out", f"subjects/{topic.name}-value")
+    keys = sorted((row["id"], row["_key"], row.get("_decoded_key")) for row in found)
+    assert [found for found in keys if found[0] != "a"] == [(name, prefix + b"\x0e", {"id": 7}) for name in "bc"]
+    columns = pq.read_schema(tmp_path / "out" / f"tables/subjects/{topic.name}-value/_common_metadata")
+    assert columns.field("_decoded_key").type == pa.struct([("id", pa.int32())])
 
 
 def test_a_stream_of_the_command_line_follows_the_subject(

@@ -13,7 +13,7 @@ from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED, Mode
 from signalbook.messages.definitions.normalise import CLOUDEVENTS
 from signalbook.messages.definitions.properties import Check, Context, Property, PropertyError, Values, compile_property
-from signalbook.messages.definitions.schemas import ContractSchemas, SchemaUse, version_named
+from signalbook.messages.definitions.schemas import NONE, ContractSchemas, SchemaUse, version_named
 from signalbook.messages.message import Message, Reason
 from signalbook.messages.payloads.content import implied_content_type, is_implied, same_content_type
 from signalbook.messages.policy import Policy
@@ -206,6 +206,15 @@ class CompiledDefinition:
     def schema_of_number(self, number: int | str) -> SchemaUse:
         """The schema a payload was written with: the Version that the number or guid in its wire prefix means."""
         return self.schemas.of_number(self.schema_use, number)
+
+    @cached_property
+    def key_use(self) -> SchemaUse:
+        """The schema of the keys of records, parsed on first use; ``NONE`` if the keys have no schema."""
+        return self.schemas.of_keys(self.schema_use) if self.protocol == "KAFKA" else NONE
+
+    def key_schema_of_number(self, number: int | str) -> SchemaUse:
+        """Return the schema a key was written with: the Version that the number or guid in its wire prefix means."""
+        return self.schemas.of_number(self.key_use, number)
 
     @cached_property
     def constants(self) -> Mapping[str, frozenset[Any]]:

@@ -13,6 +13,8 @@ from signalbook.messages.payloads.content import NUMBER_LABEL, reference_of_numb
 from signalbook.values import JSON, Finding, JSONObject, digest, dump_json
 
 _VERSIONS: Final = "/versions/"
+_VALUE: Final = "-value"
+_KEY: Final = "-key"
 _MAX_COLONS: Final = 8
 
 
@@ -138,6 +140,15 @@ class ContractSchemas:
             return use
         text = f"no Version of {use.resource} has the label {NUMBER_LABEL} {number}, which wrote this payload"
         return self._written(use, reference_of_number(use.resource, number), "wire_prefix", text)
+
+    def of_keys(self, use: SchemaUse) -> SchemaUse:
+        """Return the schema ``NAME-key`` beside the schema ``NAME-value`` that ``use`` is of, or ``NONE``.
+
+        Confluent's serializers name the two like this after the topic (TopicNameStrategy).
+        """
+        name = use.resource.removesuffix(_VALUE)
+        document = None if name == use.resource else self._lookup(f"{name}{_KEY}")
+        return NONE if document is None else self._parse(document, "", resource_of(document.xid))
 
     def _written(self, use: SchemaUse, named: str, path: str, missing: str) -> SchemaUse:
         """The Version that is ``named``, its payloads read as ``use`` has them where their format can (K-40)."""

@@ -231,6 +231,8 @@ _WRITERS: Final[dict[str, Callable[[bytes], bytes]]] = {"gzip": _gzip, "x-gzip":
 NUMBER_LABEL: Final = "confluent.id"
 SCHEMA_HEADER: Final = "__value_schema_id"
 """The header of Kafka records that tells the schema of the value instead of a prefix."""
+KEY_SCHEMA_HEADER: Final = "__key_schema_id"
+"""The same for the key."""
 _NUMBERED: Final = 0
 _UNIQUE: Final = 1
 _PREFIX: Final = 5

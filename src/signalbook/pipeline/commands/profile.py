@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from signalbook.formats.base import Schema
 from signalbook.messages import Policy
 from signalbook.pipeline import columns
-from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, RESCUE, TAGS, TRANSPORT
+from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, DECODED_KEY, ENVELOPE, RESCUE, TAGS, TRANSPORT
 from signalbook.pipeline.commands.column_counts import RowCounts, count_rows, is_collection, leaves
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.documents import read_documents
@@ -88,7 +88,8 @@ class Profile:
         return {"definition": self.definition, "rows": self.rows, **drift, "columns": columns}
 
 
-_OWN: Final = frozenset(name for own in (ENVELOPE, CONTEXT, TRANSPORT, BOOKKEEPING, RESCUE, TAGS) for name in own.names)
+_OWN_SCHEMAS: Final = (ENVELOPE, CONTEXT, TRANSPORT, BOOKKEEPING, RESCUE, TAGS)
+_OWN: Final = frozenset([DECODED_KEY, *(name for schema in _OWN_SCHEMAS for name in schema.names)])
 # A Spark session takes longer to start than this process takes to count the rows of so many bytes of Parquet.
 _SMALL_BYTES: Final = 8 * 1024 * 1024
 _SMALL_FILES: Final = 200

@@ -207,4 +207,4 @@ def sent_as(definition: CompiledDefinition, content_type: str) -> Decode | None:
     found = payloads.decoder(schema, content_type or definition.payload_type, typed=definition.policy.typed)
     if found is None or definition.policy.wire_prefix == "none":
         return found
-    return payloads.prefixed(definition, found)
+    return payloads.prefixed(schema, definition.schema_of_number, found)

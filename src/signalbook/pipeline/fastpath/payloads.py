@@ -9,16 +9,17 @@ values are encoded, and no rules.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats import Anything, MapOf, Scalar, Schema, Shape, Struct, as_sent, is_lossy
 from signalbook.formats.avro.format import AvroSchema
-from signalbook.formats.base import is_elsewhere, is_json
+from signalbook.formats.base import is_elsewhere, is_indexed, is_json
 from signalbook.formats.jsonschema.columns import shape_of
 from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.format import JsonSchema
@@ -26,7 +27,7 @@ from signalbook.formats.jsonschema.guards import EXACT_FLOAT, counted, guard, un
 from signalbook.formats.jsonschema.normal import Arrays, NormalForm, Numbers, Objects, Strings, ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.protobuf.format import ProtobufSchema
-from signalbook.messages import CompiledDefinition
+from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.messages.payloads.content import read_schema_id
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import ValueForm, builder
@@ -45,6 +46,7 @@ from signalbook.pipeline.fastpath.native import (
     structs,
 )
 from signalbook.pipeline.fastpath.protobuf import protobuf_decoder
+from signalbook.pipeline.sources.base import Offsets
 
 _Planned = AvroSchema | JsonSchema | ProtobufSchema
 # They are made once for a schema and columns that are typed or not; many tasks of a process share them, and they go
@@ -86,10 +88,8 @@ def _plan(schema: _Planned, shape: Shape, in_json: bool) -> Decode:
     return protobuf_decoder(schema, shape, in_json=in_json)
 
 
-def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
-    """Return the decoder of payloads after the number of the definition's own schema. Other schemas are refused."""
-    schema = definition.schema_use.schema
-    assert schema is not None
+def prefixed(schema: Schema, schema_of_number: Callable[[int | str], SchemaUse], decode: Decode) -> Decode:
+    """Return the decoder of payloads after the number of ``schema``. Payloads with other numbers are refused."""
 
     def prefix(raw: bytes) -> int:
         """Return the length of the prefix of a payload with our schema, else 0."""
@@ -99,10 +99,25 @@ def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
             return 0
         if is_elsewhere(schema, written.indices):
             return 0
-        return len(raw) - len(found) if definition.schema_of_number(written.id).schema is schema else 0
+        return len(raw) - len(found) if schema_of_number(written.id).schema is schema else 0
+
+    def prefixes(payloads: PayloadSpans) -> Offsets:
+        """Return the lengths of the prefixes of payloads, 0 for those without our schema."""
+        if is_elsewhere(schema, (0,)):
+            return np.array([prefix(raw) for raw in payloads.to_list()], np.int64)
+        # Almost always a schema is the only one, or the first, of its document: a single index that is zero.
+        indices = 1 if is_indexed(schema) else 0
+        heads, lengths = payloads.heads(_MAX_ID_BYTES + 1), np.zeros(len(payloads), np.int64)
+        for kind, width in _ID_BYTES.items():
+            has_id = (heads[:, 0] == kind) & (payloads.lengths >= width + indices)
+            numbers = np.flatnonzero(has_id & (heads[:, width] == 0) if indices else has_id)
+            ids, codes = _distinct_rows(heads[numbers, :width])
+            own = np.array([bool(prefix(each + b"\0" * indices)) for each in ids], np.bool_)
+            lengths[numbers[own[codes]]] = width + indices
+        return lengths
 
     def read(payloads: PayloadSpans) -> Decoded:
-        lengths = np.array([prefix(raw) for raw in payloads.to_list()], np.int64)
+        lengths = prefixes(payloads)
         own = np.flatnonzero(lengths)
         if not len(own):
             return [], list(range(len(payloads)))
@@ -113,6 +128,19 @@ def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
         return arrays, others.tolist()
 
     return read
+
+
+# Bytes before a payload: a zero and a schema's number, or a one and its guid.
+_ID_BYTES: Final = {0: 5, 1: 17}
+_MAX_ID_BYTES: Final = max(_ID_BYTES.values())
+
+
+def _distinct_rows(rows: npt.NDArray[np.uint8]) -> tuple[list[bytes], Offsets]:
+    """Return the distinct rows of a matrix, and the place of each row among them."""
+    if (rows == rows[:1]).all():  # mostly there is one, and to sort takes longer
+        return [row.tobytes() for row in rows[:1]], np.zeros(len(rows), np.int64)
+    found, codes = np.unique(rows, axis=0, return_inverse=True)
+    return [row.tobytes() for row in found], codes.reshape(-1)
 
 
 # What translated patterns (``formats.jsonschema.pattern``) are made of, groups left out.

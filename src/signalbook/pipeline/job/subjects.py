@@ -140,6 +140,8 @@ class Subjects:
         return found
 
     def _schemas(self, names: Mapping[str, str]) -> Iterator[tuple[str, JSONObject]]:
+        for subject, version in self.latest.items():
+            yield f"{_SCHEMAS}/{names[subject]}", {"versionid": str(version)}
         for (subject, version), each in self.versions.items():
             resource, versionid = f"{_SCHEMAS}/{names[subject]}", {"versionid": str(version)}
             referred = {

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import UNSET, structs
 
 from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct, as_sent, is_lossy
@@ -31,6 +32,7 @@ from signalbook.pipeline.arrays import MISFITS, ValueForm, opaque_arrays, payloa
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
+from signalbook.pipeline.landing.keys import KeyDecoder
 from signalbook.pipeline.sources.base import MessageLocation
 from signalbook.pipeline.tables.naming import table_name
 from signalbook.values import JSON, Finding, JSONError, format_timestamp, parse_json
@@ -78,6 +80,7 @@ class RowBuilder:
         xid = definition.xid
         self.name = table_name(xid)
         self.xid = xid
+        self._definition = definition
         self._schema = definition.schema_use.schema
         self._typed = definition.policy.typed
         self._layout = layout(definition)
@@ -151,8 +154,12 @@ class RowBuilder:
         return self._batch([*envelope, *self._with_rest(payloads), *transport], pa.nulls(len(envelope[0]), _TAG))
 
     def rescued(self, rows: pa.RecordBatch) -> Counter[str]:
-        """Count the rows with values at each path that have no column."""
-        return self._layout.paths.count(rows.column(_RESCUE)) if self._layout.rescues else Counter()
+        """Count the rows with values at each path that have no column. The path ``_key`` is that of undecoded keys."""
+        found = self._layout.paths.count(rows.column(_RESCUE)) if self._layout.rescues else Counter()
+        if self._layout.key is not None:
+            undecoded = pc.and_(rows.column("_key").is_valid(), rows.column(columns.DECODED_KEY).is_null())
+            found += Counter({"_key": pc.sum(undecoded).as_py() or 0})
+        return found
 
     def _with_rest(self, payloads: list[pa.Array]) -> list[pa.Array]:
         """Columns of payloads, with that for what they do not hold, if the table has it."""
@@ -164,7 +171,8 @@ class RowBuilder:
         count = len(arrays[0])
         zeros = pa.array(np.zeros(count, np.int8))
         constants = [pa.DictionaryArray.from_arrays(zeros, value) for value in self._bookkeeping]
-        return pa.RecordBatch.from_arrays([*arrays, *constants, tags], schema=self._layout.columns)
+        keys = [] if self._layout.key is None else [self._keys.decode(arrays)]
+        return pa.RecordBatch.from_arrays([*arrays, *constants, tags, *keys], schema=self._layout.columns)
 
     def _payloads(self, rows: Sequence[AcceptedRow]) -> list[pa.Array]:
         if self._schema is None:
@@ -192,6 +200,12 @@ class RowBuilder:
         return None if row.data is UNSET else row.data
 
     @cached_property
+    def _keys(self) -> KeyDecoder:
+        """The decoder of keys, if they have a schema."""
+        assert self._layout.key is not None
+        return KeyDecoder(self._definition, self._layout.key, self._layout.columns)
+
+    @cached_property
     def _decode(self) -> Decode | None:
         if not isinstance(self._schema, JsonSchema):
             return None
@@ -211,20 +225,21 @@ class RowBuilder:
 class Layout:
     """The columns of a definition's table: of all of it, as they are held in memory, and how many are the payload's.
 
-    ``shape`` is that of its payloads, ``None`` where it names no schema. With ``rescues`` the table has
-    ``columns.RESCUE``: its columns may not hold all of a payload.
+    ``shape`` is that of its payloads, ``None`` where it names no schema; ``key`` is that of the keys of records in the
+    same way. With ``rescues`` the table has ``columns.RESCUE``: its columns may not hold all of a payload.
     """
 
     shape: Shape | None
+    key: Shape | None
     rescues: bool
     width: int
     columns: pa.Schema
 
     @classmethod
-    def of(cls, shape: Shape | None, *, rescues: bool) -> Layout:
-        """Return the layout for payloads of a shape."""
-        held = columns.held(columns.landed(shape, rescue=rescues))
-        return cls(shape=shape, rescues=rescues, width=len(columns.payload(shape)), columns=held)
+    def of(cls, shape: Shape | None, *, rescues: bool, key: Shape | None = None) -> Layout:
+        """Return the layout for payloads of a shape, and for keys of the shape ``key``."""
+        held = columns.held(columns.landed(shape, rescue=rescues, key=key))
+        return cls(shape=shape, key=key, rescues=rescues, width=len(columns.payload(shape)), columns=held)
 
     @cached_property
     def paths(self) -> rescue.RescuedPaths:
@@ -236,7 +251,7 @@ class Layout:
 OPAQUE: Final = Layout.of(None, rescues=False)
 # Made once for a schema, which many tasks of a process share, and gone with it: of hundreds of columns they take longer
 # than the rows of a small batch.
-_layouts: Final[WeakKeyDictionary[Schema, dict[tuple[bool, ...], Layout]]] = WeakKeyDictionary()
+_layouts: Final[WeakKeyDictionary[Schema, dict[tuple[object, ...], Layout]]] = WeakKeyDictionary()
 
 
 def layout(definition: CompiledDefinition) -> Layout:
@@ -245,17 +260,21 @@ def layout(definition: CompiledDefinition) -> Layout:
     if schema is None:
         return OPAQUE
     known = _layouts.setdefault(schema, {})
-    key = policy.typed, policy.rescue == "keep", policy.on_schema_violation == "tag"
-    if key not in known:
-        known[key] = _laid_out(schema, *key)
-    return known[key]
+    parts = definition.key_use.schema, policy.typed, policy.rescue == "keep", policy.on_schema_violation == "tag"
+    if parts not in known:
+        known[parts] = _laid_out(schema, *parts)
+    return known[parts]
 
 
-def _laid_out(schema: Schema, typed: bool, keep: bool, tag: bool) -> Layout:
-    shape = schema.shape() if typed else as_sent(schema.shape())
+def _laid_out(schema: Schema, keys: Schema | None, typed: bool, keep: bool, tag: bool) -> Layout:
+    shape, key = _shape(schema, typed), None if keys is None else _shape(keys, typed)
     # Payloads that land against their schema may have members of no column even where it is closed.
     lossy = is_lossy(shape) or (tag and isinstance(schema, JsonValues) and rescue.plan(shape) != rescue.ALL)
-    return Layout.of(shape, rescues=keep and lossy)
+    return Layout.of(shape, rescues=keep and lossy, key=key)
+
+
+def _shape(schema: Schema, typed: bool) -> Shape:
+    return schema.shape() if typed else as_sent(schema.shape())
 
 
 def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
