@@ -5,17 +5,19 @@ from __future__ import annotations
 import shutil
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 from tests.pipeline.lake import KINDS, NOON, ORDER, XID, Lake
 
+from signalbook.formats import Field, ListOf, Scalar, Struct
 from signalbook.pipeline import columns
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import IcebergTables
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, definition_of, table_name
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, table_name
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 SECOND = ORDER.numbered(2)
@@ -66,6 +68,29 @@ def test_what_a_table_cannot_take_goes_to_the_next(lake: Lake) -> None:
     assert lake.put([{"a": 0.5}], {"a": pa.float64()}) == ORDER.numbered(3)
     assert (len(lake.rows()), len(lake.rows(SECOND))) == (2, 2)
     assert {definition_of(table) for table in lake.tables.versions(ORDER)} == {XID}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_column_never_changes_its_member(lake: Lake, nested: bool) -> None:
+    """The member `A` is in the column `A_` next to `a`, but a member `A_` would be there instead."""
+
+    def members(*names: str) -> pa.Schema:
+        fields = tuple(Field(name=name, attribute="", shape=Scalar(kind="string")) for name in names)
+        payload = Struct(fields=fields)
+        if nested:
+            payload = Struct(fields=(Field(name="o", attribute="", shape=ListOf(item=payload)),))
+        return columns.payload(payload)
+
+    def put(value: str, *names: str) -> TableName:
+        row: dict[str, Any] = {"A_": value}
+        return lake.put([{"o": [row]} if nested else row], members(*names))
+
+    assert put("member A", "a", "A") == ORDER
+    assert put("member A_", "a", "A", "A_") == SECOND
+    assert put("member A", "A", "a", "b") == ORDER
+    assert put("member A_", "a", "A_") == SECOND
+    rows = lake.rows()
+    assert {row["o"][0]["A_"] if nested else row["A_"] for row in rows} == {"member A"}
 
 
 def test_names_that_begin_alike_are_not_taken_for_versions(lake: Lake) -> None:

@@ -7,6 +7,7 @@ of which snapshot it conforms to.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.pipeline import exact
+from signalbook.values import JSONError, dump_json, parse_json
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
@@ -194,9 +196,31 @@ def _scalar(shape: Scalar) -> pa.DataType:
 def _fields(fields: Iterable[Field], taken: Iterable[str] = ()) -> list[pa.Field]:
     fields = tuple(fields)
     names = assign_names([field.name for field in fields], taken)
-    return [
-        _column(name, arrow_type(field.shape), field.description) for name, field in zip(names, fields, strict=True)
-    ]
+    named = zip(names, fields, strict=True)
+    return [_column(name, arrow_type(field.shape), _describe(name, field)) for name, field in named]
+
+
+_STATED: Final = re.compile(rb'Member ("(?:[^"\\]|\\.)*") of the payload\.', re.DOTALL)
+
+
+def _describe(name: str, field: Field) -> str:
+    """Return the description of a column, with the member that it holds where the name does not tell for sure.
+
+    A column ``id_`` holds a member of this name, or another spelling of ``id``. Which one of the two depends on the
+    other members, which change. Tables of all formats store descriptions, so each table keeps what its columns hold.
+    """
+    if not name.endswith("_"):
+        return field.description
+    return f"Member {dump_json(field.name).decode()} of the payload. {field.description}".rstrip()
+
+
+def stated_member(field: pa.Field) -> str | None:
+    """Return the member of the payload that a column holds by its description, or None."""
+    match = _STATED.match((field.metadata or {}).get(b"doc", b""))
+    try:
+        return None if match is None else str(parse_json(match[1]))
+    except JSONError:
+        return None
 
 
 def assign_names(members: Sequence[str], taken: Iterable[str] = ()) -> list[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import accumulate
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
+from signalbook.formats import Field, Scalar, Struct
+from signalbook.pipeline import columns
 from signalbook.pipeline.columns import assign_names
 from signalbook.pipeline.tables.evolution import (
     Incompatible,
@@ -165,14 +169,20 @@ def test_a_member_with_an_underscore_is_matched_in_another_table() -> None:
         assert {key: field.name for key, field in matches.items()} == {member: name}
 
 
+def landed_columns(members: Iterable[str]) -> pa.Schema:
+    """Return the columns of a payload with these members."""
+    fields = tuple(Field(name=member, attribute="", shape=Scalar(kind="string")) for member in members)
+    return columns.payload(Struct(fields=fields))
+
+
 def read_columns(versions: list[set[str]]) -> list[dict[str, str]]:
     """Return for each version of a definition the columns that ``read`` has its members in, once all have landed."""
     tables: list[pa.Schema] = []
     places: list[tuple[int, dict[str, str]]] = []
     for version in versions:
         members = sorted(version)
-        names = assign_names(members)
-        coming = pa.schema([(name, TEXT) for name in names])
+        coming = landed_columns(members)
+        names = coming.names
         for place in reversed(range(len(tables))):
             with suppress(Incompatible):
                 tables[place] = merge(tables[place], coming, refuse)
@@ -180,6 +190,9 @@ def read_columns(versions: list[set[str]]) -> list[dict[str, str]]:
         else:
             place = len(tables)
             tables.append(coming)
+        # Of all versions that land in a table, a column has the same member.
+        held = {name: member for there, known in places if there == place for member, name in known.items()}
+        assert all(held.get(name, member) == member for member, name in zip(members, names, strict=True))
         places.append((place, dict(zip(members, names, strict=True))))
     wanted = together(tables)
     found = [{field.name: name for name, field in match_columns(wanted, table).items()} for table in tables]
@@ -196,3 +209,18 @@ def test_a_member_keeps_its_column_for_life(added: list[set[str]]) -> None:
     assert after[:-1] == before
     columns = {(member, column) for version in after for member, column in version.items()}
     assert len(columns) == len(versions[-1]) == len({column.lower() for _, column in columns})
+
+
+ODD_MEMBERS = ["a", "A", "a_", "A_", "A__", "_key", "_key_", ""]
+
+
+@settings(max_examples=examples(300))
+@given(st.lists(st.sets(st.sampled_from(ODD_MEMBERS), min_size=1), min_size=2, max_size=5))
+def test_no_column_changes_its_member(versions: list[set[str]]) -> None:
+    """Whatever members come and go: in no table, and not where ``read`` shows all tables."""
+    held: dict[str, set[str]] = {}
+    for version in read_columns(versions):
+        assert len(set(version.values())) == len(version)
+        for member, column in version.items():
+            held.setdefault(column, set()).add(member.lower())
+    assert all(len(members) == 1 for members in held.values())

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
+from signalbook.pipeline.columns import stated_member
 from signalbook.pipeline.errors import PipelineError
 
 # The path of a column, the field that is there and the one that comes; what the type is to be.
@@ -26,13 +27,23 @@ def refuse(path: str, there: pa.Field, coming: pa.Field) -> pa.DataType:
     """Takes no change of a column. Raises ``Incompatible``."""
     if there.name != coming.name:
         raise Incompatible(f"column {path} and the table's {there.name} are one to SQL, which knows no case")
+    if not _hold_one_member(there, coming):
+        members = f"{stated_member(coming)!r}, in the table {stated_member(there)!r}"
+        raise Incompatible(f"column {path} holds the member {members}")
     raise Incompatible(f"column {path} is {coming.type}, in the table {there.type}")
 
 
 def promote(path: str, there: pa.Field, coming: pa.Field) -> pa.DataType:
     """Takes the wider of two types that Iceberg promotes, in either order. Raises ``Incompatible``."""
-    wide = wider(there.type, coming.type) if there.name == coming.name else None
+    same = there.name == coming.name and _hold_one_member(there, coming)
+    wide = wider(there.type, coming.type) if same else None
     return refuse(path, there, coming) if wide is None else wide
+
+
+def _hold_one_member(there: pa.Field, coming: pa.Field) -> bool:
+    """Return True unless both columns state the member of the payload that they hold, and state different ones."""
+    members = {stated_member(there), stated_member(coming)} - {None}
+    return len(members) < 2
 
 
 def as_text(_: str, there: pa.Field, coming: pa.Field) -> pa.DataType:
@@ -74,15 +85,17 @@ def _by_member(fields: Iterable[pa.Field]) -> list[tuple[str, pa.Field]]:
     """Return each column with the payload member that it holds. No two columns hold the same member.
 
     ``columns.assign_names`` and ``_renamed`` add underscores only to names that another column has in another case.
-    The underscores of ``a_`` beside a column ``a`` therefore belong to the member.
+    The underscores of ``a_`` beside a column ``a`` therefore belong to the member. Columns of newer tables state their
+    members, if their names have underscores at the end.
     """
     fields = list(fields)
     names = {field.name for field in fields}
     lowered = {name.lower() for name in names}
-    members: dict[str, str] = {}
-    assigned: set[str] = set()
+    stated = {field.name: stated_member(field) for field in fields}
+    members = {name: member for name, member in stated.items() if member is not None}
+    assigned = set(members.values())
     # The shortest first: in [a, A_, A__] the member A is in A_, and A_ in A__.
-    for name in sorted(names, key=len):
+    for name in sorted(names - members.keys(), key=len):
         plain = name.rstrip("_")
         member = plain if plain not in names and plain.lower() in lowered else name
         while member in assigned:
@@ -152,7 +165,7 @@ def _members(there: Iterable[pa.Field], coming: Iterable[pa.Field], judge: Judge
 
 def _field(there: pa.Field, coming: pa.Field, judge: Judgement, path: str) -> pa.DataType:
     old, new = there.type, coming.type
-    if there.name != coming.name:
+    if there.name != coming.name or not _hold_one_member(there, coming):
         return judge(path, there, coming)
     if old == new:
         return new

@@ -75,7 +75,7 @@ class ParquetTables(Tables):
     def follow(self, table: TableName, columns: pa.Schema) -> None:
         """A folder takes new columns only."""
         there = self.columns(table)
-        if not there.equals(columns):
+        if not there.equals(columns, check_metadata=True):
             merge(there, columns, refuse)
 
     def expect(self, table: TableName, columns: pa.Schema) -> None:
