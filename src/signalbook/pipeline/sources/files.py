@@ -38,8 +38,8 @@ from signalbook.pipeline.sources.reading import ENDLESS, Readable, in_utf8, read
 BLOCK: Final = 1 << 20
 # What is longer than any block of several lines.
 _LONG: Final = 2 * BLOCK
-# Of files in folders that hold JSON.
-_LINES: Final = (".json", ".jsonl", ".ndjson", ".jsonlines")
+# The endings of files that hold JSON.
+JSON_ENDINGS: Final = (".json", ".jsonl", ".ndjson", ".jsonlines")
 _NEWLINE: Final = ord("\n")
 _STEP: Final = 64 * 1024
 _QUOTE, _ESCAPE, _COMMA = b'"\\,'
@@ -370,7 +370,7 @@ class CloudEventLines:
 
     name = "cloudevents-jsonl"
     divisible = True
-    endings: tuple[str, ...] = _LINES
+    endings: tuple[str, ...] = JSON_ENDINGS
     cloudevents_json = True
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
@@ -424,7 +424,7 @@ class HttpLines:
 
     name = "http-jsonl"
     divisible = True
-    endings: tuple[str, ...] = (*_LINES, ".log")
+    endings: tuple[str, ...] = (*JSON_ENDINGS, ".log")
     cloudevents_json = False
 
     def read(self, split: Split) -> Iterator[MessageBatch]:

@@ -1,0 +1,58 @@
+"""Files of plain JSON: messages without an envelope, which only their content tells apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from signalbook.messages import Message
+from signalbook.pipeline.sources.base import BLANK, DamagedFile, MessageBatch, Split, UnreadableMessage
+from signalbook.pipeline.sources.files import JSON_ENDINGS, array_batches, line_batches
+from signalbook.pipeline.sources.reading import in_utf8, reading
+
+# Enough bytes to see how a file begins, even if it begins with many blanks.
+_HEAD_BYTES: Final = 4096
+
+
+class PlainJson:
+    """JSON values in lines, in one array, or one document in each file. Blank lines are skipped.
+
+    The first character of a file decides. ``[`` begins an array. ``{`` alone on the first line begins a document of
+    several lines. Anything else is read line by line.
+    """
+
+    name = "json"
+    divisible = True
+    endings: tuple[str, ...] = JSON_ENDINGS
+    cloudevents_json = False
+
+    def read(self, split: Split) -> Iterator[MessageBatch]:
+        """Yield the messages that begin in ``split``. The first split of a file has all of an array or document."""
+        if _has_lines(split):
+            yield from line_batches(split)
+        elif split.start == 0:
+            with reading(split) as file:
+                yield from array_batches(split.path, file, split.limit)
+
+    def message(self, batch: MessageBatch, index: int) -> Message:
+        """Return the value as a message of no protocol. Raises ``UnreadableMessage`` for damaged parts of a file."""
+        if batch.error:
+            raise UnreadableMessage(batch.error)
+        return Message(content_type="application/json", body=batch.raw(index))
+
+
+def _has_lines(split: Split) -> bool:
+    """Return True unless the file begins as an array or as a document of several lines."""
+    with reading(split) as file:
+        text, _ = in_utf8(split.path, file)
+        head = b""
+        # Damage is reported by whoever reads the messages before it.
+        with suppress(DamagedFile):
+            while len(head) < _HEAD_BYTES and (piece := text.read(_HEAD_BYTES)):
+                head = (head + piece).lstrip(BLANK)
+    first_line = head.partition(b"\n")[0].rstrip(BLANK)
+    return not first_line.startswith(b"[") and first_line != b"{"
+
+
+PLAIN_JSON: Final = PlainJson()
