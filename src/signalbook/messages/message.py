@@ -38,6 +38,7 @@ class Reason(StrEnum):
     """The reason why a message is rejected (K-44)."""
 
     NO_MATCH = "no_match"
+    UNKNOWN_KIND = "unknown_kind"
     AMBIGUOUS = "ambiguous"
     METADATA_VIOLATION = "metadata_violation"
     PLACEHOLDER_CONFLICT = "placeholder_conflict"

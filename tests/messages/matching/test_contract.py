@@ -520,6 +520,54 @@ def test_payload_only_definitions_come_last(contract_of: ContractOf) -> None:
     assert word(one(contract, post(body=b"3"))) == "schema_violation"
 
 
+def kind(value: Any) -> JSONObject:
+    """A definition that only a constant of its payload tells apart from others."""
+    return schema({"type": "object", "required": ["kind"], "properties": {"kind": {"const": value}}})
+
+
+@pytest.mark.parametrize(
+    ("body", "values", "expected"),
+    [
+        (b'{"kind":"a"}', "ab", "m0"),
+        (b'{"kind":"c"}', "ab", "unknown_kind"),
+        (b'{"kind":3}', (1, 2), "unknown_kind"),
+        (b'{"kind":"1"}', (1, 2), "schema_violation"),
+        (b'{"kind":true}', (1, 2), "schema_violation"),
+        (b"{}", "ab", "schema_violation"),
+        (b'{"kind":"c"}', "a", "schema_violation"),
+    ],
+)
+def test_an_unknown_kind_blames_no_definition(contract_of: ContractOf, body: bytes, values: Any, expected: str) -> None:
+    contract = contract_of({f"m{number}": kind(value) for number, value in enumerate(values)})
+    outcome = one(contract, Message(content_type="application/json", body=body))
+    assert word(outcome) == expected
+    if expected == "unknown_kind":
+        assert isinstance(outcome, Rejected)
+        assert (outcome.candidates, rules(outcome)) == ((), {("/kind", "unknown_kind")})
+        assert "no definition has the value" in outcome.violations[0].message
+
+
+def test_an_event_of_an_unknown_type_blames_no_plain_definition(contract_of: ContractOf, line: Line) -> None:
+    contract = contract_of({"t": typed("t"), "a": kind("a"), "b": kind("b")})
+    outcome = one(contract, line(type="u", data={"kind": "c"}))
+    assert isinstance(outcome, Rejected)
+    assert (word(outcome), outcome.candidates) == ("no_match", ())
+
+
+@pytest.mark.parametrize(("policy", "outcome"), [("pass", Passed), ("drop", Dropped)])
+def test_unknown_kinds_follow_the_policy(contract_of: ContractOf, policy: str, outcome: type) -> None:
+    contract = contract_of({"a": kind("a"), "b": kind("b")}, on_no_match=policy)
+    assert type(one(contract, Message(content_type="application/json", body=b'{"kind":"c"}'))) is outcome
+
+
+def test_payloads_of_files_are_presumed_to_conform(contract_of: ContractOf) -> None:
+    contract = contract_of({"a": kind("a"), "b": kind("b")})
+    found = contract.presumed(Message(content_type="application/json", body=b'{"kind":"b"}'))
+    assert found is not None
+    assert found.definition.xid == G + "b"
+    assert contract.presumed(Message(content_type="application/json", body=b'{"kind":"c"}')) is None
+
+
 def test_a_type_names_the_message_of_that_id(contract_of: ContractOf, line: Line) -> None:
     """F-4, F-55b, K-32"""
     contract = contract_of({"t": event(), "u": event()})

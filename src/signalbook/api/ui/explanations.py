@@ -10,6 +10,7 @@ from typing import Final
 
 REASONS: Final[Mapping[str, str]] = {
     "no_match": "No definition matches the message.",
+    "unknown_kind": "A member of the payload tells the definitions apart, and none has the value of this message.",
     "not_cloudevent": "The message is not a CloudEvent, and all definitions are of CloudEvents.",
     "ambiguous": "The message conforms to several definitions, and none is preferred.",
     "metadata_violation": "The definition is known, but an attribute, a header or the address breaks it.",
@@ -120,6 +121,7 @@ RULES: Final[Mapping[str, str]] = {
     # What else is wrong with a message.
     "ambiguous": REASONS["ambiguous"],
     "no_match": REASONS["no_match"],
+    "unknown_kind": REASONS["unknown_kind"],
     "not_cloudevent": REASONS["not_cloudevent"],
     "batch": "The batch of events cannot be split into its events.",
     "broken_definition": "The definition cannot be used, so its messages wait until it is repaired.",

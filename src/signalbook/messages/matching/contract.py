@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from signalbook.formats.base import pointer
 from signalbook.messages.bindings.base import Binding, find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
 from signalbook.messages.definitions.broken import LeftOut
@@ -26,7 +27,7 @@ from signalbook.messages.message import Message, Reason
 from signalbook.messages.payloads.content import TEXT_INDICATOR, Unreadable, check_text, has_schema_header, unpacked
 from signalbook.messages.payloads.payload import Payload
 from signalbook.messages.policy import Policy
-from signalbook.values import Finding, JSONObject
+from signalbook.values import JSON, Finding, JSONObject, dump_json
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -72,6 +73,7 @@ class Deferred(Mapping[K, V]):
 
 # Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are decided.
 MAX_BATCH: Final = 100_000
+_MAX_VALUE_CHARS: Final = 200
 _NOT_STATED: Final = Finding(
     path="",
     rule="content_mode",
@@ -272,7 +274,11 @@ class Contract:
         except (EventError, Unreadable):
             return None
         subject = MatchSubject(message=clear, mode=mode, event=event, values=values)
-        fits = fit_all(_presumed_candidates(self._leaves(subject), Payload(clear, event)), subject)
+        leaves = self._leaves(subject)
+        alone = event is None and message.protocol not in self._natives and message.protocol not in self._mapped
+        if alone and self._payload_only is not None:
+            leaves = [self._payload_only]
+        fits = fit_all(_presumed_candidates(leaves, Payload(clear, event)), subject)
         accepted = _presumed(subject, *fits) if len(fits) == 1 else None
         if accepted is None or clear is message:
             return accepted
@@ -338,6 +344,9 @@ class Contract:
             fits, explanation = self._look_wider(leaves, subject, payload)
             if not fits:
                 return self._unmatched(message, subject, explanation)
+        kind = _unknown_kind(fits, payload)
+        if kind is not None:
+            return self._of_unknown_kind(message, subject, kind)
         return decide(message, subject, fits, payload, binding)
 
     def _leaves(self, subject: MatchSubject) -> list[IndexBucket]:
@@ -395,6 +404,17 @@ class Contract:
         unstated = (_NOT_STATED,) if reason is Reason.NOT_CLOUDEVENT else ()
         return (msgspec.structs.replace(rejected, violations=rejected.violations + unstated + doubts),)
 
+    def _of_unknown_kind(self, message: Message, subject: MatchSubject, kind: Finding) -> tuple[Outcome, ...]:
+        """Return the outcome of a message without a definition for its kind. An event is known by its type instead."""
+        if subject.event is not None:
+            return self._unmatched(message, subject, MismatchExplanation())
+        match self.policy.on_no_match:
+            case "pass":
+                return (Passed(message=message),)
+            case "drop":
+                return (Dropped(message=message),)
+        return (_rejected(message, Reason.UNKNOWN_KIND, kind),)
+
     def _reason(self, subject: MatchSubject) -> Reason:
         """Return the reason: ``not_cloudevent`` if only an event could have fitted."""
         others = self._payload_xids or subject.message.protocol in self._natives
@@ -423,6 +443,31 @@ def _candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[Com
     payload.decode_json()
     # Where no schema can accept the payload all are kept: their violations are the reason to give.
     return [d for leaf in leaves for d in leaf.narrowed(payload.value)] or everything
+
+
+def _unknown_kind(fits: Sequence[Fit], payload: Payload) -> Finding | None:
+    """Return what is unknown about a payload if all of ``fits`` demand other texts, or numbers, in one member.
+
+    None also for a single definition: its schema says what is wrong. None for definitions of events: their type says
+    of what kind an event is.
+    """
+    if len(fits) < 2 or any(fit.definition.is_event for fit in fits) or not isinstance(payload.value, dict):
+        return None
+    shared = set.intersection(*(set(fit.definition.constants) for fit in fits))
+    for name in sorted(shared):
+        value = payload.value.get(name)
+        values = {each for fit in fits for each in fit.definition.constants[name]}
+        if type(value) in (str, int) and {type(each) for each in values} == {type(value)} and value not in values:
+            return _kind_finding(name, value, values)
+    return None
+
+
+def _kind_finding(name: str, value: JSON, values: set[JSON]) -> Finding:
+    kinds = ", ".join(sorted(dump_json(each).decode() for each in values)[:MAX_EXPLAINED])
+    more = ", ..." if len(values) > MAX_EXPLAINED else ""
+    unknown = dump_json(value).decode()[:_MAX_VALUE_CHARS]
+    text = f"no definition has the value {unknown} of {name!r}, which tells definitions apart; they have {kinds}{more}"
+    return Finding(path=pointer([name]), rule=str(Reason.UNKNOWN_KIND), message=text)
 
 
 def _presumed_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
