@@ -12,7 +12,6 @@ from typer import Option
 from signalbook.cli.console import console, counts_table, echo, notice, plain, say, working
 from signalbook.cli.outputs import StorageOption, pairs
 from signalbook.cli.registry import open_registry
-from signalbook.cli.replay import MasterOption
 from signalbook.errors import SignalbookError
 from signalbook.values import dump_json
 from signalbook.xid import Xid
@@ -38,9 +37,17 @@ def run(
         Option(
             "--input-format",
             metavar="FORMAT",
-            help="What the input holds, such as cloudevents-jsonl, cloudevents-avro, http-jsonl.",
+            help="What the input holds, such as json, cloudevents-jsonl, http-jsonl; the first file shows it.",
         ),
-    ] = "cloudevents-jsonl",
+    ] = "",
+    by: Annotated[
+        str,
+        Option(
+            "--by",
+            metavar="MEMBER",
+            help="Member of plain JSON that tells kinds of messages apart, such as event or source.table.",
+        ),
+    ] = "",
     out: Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Write to this file.")] = None,
     server: Annotated[
         str | None, Option("--server", metavar="URL", help="Put it into the registry at this URL.")
@@ -50,13 +57,18 @@ def run(
         float, Option("--accept", metavar="SHARE", help="Share of held-back messages to be accepted, 0 to 1.")
     ] = 0.99,
     limit: Annotated[int, Option("--limit", metavar="N", help="Look at about so many messages, 0 for all.")] = 0,
-    master: MasterOption = "local[*]",
+    master: Annotated[
+        str, Option("--master", metavar="URL", help="Spark master; without it processes of this machine do the work.")
+    ] = "",
     storage: StorageOption = None,
     as_json: Annotated[
         bool, Option("--json", help="Print the report as one JSON object, with the document if it goes nowhere else.")
     ] = False,
 ) -> None:
     """Infer message definitions and schemas from messages nobody has defined yet.
+
+    CloudEvents are told apart by their type. For plain JSON a member is chosen that predicts what else a message has,
+    such as event or type; --by names another one.
 
     The result is a registry document, to review and then import. It goes to standard output, with --out to a file, as
     YAML if its name ends in .yaml or .yml, and with --server or --db into a registry: its groups are labelled
@@ -65,11 +77,13 @@ def run(
     the other half has none of cannot be tried, and are counted apart.
     """
     from signalbook import pipeline
+    from signalbook.pipeline.job.runner import LocalRunner
 
     job = pipeline.InferenceJob(
         inputs=tuple(input),
         group=group,
         input_format=input_format,
+        by=by,
         accept=accept,
         limit=limit,
         master=master,
@@ -80,7 +94,7 @@ def run(
         with open_registry(server, db, create=True) as found:
             _vacant(found, group)
     with working("reading") as progress:
-        inferred = pipeline.infer(job, progress, notify=notice)
+        inferred = pipeline.infer(job, progress, notify=notice, runner=None if master else LocalRunner())
     if out is not None:
         _write(out, inferred)
     if registry:
@@ -138,7 +152,8 @@ def _show(inferred: InferredDefinitions) -> None:
     screen.print(table)
     held = inferred.tried + sum(inferred.unseen.values())
     screen.print(
-        f"{inferred.read:,} messages read, {inferred.unreadable:,} unreadable, {inferred.unknown:,} of no kind known\n"
+        f"{inferred.read:,} messages read, {inferred.unreadable:,} unreadable, "
+        f"{inferred.unknown:,} of an unknown kind\n"
         f"{held:,} held back: {inferred.accepted:,} of {inferred.tried:,} tried were accepted "
         f"({inferred.acceptance:.2%}); {inferred.rules}"
     )

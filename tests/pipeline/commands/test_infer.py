@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,43 @@ def test_a_draft_holds_the_stream_it_came_from(events: Path, tmp_path: Path) -> 
     assert set(table["ref"].to_pylist()) >= {"3", '"r0"'}
 
 
+SHOP = (
+    {"event": "signup", "user": 1, "email": "a@b.example"},
+    {"event": "purchase", "user": 1, "amount": 1.5, "items": [{"sku": "s"}]},
+    {"event": "logout", "user": 1},
+)
+
+
+@pytest.mark.parametrize("by", ["", "event"])
+def test_plain_json_lands_by_the_inferred_definitions(by: str, tmp_path: Path) -> None:
+    path, said = tmp_path / "shop.jsonl", list[str]()
+    path.write_text("".join(json.dumps(SHOP[n % 3]) + "\n" for n in range(300)))
+    draft = infer(InferenceJob(inputs=(str(path),), group="shop", by=by), notify=said.append)
+    assert draft.messages == {"signup": 100, "purchase": 100, "logout": 100}
+    assert draft.acceptance == 1
+    assert said[0] == "the input format is json"
+    assert ("predict" in " ".join(said)) == (not by)
+    definitions = tmp_path / "shop.xreg.json"
+    definitions.write_bytes(write_document(draft.document))
+    with path.open("a") as file:
+        file.write('{"event": "refund", "user": 1}\n{"event": "logout"}\n{"event":\n')
+    job = Job(
+        registry=str(definitions), inputs=(str(path),), output=tmp_path / "lake", table_format="parquet",
+        input_format="json",
+    )  # fmt: skip
+    report = run(job)
+    assert report.landed == 300
+    assert report.tally.reasons == {"unknown_kind": 1, "schema_violation": 1, "decode_error": 1}
+    table = pq.read_table(tmp_path / "lake" / home(table_name("/messagegroups/shop/messages/purchase"), "parquet"))
+    assert table["amount"].to_pylist() == [1.5] * 100
+
+
+def test_one_shape_is_one_kind_named_after_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "readings.2026.json.gz"
+    path.write_bytes(gzip.compress(json.dumps([{"sensor": n % 7, "value": n / 2} for n in range(50)]).encode()))
+    assert infer(InferenceJob(inputs=(str(path),), group="g")).messages == {"readings": 50}
+
+
 def test_less_is_demanded_of_what_varies(tmp_path: Path) -> None:
     """Members that few messages lack cannot be required: the rules give way until enough is accepted."""
     events = [{**event, "data": {f"m{n}": 1 for n in range(8)}} for event in stream(400)]
@@ -119,6 +157,9 @@ def test_what_cannot_be_drafted_from_is_refused(events: Path, more: dict[str, An
 
 def test_a_stream_of_no_kind_is_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
+    path.write_text("{broken\n" * 3)
+    with pytest.raises(PipelineError, match="3 are something else"):
+        infer(InferenceJob(inputs=(str(path),), group="shop"))
     path.write_text("broken\n" * 3)
-    with pytest.raises(PipelineError, match="no message of a kind that can be recognized"):
+    with pytest.raises(PipelineError, match="no line begins with a JSON object"):
         infer(InferenceJob(inputs=(str(path),), group="shop"))

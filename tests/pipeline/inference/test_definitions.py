@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from signalbook.messages import Accepted, Message, Policy
+from signalbook.messages.bindings import kafka
 from signalbook.model import builtin, compile_model
 from signalbook.pipeline.inference import definitions
+from signalbook.pipeline.inference.discriminators import Discriminator
 from signalbook.pipeline.inference.observations import Observations
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.snapshot import Snapshot
@@ -32,11 +34,11 @@ def request(number: int, about: str, body: bytes = b'{"n": 1}', content_type: st
     return Message(protocol="HTTP", content_type=content_type, body=body, sections=sections)
 
 
-def drafted(*messages: Message, header: str = "", rules: Rules = RULES) -> JSONObject:
-    found = Observations()
+def drafted(*messages: Message, by: Discriminator | None = None, rules: Rules = RULES) -> JSONObject:
+    found, by = Observations(), by or Discriminator()
     for message in messages:
-        found.take(message, header)
-    return definitions.document(found, "shop", rules, header)
+        found.take(message, by)
+    return definitions.document(found, "shop", rules, by)
 
 
 def accepted(document: JSONObject, *messages: Message) -> int:
@@ -78,7 +80,7 @@ def test_few_messages_bind_little() -> None:
 
 def test_requests_are_defined_by_the_telling_header() -> None:
     messages = [request(n, "push" if n % 2 else "ping") for n in range(20)]
-    document = drafted(*messages, header="x-event")
+    document = drafted(*messages, by=Discriminator(header="x-event"))
     assert document["messagegroups"]["shop"]["messages"]["POST-push"]["protocoloptions"] == {
         "method": "POST",
         "path": "/hooks/{hook}",
@@ -113,3 +115,21 @@ def test_a_draft_fits_the_default_model() -> None:
     model = compile_model(builtin("default"))
     document = drafted(*(event(n) for n in range(10)), *(request(n, "push") for n in range(10)))
     assert set(document) <= set(model.groups)
+
+
+@pytest.mark.parametrize("topic", ["", "orders"])
+@pytest.mark.parametrize("member", ["event", "source.table", "code"])
+@pytest.mark.parametrize("rules", [RULES_BY_STRICTNESS[0], RULES_BY_STRICTNESS[-1]], ids=["strict", "lenient"])
+def test_plain_messages_demand_the_value_of_their_kind(topic: str, member: str, rules: Rules) -> None:
+    def message(kind: int) -> Message:
+        value = {"event": f"e{kind}", "source": {"table": f"t{kind}", "n": 1}, "code": kind, f"m{kind}": 1}
+        body = json.dumps(value).encode()
+        return kafka.record(topic, body) if topic else Message(content_type="application/json", body=body)
+
+    # One kind is rare: its value is demanded all the same.
+    messages = [message(1) for _ in range(30)] + [message(2)]
+    document = drafted(*messages, by=Discriminator(members={topic: member}), rules=rules)
+    assert accepted(document, *messages) == 31
+    assert accepted(document, message(3)) == 0
+    definition = next(iter(document["messagegroups"]["shop"]["messages"].values()))
+    assert definition.get("protocoloptions") == ({"topic": topic} if topic else None)

@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from signalbook.messages import Message
-from signalbook.pipeline.inference.observations import Observations, kind_header, shape
+from signalbook.messages.bindings import kafka
+from signalbook.pipeline.inference.discriminators import Discriminator
+from signalbook.pipeline.inference.observations import Observations, find_discriminator, shape
 from signalbook.pipeline.inference.summaries import MemoryBudget
 
 
@@ -25,10 +27,10 @@ def request(body: Any, path: str = "/hooks", content_type: str = "application/js
     return Message(protocol="HTTP", content_type=content_type, body=content, sections=sections)
 
 
-def observed(*messages: Message, header: str = "") -> Observations:
+def observed(*messages: Message, by: Discriminator | None = None) -> Observations:
     found = Observations()
     for message in messages:
-        found.take(message, header)
+        found.take(message, by or Discriminator())
     return found
 
 
@@ -58,10 +60,11 @@ def test_events_in_binary_mode_are_events() -> None:
         event(source=""),
         request(b"{", content_type="application/json"),
         Message(content_type="text/plain", body=b"x"),
+        Message(protocol="NATS", content_type="application/json", body=b"{}", sections={"subject": "s"}),
         Message(protocol="PIGEON", body=b"x"),
         Message(content_type="application/cloudevents+json", body=b"{"),
     ],
-    ids=["no event", "broken payload", "plain file", "unknown protocol", "broken event"],
+    ids=["no event", "broken payload", "text of a file", "another protocol", "unknown protocol", "broken event"],
 )
 def test_what_is_of_no_kind_is_counted(message: Message) -> None:
     found = observed(message)
@@ -71,7 +74,10 @@ def test_what_is_of_no_kind_is_counted(message: Message) -> None:
 def test_requests_are_distinguished_by_a_header_or_by_their_path() -> None:
     messages = [request({}, "/a/1", x_event="push"), request({}, "/a/2", x_event="ping")]
     assert sorted(observed(*messages).kinds) == ["request POST /a/{}"]
-    assert sorted(observed(*messages, header="x-event").kinds) == ["request POST ping", "request POST push"]
+    assert sorted(observed(*messages, by=Discriminator(header="x-event")).kinds) == [
+        "request POST ping",
+        "request POST push",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -81,15 +87,43 @@ def test_shapes(path: str, expected: str) -> None:
     assert shape(path) == expected
 
 
+def record(value: Any, topic: str = "", content_type: str = "") -> Message:
+    """A message of a topic of Kafka, or of a file."""
+    body = json.dumps(value).encode()
+    if topic:
+        return kafka.record(topic, body)
+    return Message(content_type=content_type, body=body)
+
+
+def test_plain_messages_are_distinguished_by_topic_and_member() -> None:
+    messages = [record({"event": "a"}), record({"event": "b"}, "t"), record({"n": 1}, "u"), record({"n": 1})]
+    by = Discriminator(members={"": "event", "t": "event"}, name="file")
+    found = observed(*messages, by=by)
+    assert sorted(found.kinds) == ["plain  a", "plain t b", "plain u "]
+    assert found.unknown == 1
+    assert sorted(observed(*messages, by=Discriminator(name="file")).kinds) == ["plain  file", "plain t ", "plain u "]
+
+
+def test_a_member_is_chosen_for_each_topic() -> None:
+    shapes = [{"event": "a", "x": 1}, {"event": "b", "y": 1, "z": 2}]
+    messages = [record(shapes[n % 2], "t") for n in range(60)] + [
+        record({"event": "a", "x": n}, "u") for n in range(60)
+    ]
+    by, choices = find_discriminator(messages, "file")
+    assert by == Discriminator(members={"t": "event"}, name="file")
+    assert (choices["t"].values, choices["t"].share) == (2, 1)
+
+
 def test_the_telling_header_is_the_one_that_payloads_follow() -> None:
     kinds = enumerate(["push", "ping"] * 15)
     messages = [request({about: 1}, x_event=about, x_shard=str(n % 3), x_id=str(n)) for n, about in kinds]
-    assert kind_header(messages) == "x-event"
+    assert find_discriminator(messages, "")[0].header == "x-event"
 
 
 def test_a_header_that_is_not_always_there_tells_nothing() -> None:
-    assert kind_header([request({}, x_event=str(n % 2)) for n in range(9)] + [request({})]) == ""
-    assert kind_header([request({}, user_agent=str(n % 2)) for n in range(9)]) == ""
+    rare = [request({}, x_event=str(n % 2)) for n in range(9)] + [request({})]
+    clients = [request({}, user_agent=str(n % 2)) for n in range(9)]
+    assert [find_discriminator(messages, "")[0].header for messages in (rare, clients)] == ["", ""]
 
 
 def test_merging_adds_up() -> None:

@@ -1,18 +1,18 @@
-"""``pipeline infer``: message definitions and schemas of what a stream holds that nobody has defined yet.
+"""``pipeline infer``: infer message definitions and schemas from messages that nobody has defined yet.
 
-Workers look at one half of the messages; definitions are inferred from it and tried on the other half, by less strict
-rules until they accept enough; then they are inferred from both. Which half a message is in depends on where it lies
-and on nothing else, so that all passes cut alike.
+Tasks observe both halves of the messages. Definitions are inferred from the first half and tried on the second, by less
+strict rules until they accept enough. The result is inferred from both. The position of a message decides its half, so
+that all passes see the same halves.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, TypeVar
 from zlib import crc32
 
@@ -21,7 +21,8 @@ import msgspec
 from signalbook.messages import Contract, Message, Outcome, Policy, Rejected
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.inference import definitions
-from signalbook.pipeline.inference.observations import Observations, kind_header, kinds
+from signalbook.pipeline.inference.discriminators import ANY_TOPIC, Discriminator, MemberChoice
+from signalbook.pipeline.inference.observations import Observations, find_discriminator, kinds
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.session import open_runner
@@ -31,6 +32,7 @@ from signalbook.pipeline.places import Storage
 from signalbook.pipeline.reports.report import violation_kind
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split, UnreadableMessage
+from signalbook.pipeline.sources.detection import detect_format
 from signalbook.pipeline.sources.inputs import find_files, plan_tasks
 from signalbook.values import JSONObject
 from signalbook.xid import XidError, check_id
@@ -50,7 +52,7 @@ class InferencePlan:
 
     source: str
     tasks: tuple[tuple[Split, ...], ...]
-    header: str = ""
+    by: Discriminator = field(default_factory=Discriminator)
     limit: int = 0
     kinds: tuple[str, ...] = ()
 
@@ -137,7 +139,7 @@ def look(plan: InferencePlan, number: int) -> Halves:
         if message is None:
             found.unreadable += 1
         else:
-            (found.second if second else found.first).take(message, plan.header)
+            (found.second if second else found.first).take(message, plan.by)
     return found
 
 
@@ -147,7 +149,7 @@ def attempt(snapshot: str, plan: InferencePlan, number: int) -> Trial:
     known = frozenset(plan.kinds)
     found = Trial()
     for message, second in messages(plan, number):
-        held = kinds(message, plan.header) if message is not None and second else {}
+        held = kinds(message, plan.by) if message is not None and second else {}
         unseen = [name for key, name in held.items() if key not in known]
         if unseen:
             found.pass_over(unseen[0])
@@ -185,14 +187,17 @@ class InferenceJob:
     """The options of ``signalbook pipeline infer``.
 
     ``inputs`` are files, folders and globs, paths or URLs; ``storage`` says how stores are reached. ``group`` is the id
-    of the message group and the schema group to make.
+    of the message group and the schema group to make. Without ``input_format`` the first file shows it. ``by`` is the
+    member of payloads, or ``headers.NAME`` of requests, that tells apart messages that are not CloudEvents; without it
+    the one is chosen that best predicts their shapes.
     ``accept`` is the share of held-back messages that the definitions have to accept; ``limit`` the most messages
     looked at, 0 for all of them.
     """
 
     inputs: tuple[str, ...]
     group: str
-    input_format: str = "cloudevents-jsonl"
+    input_format: str = ""
+    by: str = ""
     accept: float = 0.99
     limit: int = 0
     master: str = "local[*]"
@@ -248,6 +253,7 @@ class InferredDefinitions:
 
 _SAMPLE: Final = 5000
 _SNAPSHOT: Final = "snapshot-{}.json"
+_HEADERS: Final = "headers."
 _Found = TypeVar("_Found", Halves, Trial)
 
 
@@ -264,6 +270,9 @@ def infer(
     raises.
     """
     _check(job)
+    if not job.input_format:
+        job = replace(job, input_format=detect_format(job.inputs, job.storage))
+        notify(f"the input format is {job.input_format}")
     source = base.file_source(job.input_format)
     found = find_files(job.inputs, source, job.storage)
     for words in found.notices:
@@ -272,14 +281,20 @@ def infer(
         tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name,
         open_runner(runner, job.master, lambda: progress("starting Spark")) as opened,
     ):
-        dealt = plan_tasks(source, found.files, opened.parallelism)
-        stream = _Stream(runner=opened, folder=Path(name), plan=_planned(job, dealt), storage=job.storage)
+        plan, choices = _plan(job, plan_tasks(source, found.files, opened.parallelism), found.files)
+        for words in _choice_texts(plan.by, choices):
+            notify(words)
+        stream = _Stream(runner=opened, folder=Path(name), plan=plan, storage=job.storage)
         progress("looking at messages")
         halves = stream.each(look, Halves())
         if not halves.first.kinds and not halves.second.kinds:
-            raise PipelineError(f"no message of a kind that can be recognized was found in {', '.join(job.inputs)}")
+            raise PipelineError(
+                f"none of the messages in {', '.join(job.inputs)} is a CloudEvent, an HTTP request or JSON"
+                f"{f' with the member {job.by}' if job.by else ''}: {halves.first.unknown + halves.second.unknown} are "
+                f"something else, {halves.unreadable} cannot be read; --input-format says what the input holds"
+            )
         trial, rules = _tried(stream, halves.first, job, progress)
-    return _from_both(job, halves, trial, rules, stream.plan.header)
+    return _from_both(job, halves, trial, rules, stream.plan.by)
 
 
 def _check(job: InferenceJob) -> None:
@@ -293,9 +308,35 @@ def _check(job: InferenceJob) -> None:
         raise PipelineError(f"limit is a number of messages, 0 for all, not {job.limit}")
 
 
-def _planned(job: InferenceJob, dealt: tuple[tuple[Split, ...], ...]) -> InferencePlan:
-    found = InferencePlan(source=job.input_format, tasks=dealt, limit=-(-job.limit // max(len(dealt), 1)))
-    return replace(found, header=kind_header(_sample(_reachable(found, job.storage))))
+def _plan(
+    job: InferenceJob, tasks: tuple[tuple[Split, ...], ...], files: Sequence[tuple[str, int]]
+) -> tuple[InferencePlan, dict[str, MemberChoice]]:
+    """Return the plan of all tasks, and the members that were chosen, by topic, to tell plain messages apart."""
+    plan = InferencePlan(source=job.input_format, tasks=tasks, limit=-(-job.limit // max(len(tasks), 1)))
+    name = _common_name([path for path, _ in files])
+    if job.by.startswith(_HEADERS):
+        return replace(plan, by=Discriminator(header=job.by.removeprefix(_HEADERS).lower(), name=name)), {}
+    by, choices = find_discriminator(_sample(_reachable(plan, job.storage)), name)
+    if job.by:
+        by, choices = Discriminator(header=by.header, members={ANY_TOPIC: job.by}, name=name), {}
+    return replace(plan, by=by), choices
+
+
+def _common_name(paths: Sequence[str]) -> str:
+    """Return the name of the only file without its endings, or of the folder of the first file."""
+    path = PurePosixPath(paths[0]) if paths else PurePosixPath("messages")
+    return (path.name if len(paths) == 1 else path.parent.name).lstrip(".").partition(".")[0] or "messages"
+
+
+def _choice_texts(by: Discriminator, choices: Mapping[str, MemberChoice]) -> Iterator[str]:
+    if by.header:
+        yield f"requests are told apart by the header {by.header}"
+    for topic, choice in choices.items():
+        yield (
+            f"{f'messages of {topic}' if topic else 'messages'} are told apart by the member {choice.member!r}: "
+            f"its {choice.values} values predict {choice.share:.0%} of the differences between them; "
+            "--by names another member"
+        )
 
 
 def _sample(found: InferencePlan) -> Iterator[Message]:
@@ -334,7 +375,7 @@ def _tried(stream: _Stream, first: Observations, job: InferenceJob, show: Callab
     trying = replace(stream, plan=replace(stream.plan, kinds=tuple(first.kinds)))
     for number, rules in enumerate(RULES_BY_STRICTNESS):
         show(f"trying the definitions on what was held back ({number + 1} of at most {len(RULES_BY_STRICTNESS)})")
-        document = definitions.document(first, job.group, rules, stream.plan.header)
+        document = definitions.document(first, job.group, rules, stream.plan.by)
         path = stream.folder / _SNAPSHOT.format(number)
         path.write_bytes(Snapshot.of_documents([("the inferred definitions", document)]).to_json())
         trial = trying.each(partial(attempt, str(path)), Trial())
@@ -343,10 +384,10 @@ def _tried(stream: _Stream, first: Observations, job: InferenceJob, show: Callab
     return trial, rules
 
 
-def _from_both(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, header: str) -> InferredDefinitions:
+def _from_both(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, by: Discriminator) -> InferredDefinitions:
     every = halves.first
     every.merge(halves.second)
-    document = definitions.document(every, job.group, rules, header)
+    document = definitions.document(every, job.group, rules, by)
     counts = definitions.counts(every)
     return InferredDefinitions(
         document=document,

@@ -1,4 +1,4 @@
-"""What was seen of a stream, as a registry document: message definitions, and schemas of their payloads, to review."""
+"""A registry document of what was observed in a stream: message definitions and the schemas of their payloads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Final
 
 from signalbook.formats.base import is_json, pointer
 from signalbook.pipeline.inference import maps, schemas
-from signalbook.pipeline.inference.observations import EVENT, KindSummary, Observations, is_transport
+from signalbook.pipeline.inference.discriminators import Discriminator
+from signalbook.pipeline.inference.observations import EVENT, PLAIN, KindSummary, Observations, is_transport
 from signalbook.pipeline.inference.schemas import ObjectFamilies, Rules
 from signalbook.pipeline.inference.summaries import AddressSummary
 from signalbook.values import JSONObject
@@ -26,20 +27,27 @@ _HEADER: Final = "headers."
 _PAYLOADS: Final = 0.99
 
 
-def document(observations: Observations, group: str, rules: Rules, header: str = "") -> JSONObject:
-    """A message group with a definition for each kind of message, and a schema group with their payloads' schemas.
+def document(
+    observations: Observations,
+    group: str,
+    rules: Rules,
+    by: Discriminator = Discriminator(),  # noqa: B008 - a value
+) -> JSONObject:
+    """Return a message group with a definition for each kind of message, and a schema group with their schemas.
 
-    Both have the id ``group``; ``header`` is the one that tells plain requests apart.
+    Both have the id ``group``. ``by`` tells apart the messages that are not CloudEvents.
     """
     messages: JSONObject = {}
     found: JSONObject = {}
     kin = ObjectFamilies(observed.data for _, observed in _named(observations))
     for name, observed in _named(observations):
-        messages[name] = _message(observed, rules, header)
+        messages[name] = _message(observed, rules, by.header)
         if observed.payloads >= _PAYLOADS * observed.count:
             uri = f"/schemagroups/{group}/schemas/{name}"
             messages[name] |= {"dataschemaformat": schemas.FORMAT, "dataschemauri": uri}
             schema = schemas.schema(observed.data, rules, kin)
+            if observed.kind == PLAIN:
+                _demand_value(schema, by.member(observed.names[0]), observed.names[1])
             found[name] = {"versions": {"1": {"format": schemas.FORMAT, "schema": schema}}}
     return {
         "messagegroups": {group: {"labels": {**LABELS}, "messages": messages}},
@@ -94,7 +102,21 @@ def _message(observed: KindSummary, rules: Rules, header: str) -> JSONObject:
     content_type, *others = observed.types or ("",)
     if not others and is_json(content_type):
         common["datacontenttype"] = content_type
+    if observed.kind == PLAIN:
+        topic = observed.names[0]
+        return {**common, "protocol": "KAFKA", "protocoloptions": {"topic": topic}} if topic else common
     return {**common, "protocol": "HTTP", "protocoloptions": _options(observed, rules, header)}
+
+
+def _demand_value(schema: JSONObject, member: str, text: str) -> None:
+    """Make ``schema`` demand the member that tells a kind apart, and its value, whatever the rules demand."""
+    for name in filter(None, member.split(".")):
+        schema["required"] = [*dict.fromkeys([*schema.get("required", ()), name])]
+        schema = schema["properties"][name]
+    if member:
+        is_number = "string" not in schema["type"]
+        schema |= {"type": "integer", "const": int(text)} if is_number else {"type": "string", "const": text}
+        schema.pop("enum", None)
 
 
 def _metadata(observed: KindSummary, rules: Rules) -> JSONObject:

@@ -1,10 +1,10 @@
-"""Messages sorted by what they are, and what was seen of each kind of them."""
+"""The kinds of messages, and what was observed of each kind."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,11 +17,16 @@ from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.contract import carried_event
 from signalbook.messages.payloads.content import Unreadable, unpacked
 from signalbook.messages.payloads.payload import Payload
+from signalbook.pipeline.inference.discriminators import Discriminator, MemberChoice, choose_members, member_text
 from signalbook.pipeline.inference.summaries import AddressSummary, MemoryBudget, ValueSummary
-from signalbook.values import JSON
+from signalbook.values import JSON, JSONObject
 
 EVENT: Final = "event"
 REQUEST: Final = "request"
+PLAIN: Final = "plain"
+"""Messages of files and topics that are not CloudEvents."""
+HTTP: Final = "HTTP"
+KAFKA: Final = "KAFKA"
 MOST_KINDS: Final = 5000
 LONGEST_NAME: Final = 1024
 _HEADER: Final = "headers."
@@ -93,25 +98,23 @@ class Observations(msgspec.Struct):
     unknown: int = 0
     room: MemoryBudget = msgspec.field(default_factory=MemoryBudget)
 
-    def take(self, message: Message, header: str = "") -> None:
-        """Look at one more. ``header`` (lower case) distinguishes the kinds of plain requests, "" if none does."""
+    def take(self, message: Message, by: Discriminator = Discriminator()) -> None:  # noqa: B008 - a value
+        """Observe a message. ``by`` tells apart the kinds of those that are not CloudEvents."""
         parts = list(_parts(message))
         self.unknown += not parts
         for part in parts:
-            payload = Payload(part.message, part.event)
-            payload.decode_json()
-            found = None if _broken(payload) else self._observed(part, header)
+            found = None if _broken(part.payload) else self._observed(part, by)
             if found is None:
                 self.unknown += 1
             else:
-                _look(*found, payload, self.room)
+                _look(*found, part.payload, self.room)
                 attributes = {} if part.event is None else part.event.attributes
                 found[0].know({name: _native(value) for name, value in attributes.items()})
 
-    def _observed(self, part: _Part, header: str) -> tuple[KindSummary, dict[str, str]] | None:
+    def _observed(self, part: _Part, by: Discriminator) -> tuple[KindSummary, dict[str, str]] | None:
         """The kind of a message, and its texts by name; None if it cannot be recognized."""
         texts = _texts(part)
-        kind, names = _named(part, texts, header)
+        kind, names = _named(part, texts, by)
         found = self._kind(kind, names) if kind else None
         return None if found is None else (found, texts)
 
@@ -133,11 +136,11 @@ class Observations(msgspec.Struct):
                 mine.merge(observed, self.room)
 
 
-def kinds(message: Message, header: str = "") -> dict[str, str]:
+def kinds(message: Message, by: Discriminator) -> dict[str, str]:
     """The keys that ``Observations`` knows the kinds of a message by, with their names; empty if it is of none."""
     found = {}
     for part in _parts(message):
-        kind, names = _named(part, _texts(part), header)
+        kind, names = _named(part, _texts(part), by)
         if kind and len(_key(kind, names)) <= LONGEST_NAME:
             found[_key(kind, names)] = " ".join(filter(None, names))
     return found
@@ -147,22 +150,35 @@ def _key(kind: str, names: list[str]) -> str:
     return " ".join((kind, *names))
 
 
-def kind_header(messages: Iterable[Message]) -> str:
+def find_discriminator(messages: Iterable[Message], name: str) -> tuple[Discriminator, dict[str, MemberChoice]]:
+    """Return what tells apart those of ``messages`` that are not CloudEvents, and the members chosen for each topic.
+
+    ``name`` is what messages of one kind without a topic are called.
+    """
+    requests: list[_Part] = []
+    payloads: list[tuple[str, JSONObject]] = []
+    for part in (part for message in messages for part in _parts(message) if part.event is None):
+        if part.message.protocol == HTTP:
+            requests.append(part)
+        elif _is_plain(part) and isinstance(part.payload.value, dict):
+            payloads.append((_topic(part), part.payload.value))
+    choices = choose_members(payloads)
+    members = {topic: choice.member for topic, choice in choices.items()}
+    return Discriminator(header=_kind_header(requests), members=members, name=name), choices
+
+
+def _kind_header(requests: Sequence[_Part]) -> str:
     """The header (lower case) whose value says what a plain HTTP request is about, "" if none does.
 
     It has few values and not just one, is on every request, and the members of the payloads are most alike where it is.
     """
-    total = 0
     seen: dict[str, Counter[tuple[str, str]]] = {}
-    for message in messages:
-        for part in _parts(message):
-            if part.event is None and part.message.protocol == "HTTP":
-                total += 1
-                members = _members(part.message)
-                for name, value in _headers(part.values):
-                    if not is_transport(name):
-                        seen.setdefault(name.removeprefix(_HEADER), Counter())[value, members] += 1
-    whole = {name: pairs for name, pairs in seen.items() if pairs.total() == total and _few(pairs)}
+    for part in requests:
+        members = _members(part.payload)
+        for name, value in _headers(part.values):
+            if not is_transport(name):
+                seen.setdefault(name.removeprefix(_HEADER), Counter())[value, members] += 1
+    whole = {name: pairs for name, pairs in seen.items() if pairs.total() == len(requests) and _few(pairs)}
     return min(whole, key=lambda name: (-_agreement(whole[name]), len(whole[name]), name), default="")
 
 
@@ -172,11 +188,18 @@ def shape(path: str) -> str:
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """A message without its content encoding, its values by property name, and the event it carries, if it does."""
+    """A message without its content encoding, its values by property name, the event it carries, and its payload."""
 
     message: Message
     values: Mapping[str, Any]
     event: CloudEvent | None
+    payload: Payload
+
+
+def _part(message: Message, values: Mapping[str, Any], event: CloudEvent | None) -> _Part:
+    payload = Payload(message, event)
+    payload.decode_json()
+    return _Part(message, values, event, payload)
 
 
 def _parts(message: Message) -> Iterator[_Part]:
@@ -190,9 +213,9 @@ def _parts(message: Message) -> Iterator[_Part]:
         mode = binding.mode(clear, values)
         if mode is Mode.BATCH:
             form = find_format(clear.content_type)
-            yield from [_Part(clear, values, form.decode(part)) for part in form.split(clear.body or b"")]
+            yield from [_part(clear, values, form.decode(part)) for part in form.split(clear.body or b"")]
         else:
-            yield _Part(clear, values, None if mode is Mode.NONE else carried_event(clear, binding, values, mode))
+            yield _part(clear, values, None if mode is Mode.NONE else carried_event(clear, binding, values, mode))
     except (Unreadable, EventError):
         return
 
@@ -201,21 +224,38 @@ def _texts(part: _Part) -> dict[str, str]:
     """The texts of a message that may say what it is, by name."""
     if part.event is not None:
         return {name: attribute_text(value) for name, value in part.event.attributes.items()}
-    if part.message.protocol == "HTTP":
+    if part.message.protocol == HTTP:
         return {name: value for name, value in part.values.items() if isinstance(value, str)} | dict(
             _headers(part.values)
         )
     return {}
 
 
-def _named(part: _Part, texts: Mapping[str, str], header: str) -> tuple[str, list[str]]:
+def _named(part: _Part, texts: Mapping[str, str], by: Discriminator) -> tuple[str, list[str]]:
     """Return the kind of the message and its names; "" if it is not recognised."""
     if part.event is not None:
         return EVENT, [texts["type"]]
-    if part.message.protocol == "HTTP":
-        about = texts.get(_HEADER + header, "") if header else shape(texts.get("path", ""))
+    if part.message.protocol == HTTP:
+        about = texts.get(_HEADER + by.header, "") if by.header else shape(texts.get("path", ""))
         return REQUEST, [texts.get("method", ""), about]
-    return "", []
+    topic = _topic(part)
+    if not _is_plain(part):
+        return "", []
+    member = by.member(topic)
+    if not member:
+        return PLAIN, [topic, "" if topic else by.name]
+    text = member_text(part.payload.value, member)
+    return (PLAIN, [topic, text]) if text else ("", [])
+
+
+def _is_plain(part: _Part) -> bool:
+    """Return True for JSON of a file or a topic of Kafka."""
+    return part.message.protocol in ("", KAFKA) and part.payload.value is not msgspec.UNSET
+
+
+def _topic(part: _Part) -> str:
+    topic = part.values.get("topic", "") if part.message.protocol == KAFKA else ""
+    return topic if isinstance(topic, str) else ""
 
 
 def is_transport(name: str) -> bool:
@@ -254,9 +294,7 @@ def _look(observed: KindSummary, texts: Mapping[str, str], payload: Payload, roo
         observed.data.take(payload.value, room)
 
 
-def _members(message: Message) -> str:
-    payload = Payload(message, None)
-    payload.decode_json()
+def _members(payload: Payload) -> str:
     value: JSON = payload.value
     return " ".join(sorted(value)) if isinstance(value, dict) else ""
 

@@ -1,0 +1,185 @@
+"""What tells the kinds of plain messages apart: a header of requests, a member of payloads, or the topic alone."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, TypeAlias
+
+import msgspec
+
+from signalbook.pipeline.inference.summaries import DISCRIMINATORS
+from signalbook.values import JSON, JSONObject
+
+ANY_TOPIC: Final = "*"
+"""The key of a member that tells messages of all topics apart."""
+MAX_VALUES: Final = 500
+"""The most values of a discriminator."""
+MAX_VALUE_CHARS: Final = 128
+# A discriminator has to be seen with each of its values this often, on average.
+_MESSAGES_PER_VALUE: Final = 10
+# The share of the differences between messages that a member has to explain. Less is enough of a member whose name
+# says that it tells kinds apart.
+_LEAST_SHARE: Final = 0.5
+_LEAST_SHARE_OF_NAMED: Final = 0.2
+# Members whose shares differ by less than this count as equal.
+_TOLERANCE: Final = 0.02
+_MAX_DEPTH: Final = 3
+_MAX_FEATURES: Final = 300
+# The members of an event of Debezium (https://debezium.io/documentation/reference/stable/connectors/).
+_DEBEZIUM: Final = frozenset(("before", "after", "source", "op"))
+_TABLE: Final = "source.table"
+
+
+class Discriminator(msgspec.Struct, frozen=True):
+    """What tells plain messages apart.
+
+    ``header`` (lower case) is that of HTTP requests. ``members`` are members of payloads by the topic of their
+    messages, "" for messages without one; dots lead into objects. Messages without either are all of one kind, which
+    is called after their topic, or ``name``.
+    """
+
+    header: str = ""
+    members: Mapping[str, str] = {}
+    name: str = ""
+
+    def member(self, topic: str) -> str:
+        """Return the member that tells the messages of a topic apart, "" if they are of one kind."""
+        return self.members.get(topic, self.members.get(ANY_TOPIC, ""))
+
+
+class MemberChoice(msgspec.Struct, frozen=True):
+    """A member chosen to tell kinds apart, its number of values, and the share of differences that it explains."""
+
+    member: str
+    values: int
+    share: float
+
+
+def member_text(payload: JSON, path: str) -> str:
+    """Return the text or whole number at ``path``, "" if there is something else or nothing."""
+    for name in path.split("."):
+        payload = payload.get(name) if isinstance(payload, dict) else None
+    if isinstance(payload, int) and not isinstance(payload, bool):
+        return str(payload)
+    return payload if isinstance(payload, str) else ""
+
+
+def choose_member(payloads: Sequence[JSONObject]) -> MemberChoice | None:
+    """Return the member that best predicts the shape of ``payloads``, or None if one common shape does as well.
+
+    Half of the payloads show which members go with each value, and the other half shows how far that is true.
+    """
+    if not payloads:
+        return None
+    # Kinds may alternate: halves by position would have different ones.
+    payloads = random.Random(0).sample(payloads, len(payloads))  # noqa: S311 - no secret
+    shapes = [_shape(payload) for payload in payloads]
+    base = _errors([""] * len(shapes), shapes)
+    if not base:
+        return None
+    choices: list[MemberChoice] = []
+    for member in _candidates(payloads):
+        texts = [member_text(payload, member) for payload in payloads]
+        share = 1 - _errors(texts, shapes) / base
+        is_named = member == _TABLE or _last_name(member) in DISCRIMINATORS
+        if share >= (_LEAST_SHARE_OF_NAMED if is_named else _LEAST_SHARE):
+            choices.append(MemberChoice(member, len(set(texts)), share))
+    if not choices:
+        return None
+    best = max(choice.share for choice in choices)
+    return min((choice for choice in choices if choice.share >= best - _TOLERANCE), key=_rank)
+
+
+def _rank(choice: MemberChoice) -> tuple[int, int, int, str]:
+    name = _last_name(choice.member)
+    named = DISCRIMINATORS.index(name) if name in DISCRIMINATORS else len(DISCRIMINATORS)
+    return choice.member.count("."), named, choice.values, choice.member
+
+
+def _last_name(member: str) -> str:
+    return member.rpartition(".")[2]
+
+
+def _candidates(payloads: Sequence[JSONObject]) -> list[str]:
+    """Return members that every payload has, with few values: of Debezium's events only the name of their table."""
+    is_debezium = all(payload.keys() >= _DEBEZIUM for payload in payloads)
+    names = [_TABLE] if is_debezium else [*_texts(payloads[0])]
+    return [name for name in names if _has_few_values([member_text(payload, name) for payload in payloads])]
+
+
+def _texts(payload: JSONObject) -> Iterator[str]:
+    """Yield the paths of texts and whole numbers, at most two names long."""
+    for name, value in payload.items():
+        if "." in name:
+            continue
+        inner = value if isinstance(value, dict) else {}
+        for path in (name, *(f"{name}.{each}" for each in inner if "." not in each)):
+            if member_text(payload, path):
+                yield path
+
+
+def _has_few_values(texts: Sequence[str]) -> bool:
+    values = set(texts)
+    return (
+        1 < len(values) <= min(MAX_VALUES, len(texts) // _MESSAGES_PER_VALUE)
+        and "" not in values
+        and max(map(len, values)) <= MAX_VALUE_CHARS
+    )
+
+
+_Shape: TypeAlias = frozenset[str]
+
+
+def _errors(texts: Sequence[str], shapes: Sequence[_Shape]) -> int:
+    """Return how many members of every second shape are not as the other shapes with the same text predict."""
+    common = _common(shapes[::2])
+    by_text: dict[str, list[_Shape]] = defaultdict(list)
+    for text, shape in zip(texts[::2], shapes[::2], strict=True):
+        by_text[text].append(shape)
+    predicted = {text: _common(alike) for text, alike in by_text.items()}
+    pairs = Counter(zip(texts[1::2], shapes[1::2], strict=True))
+    return sum(len(shape ^ predicted.get(text, common)) * count for (text, shape), count in pairs.items())
+
+
+def _common(shapes: Sequence[_Shape]) -> _Shape:
+    """Return the members that most of ``shapes`` have."""
+    counts: Counter[str] = Counter()
+    for shape, count in Counter(shapes).items():
+        for member in shape:
+            counts[member] += count
+    return frozenset(member for member, count in counts.items() if 2 * count > len(shapes))
+
+
+def _shape(payload: JSONObject) -> _Shape:
+    """Return the paths of the members that are not null, with their types."""
+    return frozenset(islice(_paths(payload, "", 1), _MAX_FEATURES))
+
+
+def _paths(value: JSONObject, prefix: str, depth: int) -> Iterator[str]:
+    for name, member in value.items():
+        if member is not None:
+            yield f"{prefix}{name}:{_type_name(member)}"
+            if isinstance(member, dict) and depth < _MAX_DEPTH:
+                yield from _paths(member, f"{prefix}{name}.", depth + 1)
+
+
+def _type_name(value: JSON) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, dict):
+        return "object"
+    return "list" if isinstance(value, list) else "number"
+
+
+def choose_members(payloads: Iterable[tuple[str, JSONObject]]) -> dict[str, MemberChoice]:
+    """Return the member chosen for each topic of ``payloads``, which are pairs of topic and payload."""
+    by_topic: dict[str, list[JSONObject]] = defaultdict(list)
+    for topic, payload in payloads:
+        by_topic[topic].append(payload)
+    choices = {topic: choose_member(alike) for topic, alike in by_topic.items()}
+    return {topic: choice for topic, choice in choices.items() if choice is not None}

@@ -1,0 +1,94 @@
+"""The format of input files, judged by how the first of them begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+import msgspec
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Storage
+from signalbook.pipeline.sources.avro import CONTAINER
+from signalbook.pipeline.sources.base import BLANK, DamagedFile, Split
+from signalbook.pipeline.sources.files import BATCH, HTTP_JSONL, JSONL
+from signalbook.pipeline.sources.inputs import find_files
+from signalbook.pipeline.sources.plain import PLAIN_JSON
+from signalbook.pipeline.sources.reading import in_utf8, reading
+from signalbook.values import JSON
+
+_HEAD_BYTES: Final = 256 * 1024
+_AVRO: Final = b"Obj\x01"
+# A line that is broken does not decide.
+_JSON_LINE: Final = re.compile(rb"^[{[]", re.MULTILINE)
+_PARQUET: Final = b"PAR1"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyFile:
+    """Accepts files with any ending."""
+
+    endings: tuple[str, ...] = ()
+
+
+def detect_format(inputs: Sequence[str], storage: Storage) -> str:
+    """Return the input format of ``inputs``: that of the first file that is not empty.
+
+    Raises ``PipelineError`` if the file is in no format that can be detected, or cannot be read.
+    """
+    files = find_files(inputs, AnyFile(), storage).files
+    path = next((path for path, size in files if size), None)
+    if path is None:
+        raise PipelineError(f"the input {', '.join(inputs)} is empty: there is nothing to detect its format by")
+    head = _read_head(path, storage)
+    if head.startswith(_AVRO):
+        return CONTAINER.name
+    if head.startswith(_PARQUET):
+        raise PipelineError(f"{path} is Parquet, which this command does not read")
+    return _json_format(path, head)
+
+
+def _read_head(path: str, storage: Storage) -> bytes:
+    try:
+        with reading(Split(path=path, start=0, end=0, storage=storage)) as file:
+            head = file.read(_HEAD_BYTES)
+            if head.startswith((_AVRO, _PARQUET)):
+                return head
+            text, _ = in_utf8(path, file)
+            return text.read(_HEAD_BYTES).lstrip(BLANK)
+    except DamagedFile as damage:
+        raise PipelineError(str(damage)) from damage
+
+
+def _json_format(path: str, head: bytes) -> str:
+    is_array = head.startswith(b"[")
+    start = next((line.start() for line in _JSON_LINE.finditer(head)), None)
+    if start is None:
+        ending = PurePosixPath(path).suffix or "no ending"
+        raise PipelineError(
+            f"cannot detect the format of {path} ({ending}): no line begins with a JSON object or array; "
+            "say by --input-format what it holds"
+        )
+    members = _first_members(head[start:])
+    if "specversion" in members:
+        return BATCH.name if is_array else JSONL.name
+    if not is_array and {"method", "path"} <= members and members & {"headers", "body", "body_base64"}:
+        return HTTP_JSONL.name
+    return PLAIN_JSON.name
+
+
+def _first_members(head: bytes) -> set[str]:
+    """Return the names of the first object's members, as far as they are in ``head``."""
+    line = head.partition(b"\n")[0]
+    for text in (line, head, head.removeprefix(b"[").partition(b"},")[0] + b"}"):
+        try:
+            value: JSON = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            continue
+        first = value[0] if isinstance(value, list) and value else value
+        return set(first) if isinstance(first, dict) else set()
+    # A long object that ``head`` has only the beginning of.
+    return {name for name in ("specversion",) if f'"{name}"'.encode() in head}
