@@ -24,8 +24,8 @@ from signalbook.pipeline.places import LocalPlace, Place, StorePlace, place_of
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
+from signalbook.pipeline.tables.formats import open_tables
 from signalbook.pipeline.tables.naming import TableName, home
-from signalbook.pipeline.tables.reading import open_tables
 
 ORDER = TableName("shop", "order")
 XID = "/messagegroups/shop/messages/order"

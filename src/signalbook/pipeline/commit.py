@@ -32,8 +32,8 @@ from signalbook.pipeline.places import Place, Where, in_parallel, place_of
 from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.catalogs import agree
 from signalbook.pipeline.tables.evolution import Incompatible
+from signalbook.pipeline.tables.formats import open_tables
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
-from signalbook.pipeline.tables.reading import open_tables
 from signalbook.tracing import span
 from signalbook.values import now
 

@@ -8,6 +8,15 @@ from typing import Final
 
 from signalbook.errors import SignalbookError
 
+# How Spark 3.5 and 4 say it; a file that is gone, or of other columns, is none of these.
+_DAMAGE: Final = re.compile(
+    r"FAILED_READ_FILE\.NO_HINT|FAILED_READ_FILE\.CANNOT_READ_FILE_FOOTER|CANNOT_READ_FILE_FOOTER|Could not read footer"
+    r"|is not a Parquet file|Encountered error while reading file"
+)
+_OTHER: Final = re.compile(
+    r"FILE_NOT_EXIST|FileNotFoundException|COLUMN_DATA_TYPE_MISMATCH|AccessDenied|Permission denied"
+)
+_SPARK: Final = ("pyspark.", "py4j.")
 _OWN_WORDS: Final = re.compile(r"PipelineError: (.+)")
 
 
@@ -41,3 +50,14 @@ def own_words(text: str) -> str:
     """
     found = _OWN_WORDS.search(text)
     return found[1] if found else ""
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return True if Spark failed at a damaged file."""
+    text = f"{error} {error.__cause__ or ''}"
+    return _DAMAGE.search(text) is not None and _OTHER.search(text) is None
+
+
+def is_spark_error(error: BaseException) -> bool:
+    """Return True if Spark, or the library by which Python talks to it, raised the error. Spark need not be there."""
+    return any(each.__module__.startswith(_SPARK) for each in type(error).__mro__)

@@ -30,8 +30,8 @@ from signalbook.pipeline.places import LocalPlace, place_of
 from signalbook.pipeline.tables import delta
 from signalbook.pipeline.tables.base import move_in
 from signalbook.pipeline.tables.delta import LOG
+from signalbook.pipeline.tables.formats import open_tables
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
-from signalbook.pipeline.tables.reading import open_tables
 
 INT, TEXT = pa.int32(), pa.string()
 COLUMNS = {"a": INT}

@@ -32,8 +32,8 @@ from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.evolution import Incompatible, merge, promote
+from signalbook.pipeline.tables.formats import open_tables, standing
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home
-from signalbook.pipeline.tables.reading import open_tables, standing
 from signalbook.values import JSONObject
 
 

@@ -24,8 +24,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.candidate import affected, with_candidate
 from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter
-from signalbook.pipeline.job.runner import Runner
-from signalbook.pipeline.job.session import open_runner
+from signalbook.pipeline.job.runner import Runner, open_runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.deadletters import (
@@ -41,8 +40,8 @@ from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.reports.report import decode
 from signalbook.pipeline.sources.base import UnreadableMessage
+from signalbook.pipeline.tables.formats import standing
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home, table_name
-from signalbook.pipeline.tables.reading import standing
 from signalbook.values import JSON, Finding, JSONError, parse_json
 
 _BUCKETS: Final = 1 << 20

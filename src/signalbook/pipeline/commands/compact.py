@@ -26,8 +26,8 @@ from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file, open
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.evolution import aligned, merge, promote
+from signalbook.pipeline.tables.formats import open_tables, standing
 from signalbook.pipeline.tables.naming import TableName, definition_of, home
-from signalbook.pipeline.tables.reading import open_tables, standing
 from signalbook.values import JSONObject
 
 

@@ -21,8 +21,7 @@ import pyarrow as pa
 from signalbook.pipeline.commands.run import check
 from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, land
 from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
-from signalbook.pipeline.job.runner import Runner
-from signalbook.pipeline.job.session import open_runner
+from signalbook.pipeline.job.runner import Runner, open_runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.deadletters import (
@@ -48,8 +47,8 @@ from signalbook.pipeline.landing.tasks import (
 from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
+from signalbook.pipeline.tables.formats import standing
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home
-from signalbook.pipeline.tables.reading import standing
 from signalbook.values import JSONObject, now
 
 WANTED: Final = "wanted.json"

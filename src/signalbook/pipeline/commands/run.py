@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import Final
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING, Final
 
 from signalbook.errors import SignalbookError
 from signalbook.messages import Policy
@@ -26,8 +24,7 @@ from signalbook.pipeline.commit import (
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress, check_policy
-from signalbook.pipeline.job.runner import Runner
-from signalbook.pipeline.job.session import SparkRunner, open_runner
+from signalbook.pipeline.job.runner import Runner, open_runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import BatchAttempt, Intake
@@ -36,8 +33,10 @@ from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import FileSource, RecordSource
 from signalbook.pipeline.sources.inputs import find_files, plan_tasks
-from signalbook.pipeline.sources.salvage import DamagedInput, SalvagingSource, is_beyond
 from signalbook.values import fingerprint, now
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _REPEATED: Final = "this batch was committed before: nothing was read and nothing changed"
 _COMPLETED: Final = "an earlier run of this batch had processed it all and died while committing: that was completed"
@@ -190,6 +189,9 @@ def _input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
 
 
 def _brought(job: Job, source: RecordSource, origin: str, runner: Runner) -> Intake:
+    from signalbook.pipeline.job.session import SparkRunner
+    from signalbook.pipeline.sources.salvage import DamagedInput, SalvagingSource, is_beyond
+
     if not isinstance(runner, SparkRunner):
         raise PipelineError(f"{source.name} is read by Spark alone: run it without a runner of your own")
     session = runner.session

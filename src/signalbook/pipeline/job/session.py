@@ -28,7 +28,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.runner import Runner, Work
+from signalbook.pipeline.job.runner import Work
 from signalbook.pipeline.places import HdfsPlace, Place
 
 _NO_JAVA: Final = (
@@ -91,27 +91,6 @@ class SparkRunner:
         An RDD, since Java takes several times as long to plan and compile a query.
         """
         return self.session.sparkContext.parallelize(range(count), max(count, 1)).mapPartitions(work).collect()
-
-
-@contextmanager
-def open_runner(
-    runner: Runner | None,
-    master: str,
-    show: Callable[[], None],
-    *,
-    jars: Sequence[Path] = (),
-    packages: Sequence[str] | None = None,
-) -> Iterator[Runner]:
-    """Yield ``runner`` if there is one, else call ``show`` and yield a ``SparkRunner`` on ``master``.
-
-    Without ``packages``, Spark does nothing but start tasks. Raises as ``open_session`` does.
-    """
-    if runner is not None:
-        yield runner
-        return
-    show()
-    with open_session(master, jars=jars, packages=packages or (), brief=packages is None) as session:
-        yield SparkRunner(session)
 
 
 @contextmanager

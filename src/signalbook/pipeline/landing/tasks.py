@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,17 +18,20 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark import TaskContext
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 
 from signalbook.messages import Contract, Policy
-from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk, own_words
+from signalbook.pipeline.errors import (
+    PipelineError,
+    disk_failure,
+    full_disk,
+    is_damage,
+    is_spark_error,
+    own_words,
+)
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.memory import uncollected
 from signalbook.pipeline.job.runner import Runner
@@ -40,8 +44,11 @@ from signalbook.pipeline.places import Place, Storage, Where, place_of
 from signalbook.pipeline.reports.report import Tally, decode
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Source, Split, within_limit
-from signalbook.pipeline.sources.salvage import is_damage
 from signalbook.pipeline.tables.naming import escape
+
+if TYPE_CHECKING:
+    from pyspark import TaskContext
+    from pyspark.sql import DataFrame
 
 PLAN: Final = "plan.json"
 SNAPSHOT: Final = "snapshot.json"
@@ -163,7 +170,7 @@ class Task:
         """Process rows of ``RECORD_COLUMNS``. Yield one manifest as JSON."""
         stop = self.plan.stop_at_damage
         messages = (batch for records in batches for batch in base.record_batches(records, stop=stop))
-        context = TaskContext.get()
+        context = _spark_task()
         number = 0 if context is None else context.partitionId()
         # One manifest for the partition: Spark hands it over as many Arrow batches, which share files and row groups.
         manifest = encoded_manifest(partial(self.process, number, source, messages))
@@ -173,7 +180,7 @@ class Task:
     def staged_files(self, number: int) -> Iterator[StagedFiles]:
         """Yield the files for the rows of task ``number``. They are closed unfinished if something fails."""
         # Spark may run a task twice, even at once: each attempt has files of its own, and the manifest says which count
-        context = TaskContext.get()
+        context = _spark_task()
         attempt = 0 if context is None else context.attemptNumber()
         prefix = f"{self.plan.staged.rpartition('/')[2]}-{number:05d}-{attempt}"
         staged = StagedFiles(self.staging, staged=self.plan.staged, prefix=prefix)
@@ -206,6 +213,12 @@ class Task:
     def progress(self, number: int, tally: Tally) -> ProgressWriter:
         """Notes for the driver how far task ``number`` is."""
         return ProgressWriter(self.staging / PROGRESS / f"{number}.json", tally)
+
+
+def _spark_task() -> TaskContext | None:
+    """Return Spark's context of this task, or None outside of Spark's workers, which have imported it."""
+    spark = sys.modules.get("pyspark")
+    return None if spark is None else spark.TaskContext.get()
 
 
 class ProgressWriter:
@@ -377,7 +390,9 @@ def task_failures(output: object) -> Iterator[None]:
     """Raise ``PipelineError`` in the words of a task that failed."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except Exception as error:
+        if not is_spark_error(error):
+            raise
         raise PipelineError(explain_failure(str(error), output)) from error
 
 

@@ -16,13 +16,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import EntryPoint
 from itertools import pairwise
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
 
 from signalbook import plugins
 from signalbook.messages import Message
@@ -31,6 +30,9 @@ from signalbook.pipeline.arrays import HeaderNames
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, Storage
 from signalbook.values import MAX_VALUES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 GROUP: Final = "signalbook.sources"
 Offsets = npt.NDArray[np.int64]

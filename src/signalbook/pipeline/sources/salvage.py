@@ -45,14 +45,6 @@ _BESIDE: Final = StructType(
         StructField(WHY, StringType()),
     ]
 )
-# How Spark 3.5 and 4 say it; a file that is gone, or of other columns, is none of these.
-_DAMAGE: Final = re.compile(
-    r"FAILED_READ_FILE\.NO_HINT|FAILED_READ_FILE\.CANNOT_READ_FILE_FOOTER|CANNOT_READ_FILE_FOOTER|Could not read footer"
-    r"|is not a Parquet file|Encountered error while reading file"
-)
-_OTHER: Final = re.compile(
-    r"FILE_NOT_EXIST|FileNotFoundException|COLUMN_DATA_TYPE_MISMATCH|AccessDenied|Permission denied"
-)
 # Rows that are read at once, and where that fails once more from the last that were whole.
 _PORTION: Final = 1024
 _LEAST: Final = 1
@@ -88,12 +80,6 @@ class SalvagingSource(RecordSource, Protocol):
 
 class DamagedInput(PipelineError):
     """Spark cannot read a file for good."""
-
-
-def is_damage(error: BaseException) -> bool:
-    """Return True if Spark failed at a damaged file."""
-    text = f"{error} {error.__cause__ or ''}"
-    return _DAMAGE.search(text) is not None and _OTHER.search(text) is None
 
 
 @dataclass(frozen=True, slots=True)

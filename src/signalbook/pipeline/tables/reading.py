@@ -23,51 +23,15 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.session import numbered, reaches, union
-from signalbook.pipeline.journal import DataFile, Journal, TableFormat, store_errors
+from signalbook.pipeline.journal import Journal, TableFormat, store_errors
 from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.places import Place, Where, in_parallel, place_of
 from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
 from signalbook.pipeline.tables.evolution import aligned, match_columns, readable, unite
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, plain_name, quoted
-from signalbook.pipeline.tables.parquet import ParquetTables
+from signalbook.pipeline.tables.formats import open_tables
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, plain_name, quoted
 from signalbook.pipeline.tables.spark_sql import identifier, string_literal
-from signalbook.plugins import install
 from signalbook.values import JSONObject
-
-
-def open_tables(output: Where, table_format: TableFormat) -> Tables:
-    """The tables of an output folder. What is read of them is kept for a while: open them anew for each batch."""
-    if table_format == "parquet":
-        return ParquetTables(output)
-    if table_format == "delta":
-        return _delta(output)
-    # pyiceberg takes a second to import; runs on plain Parquet do without
-    from signalbook.pipeline.tables.iceberg import IcebergTables
-
-    return IcebergTables(output)
-
-
-def _delta(output: Where) -> Tables:
-    try:
-        from signalbook.pipeline.tables.delta import DeltaTables
-    except ModuleNotFoundError as error:
-        raise PipelineError(f"tables of Delta need {error.name}: {install('pipeline', 'delta')}") from error
-    return DeltaTables(output)
-
-
-def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
-    """Return those of the journal's ``files`` of ``table`` that its readers see.
-
-    Another program may have dropped the table or rewritten files, while those of an Iceberg or Delta table stay where
-    they are. Raises ``PipelineError``.
-    """
-    table_format = journal.table_format()
-    if table_format is None:
-        return []
-    folder = journal.output / home(table, table_format)
-    live = open_tables(journal.output, table_format).live(table)
-    return [file for file in files if str(folder / file.name) in live]
-
 
 _SUFFIX: Final = ".parquet"
 # Into which the days of a table are dealt where Spark has to be shown each. About as many tasks read all of its rows,

@@ -1,0 +1,47 @@
+"""The tables of an output folder in their format. Libraries are imported for the format that is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import DataFile, Journal, TableFormat
+from signalbook.pipeline.places import Where
+from signalbook.pipeline.tables.base import Tables
+from signalbook.pipeline.tables.naming import TableName, home
+from signalbook.pipeline.tables.parquet import ParquetTables
+from signalbook.plugins import install
+
+
+def open_tables(output: Where, table_format: TableFormat) -> Tables:
+    """Return the tables of an output folder. They keep what they read for a while: open them anew for each batch."""
+    if table_format == "parquet":
+        return ParquetTables(output)
+    if table_format == "delta":
+        return _delta(output)
+    # pyiceberg takes a second to import; runs on plain Parquet do without
+    from signalbook.pipeline.tables.iceberg import IcebergTables
+
+    return IcebergTables(output)
+
+
+def _delta(output: Where) -> Tables:
+    try:
+        from signalbook.pipeline.tables.delta import DeltaTables
+    except ModuleNotFoundError as error:
+        raise PipelineError(f"tables of Delta need {error.name}: {install('pipeline', 'delta')}") from error
+    return DeltaTables(output)
+
+
+def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
+    """Return those of the journal's ``files`` of ``table`` that its readers see.
+
+    Another program may have dropped the table or rewritten files, while those of an Iceberg or Delta table stay where
+    they are. Raises ``PipelineError``.
+    """
+    table_format = journal.table_format()
+    if table_format is None:
+        return []
+    folder = journal.output / home(table, table_format)
+    live = open_tables(journal.output, table_format).live(table)
+    return [file for file in files if str(folder / file.name) in live]
