@@ -8,7 +8,7 @@ from pathlib import Path
 from .conftest import Cli
 
 EVENTS = Path(__file__).parents[2] / "examples" / "orders" / "events.jsonl"
-GIVEN = ("pipeline", "infer", "--input", EVENTS, "--group", "shop", "--master", "local[1]")
+GIVEN = ("pipeline", "infer", "--input", EVENTS, "--group", "shop")
 
 
 def test_the_draft_goes_to_standard_output_and_the_report_to_the_other(cli: Cli) -> None:

@@ -26,6 +26,7 @@ _MISUSED: Final = 2
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
 _COMMANDS: Final = {
+    "try": "trial:run",
     "serve": "serve:run",
     "import": "importing:run",
     "register": "register:run",

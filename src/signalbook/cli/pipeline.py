@@ -114,7 +114,7 @@ def report_options(found: ReportOptions, **given: str | int | None) -> ReportOpt
     return msgspec.structs.replace(found, **{name: value for name, value in given.items() if value is not None})
 
 
-def _violations(found: list[JSONObject]) -> Table:
+def violations_table(found: list[JSONObject]) -> Table:
     """The violations of a report, those met most."""
     from rich.text import Text
 
@@ -363,7 +363,7 @@ def run(
     wanted = options.job()
     reporting = report_options(options.report, to=report_to, name=name, metrics_file=metrics_file)
     traced = program("pipeline run", os.environ, __version__)
-    with traced, pipeline.reporting(wanted.place, reporting, notice) as committed, _shown_progress() as progress:
+    with traced, pipeline.reporting(wanted.place, reporting, notice) as committed, show_progress() as progress:
         report = pipeline.run(wanted, progress=progress, notify=notice)
         committed()
     if as_json:
@@ -382,7 +382,7 @@ def _check_dead_letters(report: Report, most: float | None) -> None:
 
 
 @contextmanager
-def _shown_progress() -> Iterator[Callable[[Progress], None]]:
+def show_progress() -> Iterator[Callable[[Progress], None]]:
     """A bar and counts on a terminal; elsewhere nothing."""
     from rich import progress as rich
 
@@ -418,7 +418,7 @@ def _show(report: Report) -> None:
         reasons = sorted(result["reasons"].items(), key=lambda row: -row[1])
         screen.print(counts_table("reason", "Dead letters", reasons))
     if result["violations"]:
-        screen.print(_violations(result["violations"]))
+        screen.print(violations_table(result["violations"]))
     if "rescued" in result:
         screen.print(_rescued(result["rescued"]))
     if duplicates := report.tally.duplicates.total():

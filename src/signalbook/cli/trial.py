@@ -1,0 +1,180 @@
+"""``signalbook try``: from files of messages to typed tables, without definitions and without Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from typer import Option
+
+from signalbook.cli.console import counts_table, echo, notice, output, plain, table, working
+from signalbook.cli.files import write_pieces
+from signalbook.cli.pipeline import show_progress, violations_table
+from signalbook.errors import SignalbookError
+from signalbook.values import dump_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+    from rich.table import Table
+
+    from signalbook.pipeline import InferredDefinitions, Report
+
+SAMPLE_MESSAGES: Final = 50_000
+_TABLES: Final = 10
+_ROWS: Final = 3
+_COLUMNS: Final = 6
+_CELL_CHARS: Final = 30
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
+
+
+class FolderInUse(SignalbookError):
+    """The folder for the results has files already."""
+
+
+def run(
+    inputs: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Files, folders or globs of messages.", show_default=False)
+    ],
+    folder: Annotated[Path, Option("--folder", metavar="DIR", help="Where everything goes.")] = Path("signalbook-try"),
+    by: Annotated[
+        str, Option("--by", metavar="MEMBER", help="Member of plain JSON that tells kinds of messages apart.")
+    ] = "",
+    input_format: Annotated[
+        str, Option("--input-format", metavar="FORMAT", help="What the input holds; the first file shows it.")
+    ] = "",
+    as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
+) -> None:
+    """Land messages in typed tables, without definitions, without Spark, without a server.
+
+    Definitions are inferred from at most 50,000 messages, and all messages are landed by them, in the processes of this
+    machine. Everything goes to one folder: definitions to edit, Parquet tables, and dead letters with their reasons.
+    """
+    from signalbook import pipeline
+    from signalbook.documents import write_document
+    from signalbook.pipeline.job.runner import LocalRunner
+    from signalbook.pipeline.sources.detection import detect_format
+
+    if folder.exists() and any(folder.iterdir()):
+        raise FolderInUse(f"{folder} is not empty: remove it, or name another one by --folder")
+    runner = LocalRunner()
+    source_format = input_format or detect_format(inputs, pipeline.Storage())
+    group = _UNSAFE.sub("-", Path(inputs[0]).name.partition(".")[0]).strip("-._") or "messages"
+    with working("reading") as progress:
+        inferred = pipeline.infer(
+            pipeline.InferenceJob(
+                inputs=tuple(inputs), group=group, input_format=source_format, by=by, limit=SAMPLE_MESSAGES
+            ),
+            progress,
+            notify=notice,
+            runner=runner,
+        )
+    definitions = folder / "definitions" / f"{group}.xreg.yaml"
+    definitions.parent.mkdir(parents=True, exist_ok=True)
+    write_pieces(definitions, [write_document(inferred.document, name=definitions.name)])
+    with show_progress() as show:
+        job = pipeline.Job(
+            registry=str(definitions),
+            inputs=tuple(inputs),
+            input_format=source_format,
+            output=folder / "lake",
+            table_format="parquet",
+            partition="none",
+        )
+        report = pipeline.run(job, progress=show, notify=notice, runner=runner)
+    if as_json:
+        echo(dump_json({"definitions": str(definitions), "inferred": inferred.to_json(), "landed": report.to_json()}))
+    else:
+        _show(folder, definitions, inputs, source_format, inferred, report)
+
+
+def _show(
+    folder: Path,
+    definitions: Path,
+    inputs: list[str],
+    source_format: str,
+    inferred: InferredDefinitions,
+    report: Report,
+) -> None:
+    screen = output()
+    result = report.to_json()
+    landed = sorted(((counts["landed"], xid) for xid, counts in result["by_message"].items()), reverse=True)
+    paths = {xid: _table_path(folder, xid) for count, xid in landed if count}
+    for xid, path in list(paths.items())[:_TABLES]:
+        screen.print(_rows_table(xid, path, result["by_message"][xid]["landed"]))
+    if len(paths) > _TABLES:
+        screen.print(f"… and {len(paths) - _TABLES} more tables in {folder / 'lake' / 'tables'}")
+    if result["reasons"]:
+        screen.print(counts_table("reason", "Dead letters", result["reasons"].items()))
+    if result["violations"]:
+        screen.print(violations_table(result["violations"]))
+    screen.print(
+        f"{result['read']:,} messages: {result['landed']:,} in {len(paths)} tables, {result['dead_lettered']:,} dead "
+        f"letters, in {result['seconds']:,.1f} s",
+        soft_wrap=True,
+    )
+    for doubt in inferred.doubts[:_ROWS]:
+        screen.print(plain(f"Check {doubt['definition']} {doubt['path'] or '/'}: {doubt['doubt']}"), soft_wrap=True)
+    _print_next_steps(screen, next(iter(paths.values()), None), definitions, inputs, source_format)
+
+
+def _print_next_steps(
+    screen: Console, path: Path | None, definitions: Path, inputs: list[str], source_format: str
+) -> None:
+    home = definitions.parent.parent
+    steps = {
+        "Edit the definitions": str(definitions),
+        "Look at them at http://127.0.0.1:8080/ui": f"signalbook serve --from {shlex.quote(str(definitions.parent))}",
+        "Land the same on Spark": shlex.join(
+            [
+                *("signalbook", "pipeline", "run", "--registry", str(definitions)),
+                *(part for text in inputs for part in ("--input", text)),
+                *("--input-format", source_format, "--output", str(home / "spark-lake")),
+            ]
+        ),
+    }
+    if path is not None:
+        steps = {"Query a table": f"duckdb -c \"FROM '{path}/*.parquet' LIMIT 5\"", **steps}
+    screen.print()
+    for what, command in steps.items():
+        screen.print(f"{what}:\n    {plain(command)}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _table_path(folder: Path, xid: str) -> Path:
+    from signalbook.pipeline.tables.naming import home, table_name
+
+    return folder / "lake" / home(table_name(xid), "parquet")
+
+
+def _rows_table(xid: str, path: Path, count: int) -> Table:
+    """Return the first rows of a table with the first columns of its payload."""
+    from rich.text import Text
+
+    rows = _first_rows(path)
+    names = [name for name in rows.schema.names if not name.startswith(("_", "ce_"))]
+    shown = table(
+        *(plain(name) for name in names[:_COLUMNS]),
+        numbers=(),
+        title=plain(f"{xid.rpartition('/')[2]}: {count:,} rows, {len(names)} columns"),
+    )
+    for row in rows.to_pylist():
+        shown.add_row(*(Text(_cell_text(row[name])) for name in names[:_COLUMNS]))
+    return shown
+
+
+def _first_rows(path: Path) -> pa.Table:
+    import pyarrow.dataset
+
+    found: pa.Table = pyarrow.dataset.dataset(path).head(_ROWS)
+    return found
+
+
+def _cell_text(value: object) -> str:
+    """Return the beginning of a value as text, of lists and objects as JSON."""
+    is_nested = isinstance(value, (dict, list))
+    text = "" if value is None else plain(json.dumps(value, default=str) if is_nested else str(value))
+    return text if len(text) <= _CELL_CHARS else f"{text[: _CELL_CHARS - 1]}…"

@@ -1,0 +1,83 @@
+"""``signalbook try`` lands messages that nobody has defined, without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.dataset
+import pytest
+from tests.cli.conftest import Cli
+
+SHOP = (
+    {"event": "signup", "user": 1, "email": "a@b.example"},
+    {"event": "purchase", "user": 1, "amount": 1.5, "items": [{"sku": "s"}]},
+)
+# An interpreter in which these packages cannot be imported.
+WITHOUT_SPARK = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j", "pandas"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+from signalbook.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.jsonl"
+    lines = [json.dumps(SHOP[number % 2]) for number in range(200)] + ['{"event": "signup"']
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_events_land_without_spark_and_java(events: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_SPARK, "try", str(events), "--folder", "first look"]
+    environment = {name: value for name, value in os.environ.items() if name not in ("PATH", "JAVA_HOME")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "first look"
+    table = pyarrow.dataset.dataset(folder / "lake/tables/shop/purchase").to_table()
+    assert table["amount"].to_pylist() == [1.5] * 100
+    for words in (
+        "told apart by the member 'event'",
+        "signup: 100 rows, 3 columns",
+        "a@b.example",
+        '[{"sku": "s"}]',
+        "decode_error",
+        "201 messages: 200 in 2 tables, 1 dead letters",
+        "duckdb -c \"FROM 'first look/lake/tables/shop/",
+        "signalbook serve --from 'first look/definitions'",
+        "signalbook pipeline run --registry 'first look/definitions/shop.xreg.yaml'",
+    ):
+        assert words in done.stdout + done.stderr
+
+
+def test_the_result_is_printed_as_json(events: Path, tmp_path: Path, cli: Cli) -> None:
+    done = cli("try", events, "--folder", tmp_path / "out", "--by", "event", "--json")
+    result = json.loads(done.out)
+    assert result["inferred"]["messages"] == {"signup": 100, "purchase": 100}
+    assert (result["landed"]["landed"], result["landed"]["dead_lettered"]) == (200, 1)
+    assert Path(result["definitions"]).is_file()
+
+
+def test_a_folder_with_files_is_left_alone(events: Path, tmp_path: Path, cli: Cli) -> None:
+    done = cli("try", events, "--folder", tmp_path)
+    assert done.code == 1
+    assert "is not empty" in done.err
+
+
+def test_an_input_that_cannot_be_tried_makes_no_folder(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    done = cli("try", tmp_path / "table.csv", "--folder", tmp_path / "out")
+    assert done.code == 1
+    assert "no line begins with a JSON object" in done.err
+    assert not (tmp_path / "out").exists()
