@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from signalbook.confluent.protobuf import declared_syntax, descriptor_text, file_descriptor, normalized, numbers, tokens
 
@@ -53,6 +54,18 @@ def test_a_descriptor_is_printed_whole(text: str) -> None:
     printed = descriptor_text(b64encode(descriptor).decode())
     assert printed is not None
     assert file_descriptor(printed, lambda _: None) == descriptor
+
+
+def test_a_descriptor_has_the_names_in_json_that_a_document_states() -> None:
+    """Confluent's clients print the others as well, which makes another text."""
+    nested = 'message B { optional bool e_f = 1 [json_name = "eF"]; }'
+    fields = f'optional string a_b = 1; optional string c_d = 2 [json_name = "x"]; {nested}'
+    file = FileDescriptorProto.FromString(
+        file_descriptor(f'syntax = "proto2"; message A {{ {fields} }}', lambda _: None)
+    )
+    message = file.message_type[0]
+    found = [(field.name, field.json_name) for each in (message, *message.nested_type) for field in each.field]
+    assert found == [("a_b", ""), ("c_d", "x"), ("e_f", "")]
 
 
 IMPORTED = {"a.proto": b'syntax = "proto3"; message A {}', "b.proto": b'syntax = "proto3"; message B {}'}

@@ -53,8 +53,20 @@ _LAST_ENUM: Final = 2**31 - 1
 
 
 def file_descriptor(text: str, resolve: Resolve) -> bytes:
-    """The ``FileDescriptorProto`` of a document. Raises ``SchemaError``."""
-    return describe(gather(text.encode("utf-8"), resolve)).file.serialized_pb
+    """Return the ``FileDescriptorProto`` of a document, without the names in JSON that fields have anyway.
+
+    Confluent's clients would write these names into the text that they make of it. Raises ``SchemaError``.
+    """
+    content = describe(gather(text.encode("utf-8"), resolve)).file.serialized_pb
+    file = FileDescriptorProto.FromString(content)
+    waiting = list(file.message_type)
+    while waiting:
+        message = waiting.pop()
+        waiting.extend(message.nested_type)
+        for field in message.field:
+            if field.json_name == _json_name(field.name):
+                field.ClearField("json_name")
+    return file.SerializeToString()
 
 
 def descriptor_text(text: str) -> str | None:
