@@ -27,6 +27,17 @@ from signalbook.xid import Xid
 Reason: TypeAlias = tuple[str, SchemaVersion | None]
 """Why a schema does not fit, and the version that it does not fit, if it is one."""
 _LEVEL: Final = "compatibilityLevel"
+_AVRO_ERROR_TYPES: Final = {
+    "alternative_missing": "MISSING_UNION_BRANCH",
+    "decimal_changed": "TYPE_MISMATCH",
+    "default_missing": "READER_FIELD_MISSING_DEFAULT_VALUE",
+    "logical_type_changed": "TYPE_MISMATCH",
+    "name_changed": "NAME_MISMATCH",
+    "size_changed": "FIXED_SIZE_MISMATCH",
+    "symbol_missing": "MISSING_ENUM_SYMBOLS",
+    "type_changed": "TYPE_MISMATCH",
+}
+"""The types of errors in Avro's library for Java, by the rules of differences. Users search messages for them."""
 _OLD_CHARS: Final = 1000
 """The longest part of a schema that an error quotes, in characters."""
 _COMBINING: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "$recursiveRef"})
@@ -53,7 +64,11 @@ def differences(
             pairs = _violations(asked, new, text_of(old, subjects), policy)
         except (SchemaError, LookupError) as error:
             return [(f"version {old.version} cannot be compared: {error}", old)]
-        found += [(f"{difference} ({direction}, version {old.version})", old) for direction, difference in pairs]
+        types = _AVRO_ERROR_TYPES if family(new.format) == "avro" else {}
+        for direction, difference in pairs:
+            text = f"{difference} ({direction}, version {old.version})"
+            kind = types.get(difference.rule)
+            found.append((f"{{errorType:'{kind}', description:'{text}'}}" if kind else text, old))
     return found
 
 
