@@ -167,7 +167,7 @@ def test_by_confluents_api(cli: Cli, serve: Callable[..., Server], tmp_path: Pat
     httpx.post(f"{two}/compat/confluent/subjects/u/versions", json={"schema": '"long"'}, timeout=300).raise_for_status()
     clash = cli("replicate", f"confluent+{one}", two)
     assert (clash.code, "refused t version 1: id 2: " in clash.err) == (1, True)
-    assert "(42207): delete what has the id there" in clash.err
+    assert "2 is the id of another schema (42205): " in clash.err
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,6 @@ invalid_mode: Final = _error(
 forward_mode_not_global: Final = _error(42204, "Forward mode only supported on global level")
 not_permitted: Final = _error(42205, "{}")
 reference_exists: Final = _error(42206, "One or more references exist to the schema {}.")
-id_does_not_match: Final = _error(42207, "{}")
 invalid_subject: Final = _error(42208, "The specified subject '{}' is not a valid subject.")
 too_large: Final = _error(42209, "{}")
 invalid_ruleset: Final = _error(42210, "Invalid ruleSet: {}")

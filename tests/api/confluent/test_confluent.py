@@ -105,7 +105,7 @@ def test_both_ways(api: Api) -> None:
     api.client.send(
         "PUT", "/schemagroups/apart/schemas/y/versions/1$details", json={"format": "XSD/1.1", "schemaurl": "http://x"}
     )
-    assert api.get("/subjects") == ["other", "s", ":.apart:x"]
+    assert api.get("/subjects") == [":.apart:x", "other", "s"]
     assert api.get("/subjects/other/versions/1")["schemaType"] == "JSON"
     assert api.get("/contexts/.apart/schemas/ids/1")["schemaType"] == "JSON"
     assert api.get("/contexts") == [".", ".apart"]
@@ -146,7 +146,7 @@ def test_contexts(api: Api) -> None:
     assert api.register("s", TWO)["id"] == 1, "ids are those of a context"
     assert api.get("/contexts/.dev/subjects") == [":.dev:s", ":.dev:t"]
     assert api.get("/subjects?subjectPrefix=:.dev:") == [":.dev:s", ":.dev:t"]
-    assert api.get("/subjects?subjectPrefix=:*:") == ["s", ":.dev:s", ":.dev:t"]
+    assert api.get("/subjects?subjectPrefix=:*:") == [":.dev:s", ":.dev:t", "s"]
     assert json.loads(api.get("/schemas/ids/1?subject=:.dev:")["schema"]) == json.loads(ONE)
     assert api.get("/subjects/:.default:s/versions/1")["subject"] == "s"
     assert api.code("DELETE", "/contexts/.dev") == 42211
@@ -193,7 +193,7 @@ def test_compatibility(api: Api) -> None:
     assert api.ask("POST", f"{path}/latest", {"schema": TWO}) == {"is_compatible": True}
     found = api.ask("POST", f"{path}?verbose=true", {"schema": BREAKING})
     assert found["is_compatible"] is False
-    assert "R.c" in found["messages"][0]
+    assert found["messages"][0].startswith("{errorType:'READER_FIELD_MISSING_DEFAULT_VALUE', description:'R.c: ")
     assert api.code("POST", "/subjects/s/versions", {"schema": BREAKING}) == 40901
     assert api.code("POST", f"{path}/9", {"schema": ONE}) == 40402
     assert api.ask("POST", "/compatibility/subjects/none/versions/latest", {"schema": ONE})["is_compatible"]
@@ -249,7 +249,7 @@ def test_modes(api: Api) -> None:
     made = api.register("copied", BREAKING, id=41, version=5)
     assert (made["id"], made["version"]) == (41, 5)
     assert api.register("copied", ONE, id=1, version=6)["id"] == 1
-    assert api.code("POST", "/subjects/copied/versions", {"schema": TWO, "id": 41}) == 42207
+    assert api.code("POST", "/subjects/copied/versions", {"schema": TWO, "id": 41}) == 42205
     assert api.register("copied", ONE)["id"] == 1
     # With an id of its own it would take that of a schema that is still to come.
     assert api.code("POST", "/subjects/copied/versions", {"schema": TWO}) == 42205
@@ -361,9 +361,9 @@ def test_an_id_is_free_when_its_last_version_is_deleted_permanently(api: Api) ->
     for subject in ("a", "b"):
         api.register(subject, ONE, id=500)
     for subject in ("a", "b"):
-        assert api.code("POST", "/subjects/c/versions", taken) == 42207
+        assert api.code("POST", "/subjects/c/versions", taken) == 42205
         api.ask("DELETE", f"/subjects/{subject}")
-        assert api.code("POST", "/subjects/c/versions", taken) == 42207
+        assert api.code("POST", "/subjects/c/versions", taken) == 42205
         api.ask("DELETE", f"/subjects/{subject}?permanent=true")
     assert api.code("GET", "/schemas/ids/500") == 40403
     assert api.ask("POST", "/subjects/c/versions", taken)["id"] == 500

@@ -26,7 +26,6 @@ TOPIC = {"resourceName": "t", "resourceNamespace": "n", "resourceId": "i"}
 MINE, OTHER = ({**TOPIC, "associations": [{"subject": subject}]} for subject in ("s", "t"))
 STRONG = {**TOPIC, "associations": [{"schema": {"schema": ONE}}]}
 ANOTHER = {**TOPIC, "resourceName": "j", "resourceId": "j", "associations": [{"subject": ":.n:t-value"}]}
-IMPORT: list[Step] = [("PUT", "/mode/i", {"mode": "IMPORT"})]
 CODES: dict[int, list[Step]] = {
     404: [("GET", "/nothing")],
     405: [("PATCH", VERSIONS)],
@@ -57,7 +56,6 @@ CODES: dict[int, list[Step]] = {
     42204: [("PUT", "/mode/s", {"mode": "WRONG"})],
     42205: [("PUT", "/mode/s", {"mode": "READONLY"}), ("POST", VERSIONS, {"schema": TWO})],
     42206: [("POST", "/subjects/t/versions", {"schema": ENUM, "references": [R]}), ("DELETE", "/subjects/s")],
-    42207: [*IMPORT, ("POST", "/subjects/i/versions", {"schema": TWO, "id": 1, "version": 1})],
     42208: [("POST", "/subjects/__GLOBAL/versions", {"schema": ONE})],
     42209: [("POST", VERSIONS, {"schema": "x" * 4096})],
     42210: [("POST", VERSIONS, {"schema": ONE, "ruleSet": {"domainRules": [{}]}})],

@@ -64,7 +64,7 @@ def test_they_are_copied_and_go_with_those_of_the_source(pair: list[str], tmp_pa
     report = copy(source, target, state)
     assert not report.refused
     assert associations(target) == ALL[1:2]
-    assert ask(target, "GET", "/subjects") == ask(source, "GET", "/subjects") == ["values", ":.dev:values"]
+    assert ask(target, "GET", "/subjects") == ask(source, "GET", "/subjects") == [":.dev:values", "values"]
 
 
 def test_what_the_target_has_of_its_own_stays(

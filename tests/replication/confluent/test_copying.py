@@ -105,7 +105,7 @@ def test_ids_that_mean_something_else(pair: list[str]) -> None:
     report = copy(source, target)
     refused = {str(one.xid): one.reason for one in report.refused}
     assert refused.keys() == {"orders/value version 1", "orders/value version 2", "same version 1"}
-    assert "(42207): delete what has the id there" in refused["orders/value version 1"]
+    assert "1 is the id of another schema (42205): " in refused["orders/value version 1"]
     assert "the id 2 instead of 1" in refused["same version 1"]
     assert ask(target, "GET", "/subjects/own/versions/1")["id"] == 1
     copied, original = (ask(url, "GET", "/subjects/a-paid/versions/1") for url in (target, source))

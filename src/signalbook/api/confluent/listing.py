@@ -55,7 +55,10 @@ def _asked_for(subjects: Subjects, request: ConfluentRequest) -> tuple[Iterable[
     """The contexts that a request asks for, and how the names of their subjects begin."""
     prefix = request.query.get("subjectPrefix", ALL_CONTEXTS if request.path.context is None else "")
     start = subjects.parse(prefix.removeprefix(ALL_CONTEXTS), request.context)
-    return subjects.contexts() if prefix.startswith(ALL_CONTEXTS) else (start.context,), start.name
+    if not prefix.startswith(ALL_CONTEXTS):
+        return (start.context,), start.name
+    default, *others = subjects.contexts()
+    return (*others, default), start.name  # names with a context come first, as in Confluent's lists
 
 
 def _with_deleted(request: ConfluentRequest) -> bool:

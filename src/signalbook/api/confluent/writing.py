@@ -31,7 +31,6 @@ from signalbook.api.confluent.versions import SchemaVersion, parse_version
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.errors import (
     ConfluentError,
-    id_does_not_match,
     incompatible,
     invalid_schema,
     invalid_subject,
@@ -231,7 +230,7 @@ def _store(
         try:
             writer.claim_id(schema, new.content, new.body.id)
         except IdTaken as error:
-            raise id_does_not_match(str(error)) from None
+            raise not_permitted(str(error)) from None
     named: JSONObject = {} if schema.id == new.subject.name else {SUBJECT: new.subject.name}
     attributes: JSONObject = {"format": new.format, **new.attributes, **named}
     xid = schema / "versions" / str(number)

@@ -20,8 +20,8 @@ _NOT_PERMITTED: Final = "42205"
 _IMPORT: Final[JSONObject] = {"mode": "IMPORT"}
 _ADVICE: Final = {
     "403": "the credentials in the URL lack the right to write that",
-    "42205": "set the mode of the target to READWRITE or IMPORT, or copy into a context or registry that is empty",
-    "42207": "delete what has the id there for good, or copy to where it is free",
+    "42205": "set the mode of the target to READWRITE or IMPORT, and delete for good what has the id of another schema "
+    "there, or copy into a context or registry that is empty",
     "42201": "see whether what it refers to was copied",
 }
 """What to do, by the codes of errors."""
