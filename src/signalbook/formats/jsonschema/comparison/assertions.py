@@ -171,7 +171,7 @@ def _pattern(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     if asked in facts.patterns | _ANY_TEXT:
         return []
     low, high = facts.length.low, min(MAX_CHARS, MAX_CHARS if facts.length.high is None else facts.length.high)
-    examples = [_example(proof, pattern, low, high) for pattern in sorted(facts.patterns)]
+    examples = [make_text(proof, pattern, low, high) for pattern in sorted(facts.patterns)]
     odd = [char * max(low, count) for char in _ODD_TEXT for count in (0, 1) if max(low, count) <= high]
     candidates = [example for example in examples if example is not None] if facts.patterns else odd
     texts = [text for text in candidates if all(matches(pattern, text) for pattern in facts.patterns)]
@@ -182,7 +182,7 @@ def _pattern(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     return [difference("pattern_changed", term, "pattern", old=min(facts.patterns))]
 
 
-def _example(proof: Proof, pattern: str, low: int = 0, high: int = MAX_CHARS) -> str | None:
+def make_text(proof: Proof, pattern: str, low: int = 0, high: int = MAX_CHARS) -> str | None:
     """Return a text that matches a pattern, if one is quickly made."""
     text = make_example(pattern, low, high) if proof.spend(_EXAMPLE_STEPS) else None
     return text if text is not None and matches(pattern, text) else None
@@ -367,7 +367,7 @@ def _is_one_name(facts: Facts, chosen: tuple[PatternTerm, ...]) -> bool:
 
 def _has_unmentioned_name(proof: Proof, facts: Facts, pattern: str, known: Known) -> bool:
     """Return True if there surely is a member of which ``known`` holds, by a name that matches ``pattern``."""
-    example = _example(proof, pattern)
+    example = make_text(proof, pattern)
     names = [] if example is None else [f"{example}z", f"z{example}", example]
     wanted = {target(term) for term, _ in known}
     return any(

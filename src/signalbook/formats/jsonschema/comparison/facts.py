@@ -367,8 +367,7 @@ def _settle(facts: Facts) -> None:
     for name, size in (("number", facts.number), ("string", facts.length), ("array", facts.size)):
         if size.empty:
             facts.types.discard(name)
-    if facts.values is None and facts.types <= SMALL.keys():
-        facts.values = {identity(value): value for name in sorted(facts.types) for value in SMALL[name]}
+    _list_values(facts)
     if facts.values is not None:
         # Only as often as needed: there may be very many.
         if facts.excluded or not _types(facts.values) <= facts.types:
@@ -377,6 +376,16 @@ def _settle(facts: Facts) -> None:
         facts.types = _types(facts.values)
         if float not in set(map(type, facts.values.values())) or all(map(_is_whole, facts.values.values())):
             facts.whole.add(0)
+
+
+def _list_values(facts: Facts) -> None:
+    """List the values if there are few: of small types, and what is empty where nothing longer is possible."""
+    sized: list[tuple[str, Range, JSON]] = [
+        ("string", facts.length, ""), ("array", facts.size, []), ("object", facts.count, {}),
+    ]  # fmt: skip
+    few = {**SMALL, **{name: (value,) for name, size, value in sized if size.high == 0}}
+    if facts.values is None and facts.types <= few.keys():
+        facts.values = {identity(value): value for name in sorted(facts.types) for value in few[name]}
 
 
 def _is_whole(value: JSON) -> bool:

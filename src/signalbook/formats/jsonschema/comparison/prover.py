@@ -22,7 +22,7 @@ from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema import regexes
 from signalbook.formats.jsonschema.comparison.assertions import ARRAYS, OBJECTS, SCALARS, count_members, is_possible
 from signalbook.formats.jsonschema.comparison.combined import COMBINED, PASSED_ON, UNIONS, Proof, Rule
-from signalbook.formats.jsonschema.comparison.differences import difference, some, undecided
+from signalbook.formats.jsonschema.comparison.differences import difference, is_definite, some, undecided
 from signalbook.formats.jsonschema.comparison.facts import (
     KINDS,
     MAX_EXACT,
@@ -38,6 +38,7 @@ from signalbook.formats.jsonschema.comparison.facts import (
 )
 from signalbook.formats.jsonschema.comparison.resolution import Library
 from signalbook.formats.jsonschema.comparison.terms import UNEVALUATED, Sameness, Term, target
+from signalbook.formats.jsonschema.comparison.witnesses import COUNTED, find_witness, needs_witness
 from signalbook.formats.jsonschema.document import DIALECTS, JsonSchemaDocument, compiled, uri_of
 from signalbook.values import JSON, dump_json, parse_json
 
@@ -383,8 +384,19 @@ class Prover:
             if len(failing) * _FEW < len(results):
                 break
         if best is None:
-            return found
+            return self._shown(facts, term, keyword, found)
         return [one for case, result in best for one in self._by_cases(case, term, keyword, result, depth - 1)]
+
+    def _shown(self, facts: Facts, term: Term, keyword: str, found: list[Difference]) -> list[Difference]:
+        """Return the differences if a value shows them, which is needed only where the facts leave much open."""
+        if self.trial or not is_definite(found) or not needs_witness(facts, term, keyword):
+            return found
+        witness = find_witness(self, facts, term, keyword)
+        if not witness:
+            return [undecided(term, "no value was found that is refused", keyword)]
+        if keyword in COUNTED:
+            return [difference(found[0].rule, term, keyword, old=len(witness[0]))]
+        return found
 
     def _cases(self, facts: Facts, split: Options) -> Iterator[Facts]:
         for option in split:

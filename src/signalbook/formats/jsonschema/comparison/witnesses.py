@@ -1,0 +1,207 @@
+"""Makes values that show a difference, where the facts leave more open than a reason says.
+
+Facts may allow more than the schemas do. As long as alternatives, negations or conditions are open, a size that follows
+from the facts need not occur, so a value has to be made, and the validator asked about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from signalbook.formats.jsonschema.comparison.assertions import is_possible, make_text
+from signalbook.formats.jsonschema.comparison.combined import Proof
+from signalbook.formats.jsonschema.comparison.facts import SMALL, Facts, Known, json_type
+from signalbook.formats.jsonschema.comparison.terms import Term
+from signalbook.values import JSON
+
+# Keywords whose reasons speak of a number of items or members, and of a value as a whole.
+COUNTED: Final = frozenset({"minItems", "maxItems", "minProperties", "maxProperties"})
+_SIZED: Final = COUNTED | {"uniqueItems", "unevaluatedItems"}
+_WITNESSED: Final = _SIZED | {
+    "type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+    "minLength", "maxLength", "contains", "required", "dependentRequired", "propertyNames", "not",
+}  # fmt: skip
+# Larger values are not made.
+_MAX_SIZE: Final = 32
+_MAX_DEPTH: Final = 4
+_MAX_FORKS: Final = 4
+_MAX_OPTIONS: Final = 4
+_MAX_LISTED: Final = 8
+_MAX_SAMPLES: Final = 4
+# Values that are made for one reason, and for one of its items or members.
+_MAX_TRIED: Final = 48
+_MAX_TRIED_INSIDE: Final = 16
+# What it costs to have a validator made for each part of a schema that values are tried with.
+_SEARCH_STEPS: Final = 10
+
+
+def _is_doubtful(facts: Facts) -> bool:
+    """Return True if the facts may allow values that the schemas do not."""
+    is_closed = any("unevaluatedItems" in term.says for term in facts.terms)
+    return bool(facts.splits or facts.refused or facts.contains or facts.unique or is_closed)
+
+
+def needs_witness(facts: Facts, term: Term, keyword: str) -> bool:
+    """Return True if reasons about a keyword of ``term`` are true only if a value shows it."""
+    if keyword in ("additionalProperties", "unevaluatedProperties"):  # else their reasons speak of the members
+        return "never" in term.says[keyword].says and _is_doubtful(facts)
+    return keyword in _WITNESSED and _is_doubtful(facts)
+
+
+def find_witness(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[JSON]:
+    """Return a value of which the facts hold and that a keyword of ``term`` refuses; empty if none was found."""
+    if not proof.spend(_SEARCH_STEPS):
+        return []
+    tried = islice(_Maker(proof).candidates(facts, term, keyword), _MAX_TRIED)
+    fitting = (value for value in tried if proof.spend(1) and _is_held(facts.known, value) and _is_refused(term, value))
+    return [*islice(fitting, 1)]
+
+
+def _is_refused(term: Term, value: JSON) -> bool:
+    return term.accepts is None or not term.accepts(value)
+
+
+def _is_held(known: Known, value: JSON) -> bool:
+    """Return True if all is true of a value that can be asked of the validator, or is seen at a glance."""
+    return all(_meets(term, value) in (holds, None) for term, holds in known)
+
+
+def _meets(term: Term, value: JSON) -> bool | None:
+    if term.accepts is not None:
+        return term.accepts(value)
+    if term.says.keys() == {"has"}:
+        return isinstance(value, dict) and term.says["has"] in value
+    return json_type(value) in term.says["type"] if term.says.keys() == {"type"} else None
+
+
+class _Maker:
+    """Makes values from facts. Each item or member is the first value that meets what is known of it."""
+
+    def __init__(self, proof: Proof) -> None:
+        self.proof = proof
+        self.samples: dict[Known, list[JSON]] = {}
+
+    def candidates(self, facts: Facts, term: Term, keyword: str) -> Iterator[JSON]:
+        """Yield values that may show that a keyword is not kept."""
+        if keyword not in _SIZED:
+            for case in self._cases(self.proof.facts(facts.known | {(term.part(keyword), False)}), _MAX_FORKS):
+                yield from self._values(case, 0)
+            return
+        asked = term.says[keyword]
+        for case in self._cases(facts, _MAX_FORKS):
+            match keyword:
+                case "minItems":
+                    yield from self._arrays(case, range(case.size.low, asked), 1)
+                case "minProperties":
+                    yield from self._objects(case, range(case.count.low, asked), 1)
+                case "maxItems":
+                    yield from self._arrays(case, _beyond(asked, case.size.high), 1)
+                case "maxProperties":
+                    yield from self._objects(case, _beyond(asked, case.count.high), 1)
+                case "uniqueItems":
+                    yield from self._arrays(case, range(max(2, case.size.low), max(2, case.size.low) + 3), 1)
+                case _:
+                    yield from self._arrays(case, range(case.size.low, case.prefix + 4), 1)
+
+    def _cases(self, facts: Facts, forks: int) -> Iterator[Facts]:
+        """Yield the facts with the first either-or decided, and again."""
+        if not facts.splits or not forks:
+            yield facts
+            return
+        for option in facts.splits[0][:_MAX_OPTIONS]:
+            case = self.proof.facts(facts.known | option)
+            if case.types:
+                yield from self._cases(case, forks - 1)
+
+    def _samples(self, known: Known, depth: int) -> list[JSON]:
+        """Return a few values, of different types if there are, of which all that is known holds."""
+        if known not in self.samples:
+            self.samples[known] = []  # for values that contain the like of themselves
+            cases = self._cases(self.proof.facts(known), _MAX_FORKS)
+            tried = islice((value for case in cases for value in self._values(case, depth)), _MAX_TRIED_INSIDE)
+            held = (value for value in tried if self.proof.spend(1) and _is_held(known, value))
+            self.samples[known] = [*islice(held, _MAX_SAMPLES)]
+        return self.samples[known]
+
+    def _values(self, facts: Facts, depth: int) -> Iterator[JSON]:
+        if facts.values is not None:
+            yield from islice(facts.values.values(), _MAX_LISTED)
+            return
+        yield from (value for kind, values in SMALL.items() if kind in facts.types for value in values)
+        if "string" in facts.types:
+            yield from _texts(self.proof, facts)
+        if "number" in facts.types:
+            yield from _numbers(facts)
+        if depth < _MAX_DEPTH and "array" in facts.types:
+            yield from self._arrays(facts, range(facts.size.low, facts.size.low + 2), depth + 1)
+        if depth < _MAX_DEPTH and "object" in facts.types:
+            yield from self._objects(facts, range(facts.count.low, facts.count.low + 2), depth + 1)
+
+    def _arrays(self, facts: Facts, sizes: Iterable[int], depth: int) -> Iterator[JSON]:
+        """Yield arrays of each size: with equal items, with different ones, and with those that have to be there."""
+        if "array" not in facts.types:
+            return
+        wanted = [frozenset({(part.says["contains"], True)}) for part in facts.contains]
+        for size in sizes:
+            if size > _MAX_SIZE:
+                return
+            plain = [self._samples(facts.item(index), depth) for index in range(size)]
+            needed = [
+                self._samples(facts.item(at) | wanted[at % len(wanted)], depth) for at in range(size if wanted else 0)
+            ]
+            for items in (plain, needed, [*needed[: len(wanted)], *plain[len(wanted) :]]):
+                if len(items) == size and all(items):
+                    for at in range(_MAX_SAMPLES):
+                        yield [several[at % len(several)] for several in items]
+                    yield [several[at % len(several)] for at, several in enumerate(items)]
+
+    def _objects(self, facts: Facts, sizes: Iterable[int], depth: int) -> Iterator[JSON]:
+        """Yield objects of each size: with required members, and with others as far as these are too few."""
+        if "object" not in facts.types:
+            return
+        required = {name: self._samples(facts.member(name), depth) for name in sorted(facts.required)}
+        for size in sizes:
+            if not all(required.values()) or not len(required) <= size <= _MAX_SIZE:
+                continue
+            left = [
+                name
+                for name in self._names(facts, size)
+                if name not in required and is_possible(self.proof, facts, name)
+            ]
+            others = {name: values for name in left[: 2 * size] if (values := self._samples(facts.member(name), depth))}
+            for names in ([*others], [*reversed(others)]):
+                members = {**required, **{name: others[name] for name in names[: size - len(required)]}}
+                if len(members) == size:
+                    yield {name: values[0] for name, values in members.items()}
+
+    def _names(self, facts: Facts, size: int) -> Iterator[str]:
+        yield from facts.declared()
+        for rule in facts.names:
+            yield from (value for value in self._samples(frozenset({(rule, True)}), 0) if isinstance(value, str))
+        for pattern in {pattern: None for part in facts.members for pattern in part.patterns}:
+            if (text := make_text(self.proof, pattern)) is not None:
+                yield text
+        yield from (f"x{number}" for number in range(size))
+
+
+def _beyond(asked: int, high: int | None) -> Iterable[int]:
+    return dict.fromkeys([asked + 1 if high is None else high, asked + 1])
+
+
+def _texts(proof: Proof, facts: Facts) -> Iterator[JSON]:
+    low, high = facts.length.low, facts.length.high
+    for pattern in sorted(facts.patterns):
+        if (text := make_text(proof, pattern, low)) is not None:
+            yield text
+    for size in (low, low + 1, high):
+        if size is not None and size <= _MAX_SIZE:
+            yield "a" * size
+
+
+def _numbers(facts: Facts) -> Iterator[JSON]:
+    low, high = facts.number.low, facts.number.high
+    ends = [low, high, *([low + 1, low + 0.25] if low is not None else [high - 1] if high is not None else [])]
+    yield from (end for end in [*ends, 0, 0.25, 1] if end is not None)
+    yield from (float(step) if step % 1 else int(step) for step in sorted(facts.steps))
