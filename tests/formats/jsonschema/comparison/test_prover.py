@@ -917,6 +917,12 @@ UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
         {"maxItems": 1},
         "",
     ),
+    (
+        "a member that what depends on it describes",
+        {"dependentSchemas": {"a": {"properties": {"a": {"const": [""]}}}}},
+        {"properties": {"a": {"multipleOf": 2}}},
+        "",
+    ),
     ("a dependency that does not hold", {"not": {"dependentRequired": {"a": ["b"]}}}, {"minProperties": 1}, ""),
     ("itself", {"allOf": [{"$ref": "#"}]}, {"allOf": [{"$ref": "#"}], "maxItems": 2}, "undecided"),
 ]

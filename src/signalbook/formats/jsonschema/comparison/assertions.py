@@ -229,8 +229,13 @@ def _properties(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
         if not _spend(proof, facts, term):
             return [*found, undecided(term, _TOO_MANY, "properties")]
         below = proof.below(facts.member(name), member) if is_possible(proof, facts, name) else []
-        if below and proof.empty(facts.known | {(has(name), True)}):
-            continue
+        if below:
+            # What depends on a member may describe it, too.
+            present = facts.known | {(has(name), True)}
+            if proof.empty(present):
+                continue
+            known = proof.facts(present).member(name)
+            below = proof.below(known, member) if known != facts.member(name) else below
         found += _added(facts, name, member) if is_definite(below) and not facts.declares(name) else below
     return found
 
