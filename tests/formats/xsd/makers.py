@@ -110,7 +110,10 @@ class Maker:
         names, facets, texts = self.dice.choice(FAMILIES)
         base = self.dice.choice(names)
         inner = make("restriction", base=f"xs:{base}")
-        for facet in dict.fromkeys(self.dice.choices(facets, k=self.dice.randint(0, 2))):
+        chosen = [*dict.fromkeys(self.dice.choices(facets, k=self.dice.randint(0, 2)))]
+        # Beside a pattern or listed values, others may forbid what is no longer possible.
+        alone = [facet for facet in chosen if facet in ("pattern", "enumeration")]
+        for facet in alone[:1] or chosen:
             inner.extend(self.facet(facet, texts))
         return inner
 
@@ -188,7 +191,8 @@ class Maker:
                 group.append(self.particle(name, types[name]))
         if depth == 0 and self.dice.random() < 0.2:
             group.append(self.wildcard())
-        return self.bounded(group, ("", "", "", "?", "*", "0,2"))
+        # The library takes some sequences that repeated groups in each other do not allow.
+        return self.bounded(group, ("",) if depth else ("", "", "", "?", "*", "0,2"))
 
     def wildcard(self) -> Element:
         space = self.dice.choice(["##other", "urn:x", "##any"])
@@ -245,8 +249,11 @@ class Maker:
 
     def change_occurrence(self, schema: Element) -> None:
         within_all = {id(part) for group in schema.iter("all") for part in group}
-        node = self.dice.choice([node for node in schema.iter() if "maxOccurs" in node.attrib] or [schema])
-        if node is not schema:
+        whole = {id(group) for owner in schema.iter("complexType") for group in owner}
+        nodes = [node for node in schema.iter() if "maxOccurs" in node.attrib]
+        nodes = [node for node in nodes if node.tag == "element" or id(node) in whole]
+        if nodes:
+            node = self.dice.choice(nodes)
             self.bounded(node, ("", "?") if id(node) in within_all else ("", "?", "*", "+", "2,3", "0,2"))
 
     def change_particles(self, schema: Element) -> None:

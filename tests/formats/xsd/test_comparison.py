@@ -160,7 +160,9 @@ SIMPLE: Pairs = [
     (simple("xs:string", ("pattern", "a+")), simple("xs:string", ("pattern", "b"), ("pattern", "a+")), None, "pattern_changed"),  # noqa: E501
     (simple("xs:string"), simple("xs:string", ("pattern", ".*")), "pattern_added", None),
     (simple("xs:token"), simple("xs:token", ("pattern", ".*")), None, None),
-    (simple("xs:string", ("pattern", "a+")), simple("xs:string", ("pattern", "a*")), "pattern_changed", "pattern_changed"),  # noqa: E501
+    (simple("xs:string", ("pattern", "a+")), simple("xs:string", ("pattern", "a*")), "undecided", "pattern_changed"),
+    (simple("xs:decimal", ("pattern", "\\d{1,2}")), simple("xs:decimal", ("pattern", "\\d{1,2}"), ("totalDigits", 6)), "undecided", None),  # noqa: E501
+    (simple("xs:boolean", ("pattern", "\\d")), simple("xs:float"), "undecided", "type_changed"),
     (simple("xs:string", ("enumeration", "a")), simple("xs:string", ("enumeration", "b"), ("enumeration", "a")), None, "enumeration_narrowed"),  # noqa: E501
     (simple("xs:string", ("enumeration", "ab")), simple("xs:string", ("pattern", "[a-z]+")), None, "enumeration_added|pattern_added"),  # noqa: E501
     (simple("xs:string", ("enumeration", "12")), simple("xs:int"), None, "type_changed|enumeration_added"),

@@ -11,6 +11,7 @@ from xmlschema import names
 from xmlschema.validators import XsdList, XsdUnion
 from xmlschema.validators.simple_types import XsdAtomicBuiltin
 
+from signalbook.formats.patternexamples import make_example
 from signalbook.formats.xsd.limits import XS, local
 
 _MAX_NESTING: Final = 16
@@ -28,6 +29,9 @@ _WITHIN: Final = {f"{XS}Name": f"{XS}NMTOKEN", f"{XS}NCName": f"{XS}NMTOKEN", f"
 _EXACT: Final = {names.XSD_FLOAT: 2**24, names.XSD_DOUBLE: 2**53}
 # Strings differ from these by their white space alone.
 _SPACED: Final = frozenset({f"{XS}normalizedString", f"{XS}token"})
+# What making a text for a pattern costs, and how many characters the texts should have at least.
+_EXAMPLE_STEPS: Final = 200
+_EXAMPLE_CHARS: Final = (0, 1, 2, 4, 8, 16)
 _LENGTHS: Final = (names.XSD_LENGTH, names.XSD_MIN_LENGTH, names.XSD_MAX_LENGTH)
 
 
@@ -156,8 +160,21 @@ def _inherited(builtin: Any, tag: str) -> Any:
     return None
 
 
-def problems(writer: Any, reader: Any, spend: Callable[[int], None], depth: int = 0) -> list[SimpleTypeProblem]:
+def problems(writer: Any, reader: Any, spend: Callable[[int], None]) -> list[SimpleTypeProblem]:
     """Return why a text of ``writer`` may not be accepted or read alike by ``reader``; none if all are."""
+    found = _problems(writer, reader, spend, 0)
+    patterns = [pattern for part in _Facets(writer).patterns for pattern in sorted(part)] if found else []
+    # A pattern may rule out what types and facets allow, so a text has to show that the reasons are true.
+    if not patterns or any(one.rule in ("undecided", "whitespace_changed") for one in found):
+        return found
+    spend(_EXAMPLE_STEPS * len(patterns))
+    examples = (make_example(pattern, chars) for pattern in patterns[:_MAX_SHOWN] for chars in _EXAMPLE_CHARS)
+    if any(writer.text_is_valid(text) and not reader.text_is_valid(text) for text in examples if text is not None):
+        return found
+    return [_undecided(writer, reader, "no text of the pattern was found that is refused")]
+
+
+def _problems(writer: Any, reader: Any, spend: Callable[[int], None], depth: int) -> list[SimpleTypeProblem]:
     spend(1)
     if writer is reader or (writer.name == reader.name and isinstance(reader, XsdAtomicBuiltin)):
         return []
@@ -170,7 +187,7 @@ def problems(writer: Any, reader: Any, spend: Callable[[int], None], depth: int 
     if isinstance(new.builtin, XsdUnion):
         return _of_union(old, new, spend, depth)
     if isinstance(old.builtin, XsdUnion) and old.enumeration is None:
-        return [part for member in old.builtin.member_types for part in problems(member, reader, spend, depth + 1)]
+        return [part for member in old.builtin.member_types for part in _problems(member, reader, spend, depth + 1)]
     if old.enumeration is not None and (found := _listed(old, new, spend)) is not None:
         return found
     return _by_variety(old, new, spend, depth)
@@ -182,7 +199,7 @@ def _by_variety(old: _Facets, new: _Facets, spend: Callable[[int], None], depth:
         if not spaced and not _is_one_item(old):
             return [_changed(old.xsd, new.xsd, "texts with spaces would be read as lists")]
         items = old.builtin.item_type if spaced else old.xsd
-        found = problems(items, new.builtin.item_type, spend, depth + 1)
+        found = _problems(items, new.builtin.item_type, spend, depth + 1)
         lengths = old.lengths if spaced else (1, 1)
         return found or [*_ranges(lengths, new.lengths, "items"), *_texts(old, new), *_values(old, new, same=spaced)]
     if spaced:
@@ -213,7 +230,7 @@ def _of_union(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: i
     members = old.builtin.member_types if isinstance(old.builtin, XsdUnion) else [old.xsd]
     found = []
     for member in members:
-        tried = [problems(member, other, spend, depth + 1) for other in new.builtin.member_types]
+        tried = [_problems(member, other, spend, depth + 1) for other in new.builtin.member_types]
         if all(tried):
             near = [reasons for reasons in tried if not any(reason.rule == "type_changed" for reason in reasons)]
             found += (
