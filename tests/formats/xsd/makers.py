@@ -315,7 +315,9 @@ class Writer:
                 if name and (attribute.use == "required" or self.dice.random() < 0.5):
                     found.set(name, attribute.fixed or self.text(attribute.type))
             wildcard = xsd.attributes.get(None)
-            if wildcard is not None and self.dice.random() < (0.1 if wildcard.process_contents == "strict" else 0.5):
+            if wildcard is not None and wildcard.process_contents == "strict" and self.dice.random() < 0.9:
+                found.attrib.update({PREDEFINED[0]: "en"} if self.dice.random() < 0.3 else {})
+            elif wildcard is not None and self.dice.random() < 0.5:
                 found.set(self.dice.choice(["x", "y", "z"]), self.dice.choice(TEXTS))
         if declared.nillable and self.dice.random() < 0.3:
             found.set(f"{XSI}nil", "true")

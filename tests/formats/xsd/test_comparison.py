@@ -95,6 +95,7 @@ CONTENTS: Pairs = [
     (seq(A, wild()), seq(A, wild(occurs="*")), None, None),
     (seq(A, wild("##other")), seq(A, wild("##any", "skip")), None, "wildcard_narrowed"),
     (seq(A, wild("##any", "lax")), seq(A, wild("##any", "strict")), "wildcard_narrowed", None),
+    (seq(A, wild("urn:x", "strict")), seq(A), None, None),  # no element of the namespace is declared
     (seq(A, wild("urn:x urn:y")), seq(A, wild("urn:y")), "wildcard_narrowed", None),
     (seq(A, wild("##local", "skip")), seq(A, element("b", occurs="?"), wild("##other", "skip")), "element_added_to_open_content_model|wildcard_narrowed", "wildcard_narrowed"),  # noqa: E501
     (seq(A, B), seq(A, wild("##any", "skip")), None, "element_required"),

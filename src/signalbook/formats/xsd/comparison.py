@@ -217,10 +217,18 @@ class _Comparison:
                 return list(self._leaves(writer, reader, path))
             case Incomplete(expected):
                 return [_incomplete(expected, mine, path)]
+            case Unexpected(leaf) if self._is_impossible(leaf):
+                return []
             case Unexpected(leaf, expected, repeated):
                 if mine.loosened().is_partial:
                     return [Clause((), undecided(path, "an all-group of many elements"))]
                 return [_unexpected(leaf, expected, (mine, theirs), path, repeated=repeated)]
+
+    def _is_impossible(self, leaf: Leaf) -> bool:
+        """Return True for a wildcard of the writer that asks for declared elements, of which there are none."""
+        if leaf.names is None or _strictness(leaf) != "strict":
+            return False
+        return not any(leaf.names.allows(name) for name, _ in _globals(self.writer.maps.elements))
 
     def _leaves(self, writer: Leaf, reader: Leaf, path: str) -> Iterator[Clause[ComponentPair]]:
         """Yield what may be at one place for the writer and for the reader."""
