@@ -40,6 +40,7 @@ REASONS: list[tuple[str, JSONObject, JSONObject, list[tuple[str, object]]]] = [
         [("undecided", None)],
     ),
     ("items that are left", {"type": "array", "unevaluatedItems": {"type": "null"}}, {"unevaluatedItems": False}, [("additional_items_removed", None)]),  # noqa: E501
+    ("listed arrays", {"type": "array", "enum": [[1], [1, 2]], "contains": {"const": 1}}, {"maxItems": 1}, [("enum_narrowed", [[1, 2]])]),  # noqa: E501
     ("no array but the empty one", {"type": "array", "not": {"minItems": 1}}, {"enum": [[]]}, []),
     ("no text but the empty one", {"type": "string", "maxLength": 0}, {"enum": [""]}, []),
     (

@@ -44,7 +44,9 @@ def _is_doubtful(facts: Facts) -> bool:
 
 
 def needs_witness(facts: Facts, term: Term, keyword: str) -> bool:
-    """Return True if reasons about a keyword of ``term`` are true only if a value shows it."""
+    """Return True if reasons about a keyword of ``term`` are true only if a value shows it: listed values do."""
+    if facts.values is not None:
+        return False
     if keyword in ("additionalProperties", "unevaluatedProperties"):  # else their reasons speak of the members
         return "never" in term.says[keyword].says and _is_doubtful(facts)
     return keyword in _WITNESSED and _is_doubtful(facts)
