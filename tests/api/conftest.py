@@ -137,21 +137,22 @@ class Serve(Protocol):
     def __call__(self, store: Store, /, **settings: Any) -> Client: ...
 
 
+def make_client(store: Store, /, **settings: Any) -> Client:
+    """Make a client of a new application, with an empty model unless settings say otherwise."""
+    # Keys are kept beside the database of the settings: in memory, whatever the store is.
+    hosts = ("r.example", "other.example")
+    common = {"model": "empty", "registry_id": "test", "db": "sqlite://", "allow_hosts": hosts}
+    chosen = Settings(**{**common, **settings})
+    audit = Audit(store, chosen)
+    app = create_app(Engine(store, settings=chosen), chosen, direct=True, close=lambda: None, audit=audit)
+    return Client(app, audit)
+
+
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Makes clients, with an empty model unless settings say otherwise, and closes them at the end."""
+    """Makes clients as ``make_client`` does, and closes them at the end."""
     with ExitStack() as clients:
-
-        def made(store: Store, /, **settings: Any) -> Client:
-            # Keys are kept beside the database of the settings: in memory, whatever the store is.
-            hosts = ("r.example", "other.example")
-            common = {"model": "empty", "registry_id": "test", "db": "sqlite://", "allow_hosts": hosts}
-            chosen = Settings(**{**common, **settings})
-            audit = Audit(store, chosen)
-            app = create_app(Engine(store, settings=chosen), chosen, direct=True, close=lambda: None, audit=audit)
-            return clients.enter_context(Client(app, audit))
-
-        yield made
+        yield lambda store, /, **settings: clients.enter_context(make_client(store, **settings))
 
 
 @pytest.fixture

@@ -5,11 +5,12 @@ On one database: the others are held to what lies below by the tests beside thes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
-from tests.api.conftest import Client
+from tests.api.conftest import MODEL, Client, make_client
+from tests.conftest import FreshStore
 
 from signalbook.storage.store import Store
 
@@ -56,11 +57,23 @@ def store(sqlite_store: Callable[[], Store]) -> Store:
     return sqlite_store()
 
 
-@pytest.fixture
-def filled(client: Client) -> Client:
+def fill(client: Client) -> Client:
     client.put_document(F1, b"x", "text/plain")
     client.put(N1, {"name": "N"})
     return client
+
+
+@pytest.fixture
+def filled(client: Client) -> Client:
+    return fill(client)
+
+
+@pytest.fixture(scope="module")
+def unchanged(fresh_store: FreshStore) -> Iterator[Client]:
+    """A filled registry for the tests of this module that change nothing."""
+    with fresh_store() as store, make_client(store) as client:
+        client.put("/modelsource", MODEL)
+        yield fill(client)
 
 
 def send(client: Client, method: str, path: str) -> httpx.Response:
@@ -90,23 +103,23 @@ def test_every_cell(filled: Client, path: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("path", CELLS)
-def test_options_and_refusals_name_what_is_allowed(filled: Client, path: str) -> None:
+def test_options_and_refusals_name_what_is_allowed(unchanged: Client, path: str) -> None:
     """R134, R138, R284, GAP 30: the same list, in the same words."""
-    allowed = filled.send("OPTIONS", path).headers
+    allowed = unchanged.send("OPTIONS", path).headers
     assert set(allowed["Allow"].split(", ")) == set(CELLS[path])
     assert allowed["Access-Control-Allow-Methods"] == allowed["Allow"]
     for method in {*METHODS, "TRACE", "BREW"} - set(CELLS[path]):
-        answer = send(filled, method, path)
+        answer = send(unchanged, method, path)
         assert answer.headers["Allow"] == allowed["Allow"]
         wanted = "details_required" if method == "PATCH" and path in DOCUMENTS else "action_not_supported"
         assert answer.json()["type"].endswith(f"#{wanted}")
 
 
 @pytest.mark.parametrize("path", CELLS)
-def test_head_is_get_without_its_body(filled: Client, path: str) -> None:
+def test_head_is_get_without_its_body(unchanged: Client, path: str) -> None:
     """R139: anywhere, errors too."""
     for shown in (path, f"{path}?inline=nope", f"{path}/nope/nope/nope"):
-        get, head = filled.get(shown), filled.send("HEAD", shown)
+        get, head = unchanged.get(shown), unchanged.send("HEAD", shown)
         assert (head.status_code, head.content) == (get.status_code, b"")
         assert {**head.headers} == {**get.headers}
 
@@ -154,12 +167,12 @@ MISSING_BELOW = ("/dirs/none/files", "/dirs/d1/files/none/versions", f"{F1}/vers
 
 @pytest.mark.parametrize("path", [*MISSING, *MISSING_BELOW])
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_what_is_not_there(filled: Client, path: str, method: str) -> None:
+def test_what_is_not_there(unchanged: Client, path: str, method: str) -> None:
     """R171."""
     if method == "DELETE" and path.endswith("/meta"):
-        assert filled.send(method, path).status_code == 405  # R259: nobody deletes a meta
+        assert unchanged.send(method, path).status_code == 405  # R259: nobody deletes a meta
         return
-    assert filled.refused(method, path, "not_found")["subject"].startswith("/dirs")
+    assert unchanged.refused(method, path, "not_found")["subject"].startswith("/dirs")
 
 
 METADATA = tuple(
@@ -171,9 +184,9 @@ METADATA = tuple(
 
 
 @pytest.mark.parametrize(("path", "method"), METADATA)
-def test_metadata_needs_a_body(filled: Client, path: str, method: str) -> None:
+def test_metadata_needs_a_body(unchanged: Client, path: str, method: str) -> None:
     """R148."""
-    filled.refused(method, path, "missing_body")
+    unchanged.refused(method, path, "missing_body")
 
 
 @pytest.mark.parametrize(("path", "method"), METADATA)
@@ -186,14 +199,14 @@ def test_a_content_type_is_not_asked_for(filled: Client, path: str, method: str)
 
 
 @pytest.mark.parametrize("path", ["/export/x", "/model/x", "/capabilities/foo", f"{F1}/other", f"{F1}/meta/x"])
-def test_paths_that_do_not_exist(filled: Client, path: str) -> None:
+def test_paths_that_do_not_exist(unchanged: Client, path: str) -> None:
     """R133: whatever the method."""
-    assert {send(filled, method, path).status_code for method in METHODS} == {404}
-    assert filled.get(path).json()["type"].endswith("http.md#api_not_found")
+    assert {send(unchanged, method, path).status_code for method in METHODS} == {404}
+    assert unchanged.get(path).json()["type"].endswith("http.md#api_not_found")
 
 
 @pytest.mark.parametrize("path", CELLS)
-def test_a_slash_behind_the_path_and_unknown_parameters_make_no_difference(filled: Client, path: str) -> None:
+def test_a_slash_behind_the_path_and_unknown_parameters_make_no_difference(unchanged: Client, path: str) -> None:
     """R136."""
-    shown = filled.get(path).content
-    assert filled.get(f"{path}?nope=1&x").content == filled.get(f"{path.rstrip('/')}/").content == shown
+    shown = unchanged.get(path).content
+    assert unchanged.get(f"{path}?nope=1&x").content == unchanged.get(f"{path.rstrip('/')}/").content == shown
