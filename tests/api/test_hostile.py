@@ -129,7 +129,7 @@ def test_any_value(client: Client, method: str, path: str, nested: str, name: st
     harmless(client, method, path, content=content)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     method=st.sampled_from(["GET", "PUT", "POST", "DELETE"]),
     id=TEXTS,

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.documents import test_datacontract, test_discovery, test_openapi
 from tests.documents.asyncapi.documents import NEW, OLD
+from tests.examples import examples
 
 from signalbook.documents import DocumentError
 from signalbook.documents.conversion import convert
@@ -36,7 +37,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     "document", SOUND, ids=lambda each: str(each.get("info", each)["title" if "info" in each else "name"])
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_it_is_converted_or_refused_with_a_reason(document: Any, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(sorted(places(document), key=str)))

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.conftest import FreshStore
+from tests.examples import examples
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.read.inlining import EXPORT
@@ -64,7 +65,7 @@ WRITES = commands("PUT", "PATCH") | st.builds(
     command, st.just("DELETE"), st.builds("/dirs/{}/files/{}".format, IDS, IDS), st.none()
 )
 MODES = st.sampled_from(["manual", "createdat", "semver"])
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Registry:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.model import AttributeSet, Model, ValueFinding, builtin, compile_model
 from signalbook.model.types import SCALARS
@@ -190,7 +191,7 @@ ENTITIES = ["endpoints", "messagegroups", "messagegroups/messages", "schemagroup
 
 
 @pytest.mark.parametrize("kind", ENTITIES)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_takes_what_theirs_takes(kind: str, data: st.DataObject) -> None:
     """Of values made from their definitions, ours finds no finding that theirs does not find."""

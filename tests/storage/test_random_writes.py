@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from msgspec.structs import replace
+from tests.examples import examples
 
 from signalbook.storage.base import DuplicateId, Row
 from signalbook.storage.store import Store
@@ -169,5 +170,5 @@ def test_a_store_behaves_like_dictionaries(store: Store) -> None:
 
     OnThisStore.store = store
     checks = list(HealthCheck)
-    steps = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=checks)
+    steps = settings(max_examples=examples(40), stateful_step_count=25, deadline=None, suppress_health_check=checks)
     run_state_machine_as_test(OnThisStore, settings=steps)

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.api.conftest import Client
+from tests.examples import examples
 
 from signalbook.cncf.messagecatalog import originals
 from signalbook.cncf.messagecatalog.conversion import definition_to_message, message_to_definition
@@ -73,7 +74,7 @@ def write(book: Client, group: str, format: str, api: str, definition: Any) -> N
 
 
 # Every example has a group of its own in the one registry.
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(WRITES)
 def test_every_api_shows_what_was_written_through_any(book: Client, written: tuple[str, str, Any]) -> None:
     """J-7, J-11 to J-18."""
@@ -114,7 +115,7 @@ _SECTIONS = st.dictionaries(
 FORMATS = ("CloudEvents", "AMQP", "MQTT", "NATS", "HTTP", "KAFKA", "xRegistry", "ours")
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(FORMATS), _SECTIONS, st.dictionaries(st.sampled_from(["tags", "versions", "x"]), _JSON))
 def test_whatever_is_sent_is_taken_or_refused(book: Client, form: str, definition: Any, beside: Any) -> None:
     """No 5xx: and what was taken is shown by all APIs."""

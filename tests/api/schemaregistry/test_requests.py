@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.api.conftest import Serve
 from tests.api.schemaregistry.conftest import MOUNT, Schemas
+from tests.examples import examples
 
 from signalbook.storage.store import Store
 
@@ -122,7 +123,7 @@ BODIES = st.binary(max_size=20) | st.dictionaries(
 ).map(lambda body: json.dumps(body).encode())
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     method=st.sampled_from(["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"]),
     path=st.lists(STEPS, max_size=7).map(lambda steps: "/" + "/".join(steps)) | KNOWN,

@@ -172,7 +172,7 @@ def test_pages_in_any_order_are_the_collection(store: Store, *, doc: bool) -> No
     registry = planted(store)
     xid = Xid.parse("/dirs/d1/files")
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(st.lists(expressions(), max_size=2), ATTRIBUTES, st.booleans(), st.integers(1, 3))
     def check(values: list[str], attribute: str, descending: bool, limit: int) -> None:
         with registry.engine.reading() as view:

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from signalbook.access.base import Identity
 from signalbook.access.decisions import Access, ReadingRules
@@ -98,7 +99,7 @@ def pages(engine: Engine, access: Access, **wanted: Any) -> tuple[SearchPage, li
 
 
 # The engine is written to before, and only read here.
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rules=RULES, asked=st.sampled_from(QUERIES), versions=st.booleans(), many=st.sampled_from((1, 100)))
 def test_what_is_found_is_what_may_be_read_of_all(
     engine: Engine, rules: list[tuple[bool, tuple[str, ...]]], asked: str, versions: bool, many: int

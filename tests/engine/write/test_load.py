@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import FreshStore
 from tests.engine.conftest import Make, Registry, model_of
+from tests.examples import examples
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.write import decide, load, resources
@@ -109,7 +110,10 @@ def few(number: int) -> Iterator[None]:
         load.FEW = usual  # type: ignore[misc]
 
 
-@pytest.fixture(scope="module", params=["manual", "createdat", "modifiedat", "semver"])
+TIMES = [pytest.param(mode, marks=pytest.mark.merge) for mode in ("createdat", "modifiedat")]
+
+
+@pytest.fixture(scope="module", params=["manual", "semver", *TIMES])
 def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -126,7 +130,7 @@ GROUPS = count(1)
 
 
 @given(steps=st.lists(STEPS, max_size=14))
-@settings(deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_some_versions_decide_like_all_of_them(twins: tuple[Twin, Twin], steps: list[Step]) -> None:
     """R93, R173, R209, R225-R243, whatever the history."""
     group = f"g{next(GROUPS)}"

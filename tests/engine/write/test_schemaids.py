@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import FreshStore
 from tests.engine.conftest import Registry
+from tests.examples import examples
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
@@ -111,7 +112,7 @@ NAMES = st.sampled_from("abc")
 WRITE = st.tuples(st.sampled_from(["put", "delete", "group"]), NAMES, st.integers(1, 3), NAMES)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(WRITE, max_size=25))
 def test_numbers_of_random_writes(fresh_store: FreshStore, writes: list[tuple[str, str, int, str]]) -> None:
     """Against a model: a content that was met first has the next number, and keeps it."""

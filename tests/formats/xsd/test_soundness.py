@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element, tostring
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.formats.xsd.makers import Maker, Writer, write
 
 from signalbook.formats import SchemaError
@@ -37,7 +38,7 @@ def outcome(dice: Random, reader: Element, writer: Element, documents_made: int 
     return "compatible"
 
 
-@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=25)
+@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=examples(60))
 @given(st.randoms(use_true_random=False))
 def test_a_changed_schema_is_compatible_only_if_no_document_says_otherwise(dice: Random) -> None:
     maker = Maker(dice)

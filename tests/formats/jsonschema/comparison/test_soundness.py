@@ -151,7 +151,7 @@ def test_a_changed_schema_is_compatible_only_if_no_value_says_otherwise(
     check(schema, other, (format, format), values)
 
 
-@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=30)
+@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=examples(30))
 @given(st.data(), CLOSED, CLOSED, st.lists(OBJECTS, min_size=30, max_size=30))
 def test_so_are_objects_closed_by_unevaluated_properties(
     data: st.DataObject, schema: JSONObject, second: JSONObject, values: list[JSON]
