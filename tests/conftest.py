@@ -9,7 +9,7 @@ import signal
 import ssl
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,21 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SPARK_CLASSES = Path(sys.prefix) / "brokers" / "spark.jsa"
 """Where ``tools/setup test`` archives them."""
 _MANY_BYTES = 1 << 20
-_ABOUT_STORAGE = ("tests/storage/", "tests/test_upgrade.py")
-"""Where tests run on PostgreSQL in ``make test``, too."""
+_ON_POSTGRES = tuple(
+    f"tests/storage/test_{subject}.py" for subject in ("behaviour", "filtering", "finding_versions", "version_order")
+)
+"""Where tests run on PostgreSQL in ``make test``, too: by each kind of statement that the storage makes."""
+_API_ON_POSTGRES = tuple(
+    f"tests/api/{name}.py"
+    for name in (
+        "confluent/test_confluent",
+        "test_feed",
+        "test_search",
+        "xregistry/test_filtering",
+        "xregistry/test_paging",
+    )
+)
+"""Where tests of the API run on PostgreSQL in ``make merge``: what they ask for is found by the database."""
 
 # How long an example takes is no test's business: a busy machine must not fail one. Nor must an example that nobody has
 # seen yet: the same ones are tried each time, more of them with the profile "thorough", and others with "explore".
@@ -95,16 +108,26 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave tests on PostgreSQL to ``make merge``, unless storage is their subject: ``make test`` has SQLite."""
+    """Leave most tests on PostgreSQL to ``make merge``, and most of those of the API to ``make soak``."""
     for item in items:
         parameters = getattr(item, "callspec", None)
-        if parameters and "postgres" in parameters.params.values() and not item.nodeid.startswith(_ABOUT_STORAGE):
+        if not parameters or "postgres" not in parameters.params.values() or item.get_closest_marker("merge"):
+            continue
+        if item.nodeid.startswith("tests/api/") and not item.nodeid.startswith(_API_ON_POSTGRES):
+            item.add_marker("soak")
+        elif not item.nodeid.startswith(_ON_POSTGRES):
             item.add_marker("merge")
 
 
-def pytest_collection_finish() -> None:
-    """The tests stay to the end, and with them all that was imported: none of it is garbage."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage meanwhile: the tests stay to the end, and with them all that is imported."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -74,7 +74,7 @@ def wait_until(answers: Callable[[], bool], process: subprocess.Popen[str]) -> N
     pytest.fail("the server does not answer")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.merge), 2])
 def test_a_server_starts_answers_and_stops(store_url: str, workers: int) -> None:
     """On every database; what was acknowledged is there after a restart."""
     with serving(store_url, workers=workers) as (url, process):
@@ -94,6 +94,7 @@ def test_a_server_starts_answers_and_stops(store_url: str, workers: int) -> None
         assert len(httpx.get(f"{url}/schemagroups", timeout=PATIENCE).json()) == 10
 
 
+@pytest.mark.merge
 @pytest.mark.skipif(sys.platform != "linux", reason="forks there alone")
 def test_a_server_process_begins_with_everything_imported(tmp_path: Path) -> None:
     """To import it all takes most of the start: it is done once. At SIGHUP it is done anew, be it another version."""
@@ -186,6 +187,7 @@ if __name__ == "__main__":  # not in the server process that comes at SIGHUP
 """
 
 
+@pytest.mark.merge
 @pytest.mark.skipif(sys.platform != "linux", reason="forks there alone")
 def test_a_server_process_that_does_not_end_is_replaced_all_the_same(tmp_path: Path) -> None:
     """At SIGHUP, and the server ends at SIGTERM afterwards."""
@@ -222,6 +224,7 @@ def test_a_server_process_that_dies_is_replaced(tmp_path: Path) -> None:
         assert not children(process) & before
 
 
+@pytest.mark.merge
 def test_no_server_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:
     """Who restarts a server that was killed needs its port."""
     with serving(f"sqlite:///{tmp_path / 'r.db'}", workers=2) as (url, process):

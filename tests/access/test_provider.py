@@ -119,6 +119,7 @@ def log_in(home: Path, url: str, user: str, issuer: str) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.merge
 def test_signalbook_login(issuer: Provider, tmp_path: Path) -> None:
     """By the device flow; the token is used by other commands, renewed when it expires, and forgotten at logout."""
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))

@@ -98,6 +98,7 @@ def proxy(postgres_database: str) -> Iterator[tuple[Proxy, str]]:
         proxy.down()
 
 
+@pytest.mark.merge
 def test_an_outage(proxy: tuple[Proxy, str], tmp_path: Path) -> None:
     between, db = proxy
     with kept_port() as port, starting(tmp_path, port, db) as url:

@@ -70,6 +70,7 @@ def test_a_source_that_is_away_is_waited_for(serve: Serve, tmp_path: Path) -> No
         one.end()
 
 
+@pytest.mark.merge
 def test_a_server_pushes_to_others(serve_process: ServeProcess, trio: list[Server]) -> None:
     """Issue 11, 4.6: all to one, a part under another name to another; what goes, goes there; status."""
     one, two, _ = trio

@@ -40,7 +40,7 @@ def light(sqlite_store: Callable[[], Store], serve: Serve) -> Api:
         ("JSON", '{"items": ' * MANY + "{}" + "}" * MANY, "nested deeper"),
         ("PROTOBUF", "{" * LARGE, "more than 1048576 bytes"),
         ("PROTOBUF", "message M {" * MANY + "}" * MANY, "recursion limit"),
-        ("PROTOBUF", 'import "' + "x" * LARGE + '";', "is no path to import"),
+        pytest.param("PROTOBUF", 'import "' + "x" * LARGE + '";', "is no path to import", marks=pytest.mark.merge),
     ],
     ids=["avro", "deep avro", "deep json", "protobuf", "deep protobuf", "import"],
 )
