@@ -1,4 +1,4 @@
-"""The command line in this process, and a server in another."""
+"""The command line and servers in this process, and servers in others."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serving import answers, kept_port
+from tests.serving import answers, kept_port, serving_in_thread
 
 from signalbook.cli import main
+from signalbook.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,14 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def serve() -> Iterator[Callable[..., Server]]:
+def serve() -> Iterator[Callable[..., str]]:
+    """Start a server with these settings in a thread of this process, and return its URL; it is stopped at the end."""
+    with ExitStack() as servers:
+        yield lambda **settings: servers.enter_context(serving_in_thread(Settings(port=0, **settings)))
+
+
+@pytest.fixture(scope="session")
+def serve_process() -> Iterator[Callable[..., Server]]:
     """Start ``signalbook serve`` with more options on a port of its own; it is stopped at the end."""
     started: list[subprocess.Popen[bytes]] = []
     ports = ExitStack()
@@ -103,10 +111,10 @@ def commit(*paths: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> str:
+def server(serve: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a server with the shipped model, shared by tests that leave no trace in each other's groups."""
     folder = tmp_path_factory.mktemp("server")
-    return serve("--db", f"sqlite:///{folder / 'registry.db'}", "--max-body-bytes", 2_000_000).url
+    return serve(db=f"sqlite:///{folder / 'registry.db'}", max_body_bytes=2_000_000)
 
 
 @pytest.fixture(params=["db", "server"])
@@ -116,9 +124,9 @@ def target(request: pytest.FixtureRequest, server: str) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def served(serve: Callable[..., Server]) -> str:
+def served(serve: Callable[..., str]) -> str:
     """The URL of a server with a database in memory, for the tests of a module."""
-    return serve("--db", "sqlite://").url
+    return serve(db="sqlite://")
 
 
 @pytest.fixture(params=["database", "server"])

@@ -14,7 +14,7 @@ from signalbook.access.sessions import LoggedIn, begin
 from signalbook.storage import open_store
 from signalbook.values import now
 
-from .conftest import Cli, Server
+from .conftest import Cli
 
 RULES = [
     {"who": ["subject:pat"], "role": "administrator"},
@@ -61,12 +61,12 @@ def test_a_policy_is_replaced_as_a_whole_or_not_at_all(cli: Cli, policy: Path) -
     assert "a policy of 3 rules" in cli("access", "check", policy).err
 
 
-def test_what_is_odd_is_said(cli: Cli, serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_what_is_odd_is_said(cli: Cli, serve: Callable[..., str], tmp_path: Path) -> None:
     """A pattern of a type that there is not is taken, since there may be later, and protects nothing now."""
     rules = [RULES[0], {"who": ["authenticated"], "deny": ["read"], "on": ["/schemagroup/a", "/pipelines/*", "/*/b"]}]
     document = json.dumps({"rules": rules}).encode()
     cli("import", "builtin:events")
-    at = ("--server", serve("--db", f"sqlite:///{tmp_path}/served.db").url)
+    at = ("--server", serve(db=f"sqlite:///{tmp_path}/served.db"))
     for command in (("check", "-"), ("check", "-", *at), ("set", "-"), ("set", "-", *at)):
         said = cli("access", *command, stdin=document)
         odd = [line for line in said.err.splitlines() if line.startswith("warning: ")]
@@ -116,8 +116,8 @@ def test_a_file_is_in_force(cli: Cli, policy: Path, monkeypatch: pytest.MonkeyPa
     assert (refused.code, "the policy is the file policy.json" in refused.err) == (1, True)
 
 
-def test_at_a_server(cli: Cli, policy: Path, serve: Callable[..., Server], tmp_path: Path) -> None:
-    at = ("--server", serve("--db", f"sqlite:///{tmp_path}/served.db").url)
+def test_at_a_server(cli: Cli, policy: Path, serve: Callable[..., str], tmp_path: Path) -> None:
+    at = ("--server", serve(db=f"sqlite:///{tmp_path}/served.db"))
     assert "no policy is configured" in cli("access", "show", *at).err
     own = cli("whoami", *at)
     assert (own.out.splitlines()[0], "There is no policy in force" in own.err) == ("name: anonymous", True)
@@ -136,12 +136,12 @@ def test_at_a_server(cli: Cli, policy: Path, serve: Callable[..., Server], tmp_p
     assert cli("access", "set", policy, "--server", "http://x", "--db", "y").code == 2
 
 
-def test_sessions_are_ended(cli: Cli, serve: Callable[..., Server]) -> None:
+def test_sessions_are_ended(cli: Cli, serve: Callable[..., str]) -> None:
     cli("access", "init", "subject:pat")
     assert cli("access", "end-sessions", "ann").err == "0 sessions of ann have ended\n"
     token = cli("token", "create", "pat").out.strip()
     database = f"sqlite:///{Path('signalbook.db').absolute()}"
     with closing(open_store(database)) as store, store.write() as transaction:
         begin(transaction.sessions, LoggedIn(identity=Identity(subject="ann")), now(), 1.0)
-    ended = cli("access", "end-sessions", "ann", "--server", serve("--db", database).url, "--token", token)
+    ended = cli("access", "end-sessions", "ann", "--server", serve(db=database), "--token", token)
     assert (ended.code, ended.err) == (0, "1 sessions of ann have ended\n")

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Cli, Server
+from .conftest import Cli
 
 GROUPS = b'{"messagegroups": {"m1": {"name": "secret name"}, "m2": {}}}'
 
 
 @pytest.fixture(scope="module")
-def served(serve: Callable[..., Server]) -> str:
+def served(serve: Callable[..., str]) -> str:
     """The URL of a server that records, over a database of its own."""
-    return serve("--db", "sqlite://", "--audit", "on").url
+    return serve(db="sqlite://", audit="on")
 
 
 @pytest.fixture(params=["database", "server"])

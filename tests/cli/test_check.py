@@ -221,10 +221,10 @@ def shop() -> Path:
 
 @pytest.mark.parametrize("where", ["db", "server"])
 def test_a_document_that_replaces_another(
-    cli: Cli, serve: Callable[..., Any], shop: Path, tmp_path: Path, where: str
+    cli: Cli, serve: Callable[..., str], shop: Path, tmp_path: Path, where: str
 ) -> None:
     """Issue 11, 5.1: check and import say the same of what is unchanged, and of what its rule forbids."""
-    target = ("--server", serve("--db", f"sqlite:///{tmp_path}/s.db").url) if where == "server" else ()
+    target = ("--server", serve(db=f"sqlite:///{tmp_path}/s.db")) if where == "server" else ()
     assert cli("import", shop, *target).code == 0
     (checked,) = verdict(cli("check", shop, *target, "--json").out)["checked"]
     assert (checked["changes"], checked["findings"]) == ([], [])

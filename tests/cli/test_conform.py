@@ -99,7 +99,7 @@ def test_a_server_that_fails(cli: Cli, careless: str, tmp_path: Path) -> None:
     assert "http-head: passed, though it is known to fail" in told
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.merge)])
 def test_interrupted(server: str, tmp_path: Path, stop: signal.Signals) -> None:
     """Ctrl-C ends with everything put back and a report of what was done."""
     report = tmp_path / "r.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Cli, Ran, Server, cut_short
+from tests.cli.conftest import Cli, Ran, cut_short
 
 from signalbook.values import dump_json
 
@@ -90,7 +90,7 @@ def test_targets_are_listed(cli: Cli) -> None:
     assert "markdown" in cli("generate", "list").out
 
 
-def test_imports_of_a_registry(cli: Cli, serve: Callable[..., Server]) -> None:
+def test_imports_of_a_registry(cli: Cli, serve: Callable[..., str]) -> None:
     """Of Protobuf, in a group by the name of the file, in another by its import root; from what is exported alike."""
     money = 'syntax = "proto3"; package acme; message Money { int32 units = 1; }'
     line = 'syntax = "proto3"; import "acme/types/money.proto"; message Line { acme.Money price = 1; }'
@@ -109,7 +109,7 @@ def test_imports_of_a_registry(cli: Cli, serve: Callable[..., Server]) -> None:
         "schemagroups": {"importing": {"schemas": schemas(**texts)}, "importing.common": common},
     }
     Path("protos.json").write_bytes(dump_json(document))
-    server = serve("--db", f"sqlite:///{Path('registry.db').absolute()}").url
+    server = serve(db=f"sqlite:///{Path('registry.db').absolute()}")
     assert cli("import", "protos.json", "--server", server).code == 0
     options = ("--group", "/messagegroups/importing", "--output", "out")
     ran = cli("generate", "spark", "--registry", server, *options)

@@ -17,7 +17,7 @@ import pytest
 from signalbook.access.tokens import split
 from signalbook.storage import open_store
 
-from .conftest import Cli, Server
+from .conftest import Cli
 
 SCHEMA = {"format": "JsonSchema/draft-07", "schema": {"type": "object"}}
 SOURCE = "http://source.example"
@@ -119,10 +119,10 @@ def test_a_model_that_lacks_types(cli: Cli, server: str, target: str, monkeypatc
 
 
 @pytest.mark.merge
-def test_a_follower_killed_and_started_again(serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_a_follower_killed_and_started_again(serve: Callable[..., str], tmp_path: Path) -> None:
     """It goes on where it was; everything is there, and there once."""
-    one = serve("--db", f"sqlite:///{tmp_path / 'one.db'}").url
-    two = serve("--db", f"sqlite:///{tmp_path / 'two.db'}").url
+    one = serve(db=f"sqlite:///{tmp_path / 'one.db'}")
+    two = serve(db=f"sqlite:///{tmp_path / 'two.db'}")
     put(one, "g", 400)
     options = ("--follow", "--state", str(tmp_path / "state"))
     command = [sys.executable, "-m", "signalbook", "replicate", one, two, *options]
@@ -149,10 +149,10 @@ def test_a_follower_killed_and_started_again(serve: Callable[..., Server], tmp_p
 AVRO = {"schema": '{"type": "record", "name": "R", "fields": []}'}
 
 
-def test_by_confluents_api(cli: Cli, serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_by_confluents_api(cli: Cli, serve: Callable[..., str], tmp_path: Path) -> None:
     """A Signalbook at either end is spoken to at its mount."""
-    one = serve("--db", f"sqlite:///{tmp_path / 'one.db'}").url
-    two = serve("--db", f"sqlite:///{tmp_path / 'two.db'}").url
+    one = serve(db=f"sqlite:///{tmp_path / 'one.db'}")
+    two = serve(db=f"sqlite:///{tmp_path / 'two.db'}")
     for name in ("s", ":.dev:s"):
         where = f"{one}/compat/confluent/subjects/{name}/versions"
         httpx.post(where, json=AVRO, timeout=300).raise_for_status()
@@ -194,15 +194,15 @@ def test_a_registry_of_another_kind(cli: Cli, server: str) -> None:
 
 
 def test_credentials(
-    cli: Cli, serve: Callable[..., Server], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, serve: Callable[..., str], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are those in the URL, sent to that registry alone and never shown."""
     (tmp_path / "policy.json").write_text('{"rules": [{"who": ["subject:root"], "role": "administrator"}]}')
     db = f"sqlite:///{tmp_path / 'one.db'}"
     open_store(db).close()
     root = cli("token", "create", "root", "--db", db).out.strip()
-    one = serve("--db", db, "--access-file", tmp_path / "policy.json").url
-    two = serve("--db", f"sqlite:///{tmp_path / 'two.db'}").url
+    one = serve(db=db, access_file=str(tmp_path / "policy.json"))
+    two = serve(db=f"sqlite:///{tmp_path / 'two.db'}")
     for user in ("someone:s3cret", "${NO_SUCH}"):
         ran = cli("replicate", f"confluent+{one.replace('//', f'//{user}@')}", two)
         assert (ran.code, ran.out) == (1, "")
@@ -220,7 +220,7 @@ def test_credentials(
 
 
 def test_a_target_of_which_only_a_part_may_be_written(
-    cli: Cli, serve: Callable[..., Server], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, serve: Callable[..., str], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What may be written is copied, subject by subject; the rest is named with the reason."""
     rules = [{"who": ["subject:ci"], "role": "writer", "on": ["/schemagroups/dev"]}]
@@ -228,8 +228,8 @@ def test_a_target_of_which_only_a_part_may_be_written(
     db = f"sqlite:///{tmp_path / 'two.db'}"
     open_store(db).close()
     monkeypatch.setenv("CI", cli("token", "create", "ci", "--db", db).out.strip())
-    one = serve("--db", f"sqlite:///{tmp_path / 'one.db'}").url
-    two = serve("--db", db, "--access-file", tmp_path / "policy.json").url
+    one = serve(db=f"sqlite:///{tmp_path / 'one.db'}")
+    two = serve(db=db, access_file=str(tmp_path / "policy.json"))
     for name in ("s", ":.dev:s", ":.dev:t"):
         httpx.post(f"{one}/compat/confluent/subjects/{name}/versions", json=AVRO, timeout=300).raise_for_status()
     httpx.put(f"{one}/compat/confluent/config", json={"compatibility": "NONE"}, timeout=300).raise_for_status()

@@ -38,8 +38,8 @@ def test_every_setting_is_an_option(cli: Cli) -> None:
         assert f"{settings.option_for(name)} " in ran.out, name
 
 
-def test_an_empty_model(serve: Serve, tmp_path: Path) -> None:
-    url = serve("--db", f"sqlite:///{tmp_path / 'r.db'}", "--model", "empty", "--registry-id", "mine").url
+def test_an_empty_model(serve: Callable[..., str], tmp_path: Path) -> None:
+    url = serve(db=f"sqlite:///{tmp_path / 'r.db'}", model="empty", registry_id="mine")
     assert get(f"{url}/").json()["registryid"] == "mine"
     assert get(f"{url}/modelsource").json() == {}
     assert not get(f"{url}/model").json().get("groups")
@@ -47,15 +47,17 @@ def test_an_empty_model(serve: Serve, tmp_path: Path) -> None:
     assert mutable == {"capabilities", "modelsource", "entities"}
 
 
-def test_a_model_of_ones_own(serve: Serve, tmp_path: Path) -> None:
+def test_a_model_of_ones_own(serve_process: Serve, tmp_path: Path) -> None:
     model = tmp_path / "model.json"
     model.write_text('{"groups": {"dirs": {"singular": "dir"}}}', encoding="utf-8")
-    url = serve("--db", f"sqlite:///{tmp_path / 'r.db'}", "--model", model, "--base-url", "http://book.example/r").url
+    url = serve_process(
+        "--db", f"sqlite:///{tmp_path / 'r.db'}", "--model", model, "--base-url", "http://book.example/r"
+    ).url
     assert get(f"{url}/").json()["dirsurl"] == "http://book.example/r/dirs"
 
 
-def test_a_server_stops_by_a_signal(serve: Serve, tmp_path: Path) -> None:
-    server = serve("--db", f"sqlite:///{tmp_path / 'r.db'}")
+def test_a_server_stops_by_a_signal(serve_process: Serve, tmp_path: Path) -> None:
+    server = serve_process("--db", f"sqlite:///{tmp_path / 'r.db'}")
     server.process.terminate()
     server.process.wait(timeout=300)
     with pytest.raises(httpx.ConnectError):
@@ -129,12 +131,12 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_a_folder_is_served_and_followed(serve: Serve, tmp_path: Path) -> None:
+def test_a_folder_is_served_and_followed(serve_process: Serve, tmp_path: Path) -> None:
     """Several processes, a broken file, a mended one; clients may not write (R116, GAP 7)."""
     book = tmp_path / "book"
     book.mkdir()
     (book / "a.json").write_text('{"messagegroups": {"m": {}}}')
-    server = serve("--from", book, "--workers", 2, "--reload-seconds", 0.1)
+    server = serve_process("--from", book, "--workers", 2, "--reload-seconds", 0.1)
     assert get(f"{server.url}/messagegroups/m").status_code == 200
     refused = httpx.put(f"{server.url}/messagegroups/x", json={}, timeout=300)
     assert (refused.status_code, refused.json()["type"].rpartition("#")[2]) == (400, "not_available")
@@ -147,9 +149,9 @@ def test_a_folder_is_served_and_followed(serve: Serve, tmp_path: Path) -> None:
     assert ready(server.url)["source"]["revision"] != first
 
 
-def test_a_folder_is_looked_at_when_asked(serve: Serve, tmp_path: Path) -> None:
+def test_a_folder_is_looked_at_when_asked(serve_process: Serve, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"messagegroups": {"m": {}}}')
-    server = serve("--from", tmp_path, "--reload-seconds", 0)
+    server = serve_process("--from", tmp_path, "--reload-seconds", 0)
     (tmp_path / "a.json").write_text('{"messagegroups": {"n": {}}}')
     server.process.send_signal(signal.SIGHUP)
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .conftest import Cli, Ran, Server
+from .conftest import Cli, Ran
 
 Ask = Callable[..., Ran]
 
@@ -22,13 +22,13 @@ def sinks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(serve: Callable[..., Server], sinks: Path) -> Server:
-    return serve("--db", "sqlite://", "--sink-folder", sinks)
+def server(serve: Callable[..., str], sinks: Path) -> str:
+    return serve(db="sqlite://", sink_folder=str(sinks))
 
 
 @pytest.fixture
-def ask(cli: Cli, server: Server) -> Ask:
-    return lambda *arguments, **sent: cli(*arguments, "--server", server.url, **sent)
+def ask(cli: Cli, server: str) -> Ask:
+    return lambda *arguments, **sent: cli(*arguments, "--server", server, **sent)
 
 
 def shown(ran: Ran) -> Any:
@@ -49,20 +49,20 @@ def lines(file: Path) -> list[Any]:
     return [json.loads(line) for line in whole.splitlines()]
 
 
-def test_what_is_subscribed_comes(ask: Ask, server: Server, sinks: Path) -> None:
+def test_what_is_subscribed_comes(ask: Ask, server: str, sinks: Path) -> None:
     """D-28, D-29: to a file, and all that is asked for holds"""
     wanted = ("--subject", "/schemagroups/", "--type", "io.xregistry.group.created", "-f", "NOT (subject LIKE '%b')")
     made = ask("subscribe", "file:some.jsonl", *wanted).out.strip()
     for name in ("a", "b", "c"):
-        httpx.put(f"{server.url}/schemagroups/{name}", json={}, timeout=300).raise_for_status()
+        httpx.put(f"{server}/schemagroups/{name}", json={}, timeout=300).raise_for_status()
     wait_for(lambda: len(lines(sinks / "some.jsonl")) == 2)
     assert [event["subject"] for event in lines(sinks / "some.jsonl")] == ["/schemagroups/a", "/schemagroups/c"]
     told = f"{made}\tactive\t2\tfile:some.jsonl\n"
     wait_for(lambda: told in ask("subscriptions", "list").out)
 
 
-def test_a_replay(ask: Ask, server: Server, sinks: Path) -> None:
-    httpx.put(f"{server.url}/schemagroups/replayed", json={}, timeout=300).raise_for_status()
+def test_a_replay(ask: Ask, server: str, sinks: Path) -> None:
+    httpx.put(f"{server}/schemagroups/replayed", json={}, timeout=300).raise_for_status()
     ask("subscribe", "file:all.jsonl", "--after", 0)
     wait_for(lambda: "/schemagroups/replayed" in [event["subject"] for event in lines(sinks / "all.jsonl")])
     assert lines(sinks / "all.jsonl")[0]["id"] == "1"

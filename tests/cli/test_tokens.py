@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Cli, Server
+from tests.cli.conftest import Cli
 
 from signalbook.access import tokens
 from signalbook.access.authentication import Authenticator, Credentials
@@ -101,12 +101,12 @@ POLICY = '{"rules": [{"who": ["subject:root"], "role": "administrator"}, {"who":
 
 
 def test_by_a_server(
-    cli: Cli, serve: Callable[..., Server], db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, serve: Callable[..., str], db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the credentials of commands come from."""
     (tmp_path / "policy.json").write_text(POLICY)
     root = cli("token", "create", "root", "--db", db).out.strip()
-    url = serve("--db", db, "--access-file", tmp_path / "policy.json").url
+    url = serve(db=db, access_file=str(tmp_path / "policy.json"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
     refused = cli("token", "list", "--server", url)
