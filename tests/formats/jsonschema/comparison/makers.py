@@ -173,7 +173,7 @@ class Guide:
                 if name in ("const", "enum"):
                     self.scalars += item if name == "enum" and isinstance(item, list) else [item]
                 elif type(item) in (int, float):
-                    self.scalars += [item * 126, item, item + 1, item - 1, item + 0.5, item - 0.25, item * 3]
+                    self.scalars += [item * 126, item, item + 1, item - 1, item + 0.5, item - 0.25, item * 3, item * -2]
                     if type(item) is int:
                         self.sizes |= dict.fromkeys([max(0, item - 1), item, item + 1])
                 self._collect(item)

@@ -934,6 +934,12 @@ def test_no_reason_is_given_for_values_that_there_are_not(writer: JSONObject, re
     assert named(differences({**kind, **reader}, {**kind, **writer}, "JsonSchema/draft/2020-12")) == rule
 
 
+def test_a_reason_names_no_more_items_than_there_may_be() -> None:
+    items: JSONObject = {"type": "array", "maxItems": 2, "prefixItems": [{}, {"const": {}, "required": ["a"]}]}
+    (found,) = differences({"type": "array", "maxItems": 0}, items, NEWEST)
+    assert (found.rule, found.old) == ("max_items_decreased", 1)
+
+
 def test_the_limit_of_steps_is_the_only_reason() -> None:
     """Differences found before the limit may be cases that were left unsolved, so they are not reported."""
     new, old = (load(dump_json(tagged_union(count)), DRAFT_07, None) for count in (31, 30))

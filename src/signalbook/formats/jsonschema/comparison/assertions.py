@@ -153,11 +153,10 @@ def at_most(keyword: str, rule: str, size: str) -> Rule:
         known: Range = getattr(facts, size)
         asked: int = term.says[keyword]
         high = known.high
-        if size == "count" and (most := count_members(proof, facts)) is not None:
+        counts = {"count": count_members, "size": _count_items}
+        if size in counts and (most := counts[size](proof, facts)) is not None:
             high = most if high is None else min(high, most)
         if high is not None and high <= asked:
-            return []
-        if size == "size" and not _may_reach(proof, facts, asked):
             return []
         if size == "length" and facts.patterns:
             return [undecided(term, _PATTERNED, keyword)]
@@ -490,6 +489,11 @@ def _prefix_items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
             below = [difference("item_added_to_open_content_model", item, name=index)]
         found += below
     return found
+
+
+def _count_items(proof: Proof, facts: Facts) -> int | None:
+    """Return the largest number of items before one that cannot be; None if all may be."""
+    return next((at for at in range(facts.prefix + 1) if proof.empty(facts.item(at))), None)
 
 
 def _may_reach(proof: Proof, facts: Facts, index: int) -> bool:
