@@ -254,7 +254,9 @@ class Maker:
         nodes = [node for node in nodes if node.tag == "element" or id(node) in whole]
         if nodes:
             node = self.dice.choice(nodes)
-            self.bounded(node, ("", "?") if id(node) in within_all else ("", "?", "*", "+", "2,3", "0,2"))
+            # Of groups that may be empty the library wants all repetitions written.
+            kinds = ("", "?", "*", "0,2") if id(node) in whole else ("", "?", "*", "+", "2,3", "0,2")
+            self.bounded(node, ("", "?") if id(node) in within_all else kinds)
 
     def change_particles(self, schema: Element) -> None:
         """Add, remove or move what is in a group."""
