@@ -24,7 +24,8 @@ from benchmarks.registry.bench import machine
 from signalbook.messages import Message, Policy
 from signalbook.pipeline.commands.infer import Trial
 from signalbook.pipeline.inference import definitions
-from signalbook.pipeline.inference.observations import Observations, kind_header, kinds
+from signalbook.pipeline.inference.discriminators import Discriminator
+from signalbook.pipeline.inference.observations import Observations, find_discriminator, kinds
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.snapshot import Snapshot
 
@@ -47,12 +48,12 @@ def main() -> None:
 
 def measured(messages: list[Message]) -> dict[str, Any]:
     """What is accepted by the rules that ``infer`` would take, and by each of them on average over all cuts."""
-    header = kind_header(messages)
+    by, _ = find_discriminator(messages, "messages")
     began = time.process_time()
-    number, trial = chosen(messages, [bool(crc32(b"%d" % at) & 1) for at in range(len(messages))], header)
+    number, trial = chosen(messages, [bool(crc32(b"%d" % at) & 1) for at in range(len(messages))], by)
     spent = time.process_time() - began
     cuts = [[held.random() < 0.5 for _ in messages] for held in map(Random, range(CUTS))]
-    others = [chosen(messages, cut, header) for cut in cuts]
+    others = [chosen(messages, cut, by) for cut in cuts]
     tried, accepted = sum(each.tried for _, each in others), sum(each.accepted for _, each in others)
     return {
         "messages": len(messages),
@@ -71,28 +72,28 @@ def share(accepted: int, tried: int) -> float:
     return round(accepted / tried, 4) if tried else 0.0
 
 
-def chosen(messages: list[Message], second: list[bool], header: str) -> tuple[int, Trial]:
+def chosen(messages: list[Message], second: list[bool], by: Discriminator) -> tuple[int, Trial]:
     """The first rules whose definitions of the first half accept enough of the second, or the last, as in ``infer``."""
     first = Observations()
     for message, held in zip(messages, second, strict=True):
         if not held:
-            first.take(message, header)
+            first.take(message, by)
     held_back = [message for message, held in zip(messages, second, strict=True) if held]
     found = (0, Trial())
     for number, rules in enumerate(RULES_BY_STRICTNESS):
-        found = number, attempt(first, held_back, rules, header)
+        found = number, attempt(first, held_back, rules, by)
         if found[1].accepted >= ACCEPT * found[1].tried:
             break
     return found
 
 
-def attempt(first: Observations, held_back: list[Message], rules: Rules, header: str) -> Trial:
+def attempt(first: Observations, held_back: list[Message], rules: Rules, by: Discriminator) -> Trial:
     """Held-back messages, held to definitions inferred by these rules."""
-    document = definitions.document(first, "bench", rules, header)
+    document = definitions.document(first, "bench", rules, by)
     contract = Snapshot.of_documents([("the inferred definitions", document)]).compile(Policy())
     found = Trial()
     for message in held_back:
-        unseen = [name for key, name in kinds(message, header).items() if key not in first.kinds]
+        unseen = [name for key, name in kinds(message, by).items() if key not in first.kinds]
         if unseen:
             found.pass_over(unseen[0])
         else:

@@ -9,7 +9,7 @@ import pytest
 
 from signalbook.pipeline.inference.discriminators import MAX_VALUE_CHARS, choose_member, member_text
 
-SHAPES = (
+SHAPES: tuple[dict[str, Any], ...] = (
     {"event": "signup", "email": "a@b.example", "country": "DE"},
     {"event": "purchase", "amount": 1.5, "items": [1], "country": "FR"},
     {"event": "logout", "country": "DE"},

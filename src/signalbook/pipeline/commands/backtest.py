@@ -22,9 +22,10 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.commands.backtest_result import Backtest, ChangedVerdict, violations_of
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.candidate import affected, with_candidate
+from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter
-from signalbook.pipeline.job.runner import Runner, open_runner
+from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.deadletters import (

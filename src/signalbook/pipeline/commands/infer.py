@@ -24,7 +24,8 @@ from signalbook.pipeline.inference import definitions
 from signalbook.pipeline.inference.discriminators import ANY_TOPIC, Discriminator, MemberChoice
 from signalbook.pipeline.inference.observations import Observations, find_discriminator, kinds
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
-from signalbook.pipeline.job.runner import Runner, open_runner
+from signalbook.pipeline.job.default_runner import open_runner
+from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Storage

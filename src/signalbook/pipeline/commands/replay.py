@@ -20,8 +20,9 @@ import pyarrow as pa
 
 from signalbook.pipeline.commands.run import check
 from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, land
+from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
-from signalbook.pipeline.job.runner import Runner, open_runner
+from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.deadletters import (

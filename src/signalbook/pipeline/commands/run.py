@@ -23,8 +23,9 @@ from signalbook.pipeline.commit import (
 )
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.fastpath import native
+from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress, check_policy
-from signalbook.pipeline.job.runner import Runner, open_runner
+from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import BatchAttempt, Intake

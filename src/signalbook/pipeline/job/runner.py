@@ -14,14 +14,13 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
 from signalbook.pipeline.errors import PipelineError
@@ -46,29 +45,6 @@ class Runner(Protocol):
         Raises ``PipelineError`` or what Spark raises, once a task has failed.
         """
         ...
-
-
-@contextmanager
-def open_runner(
-    runner: Runner | None,
-    master: str,
-    show: Callable[[], None],
-    *,
-    jars: Sequence[Path] = (),
-    packages: Sequence[str] | None = None,
-) -> Iterator[Runner]:
-    """Yield ``runner`` if there is one, else call ``show`` and yield a ``SparkRunner`` on ``master``.
-
-    Without ``packages``, Spark does nothing but start tasks. Raises as ``open_session`` does.
-    """
-    if runner is not None:
-        yield runner
-        return
-    from signalbook.pipeline.job.session import SparkRunner, open_session
-
-    show()
-    with open_session(master, jars=jars, packages=packages or (), brief=packages is None) as session:
-        yield SparkRunner(session)
 
 
 @dataclass(frozen=True, slots=True)
