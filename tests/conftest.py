@@ -37,17 +37,6 @@ _ON_POSTGRES = tuple(
     f"tests/storage/test_{subject}.py" for subject in ("behaviour", "filtering", "finding_versions", "version_order")
 )
 """Where tests run on PostgreSQL in ``make test``, too: by each kind of statement that the storage makes."""
-_API_ON_POSTGRES = tuple(
-    f"tests/api/{name}.py"
-    for name in (
-        "confluent/test_confluent",
-        "test_feed",
-        "test_search",
-        "xregistry/test_filtering",
-        "xregistry/test_paging",
-    )
-)
-"""Where tests of the API run on PostgreSQL in ``make merge``: what they ask for is found by the database."""
 
 # How long an example takes is no test's business: a busy machine must not fail one. Nor must an example that nobody has
 # seen yet: the same ones are tried each time, more of them with the profile "thorough", and others with "explore".
@@ -58,9 +47,9 @@ settings.load_profile("signalbook")
 # Java lives for seconds here: code that is compiled well, and a collector with threads of its own, cost more processor
 # time than they save. To load its classes is half of what a Spark that does little has to do: they are in an archive.
 _ARCHIVED = f' -XX:SharedArchiveFile="{_SPARK_CLASSES}" -Xlog:disable' if _SPARK_CLASSES.exists() else ""
-# Spark compiles Java for each query, which takes longer than to interpret queries of a few rows.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED + _ARCHIVED)
+# Spark compiles Java for each query in ``make merge``. To interpret queries of a few rows is faster.
 _INTERPRETED = " -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
-os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED + _INTERPRETED + _ARCHIVED)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SHORT_LIVED)
 # From a file each client would read all authorities there are, which takes longer than most requests; in a folder
 # OpenSSL looks for the one that it needs, and no test needs any.
@@ -90,6 +79,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare for tests that need servers: the process that starts the others has them for all."""
+    if "not merge" in config.option.markexpr and _INTERPRETED not in os.environ["SPARK_SUBMIT_OPTS"]:
+        os.environ["SPARK_SUBMIT_OPTS"] += _INTERPRETED
     worker = getattr(config, "workerinput", None)
     config.stash[SERVERS] = SharedServers() if worker is None else RemoteServers(Path(worker["servers"]))
 
@@ -108,14 +99,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave most tests on PostgreSQL to ``make merge``, and most of those of the API to ``make soak``."""
+    """Leave most tests on PostgreSQL to ``make merge``."""
     for item in items:
         parameters = getattr(item, "callspec", None)
-        if not parameters or "postgres" not in parameters.params.values() or item.get_closest_marker("merge"):
-            continue
-        if item.nodeid.startswith("tests/api/") and not item.nodeid.startswith(_API_ON_POSTGRES):
-            item.add_marker("soak")
-        elif not item.nodeid.startswith(_ON_POSTGRES):
+        if parameters and "postgres" in parameters.params.values() and not item.nodeid.startswith(_ON_POSTGRES):
             item.add_marker("merge")
 
 
