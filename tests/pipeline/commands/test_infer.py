@@ -56,7 +56,9 @@ def test_a_draft_is_tried_on_what_was_held_back(events: Path, tmp_path: Path, re
     assert isinstance(folder, StorePlace)
     (folder / "events.jsonl").write(events.read_bytes())
     (folder / "_SUCCESS").write(b"")
-    job = InferenceJob(inputs=(str(folder),), group="shop", master="local[2]", storage=folder.storage)
+    job = InferenceJob(
+        inputs=(str(folder),), group="shop", input_format="cloudevents-jsonl", master="local[2]", storage=folder.storage
+    )
     draft = pipeline.infer(job, told.append, said.append)
     assert ["1 file is skipped" in words for words in said] == [True]
     assert draft.messages == {"order.placed": 800, "order.paid": 400}

@@ -452,8 +452,8 @@ def test_definitions_in_a_folder_and_of_some_groups(job: Callable[..., Job], tmp
         (
             {"input_format": "morse"},
             "no input format 'morse'; there are: amqp, cloudevents-avro, cloudevents-batch, cloudevents-captures, "
-            "cloudevents-jsonl, cloudevents-protobuf, cloudevents-protobuf-batch, http-jsonl, kafka, kafka-captures, "
-            "mqtt3, mqtt5, nats",
+            "cloudevents-jsonl, cloudevents-protobuf, cloudevents-protobuf-batch, http-jsonl, json, kafka, "
+            "kafka-captures, mqtt3, mqtt5, nats",
         ),
         ({"options": {"value": "body"}}, "cloudevents-jsonl has no options, but value is given"),
         ({"output": Path("/proc/nowhere")}, "cannot write to /proc/nowhere"),

@@ -180,7 +180,7 @@ def test_a_program_gives_values_that_there_are(tmp_path: Path, name: str, value:
 
 def test_dead_letters_of_reasons_that_there_are() -> None:
     assert DeadLetterFilter(reasons=("no_match", "schema_violation")).reasons
-    with pytest.raises(PipelineError, match=r"no reason 'foo'; there are: no_match, ambiguous, .*unavailable$"):
+    with pytest.raises(PipelineError, match=r"no reason 'foo'; there are: no_match, unknown_kind, .*unavailable$"):
         DeadLetterFilter(reasons=("no_match", "foo"))
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from signalbook.messages import Message, Reason, parse_flags
 from signalbook.messages.bindings.kafka import record
+from signalbook.messages.bindings.mqtt import publish
 from signalbook.pipeline import columns
 from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.job.snapshot import Snapshot
@@ -61,9 +62,17 @@ def catalogue(parcels: Any) -> Snapshot:
         "parcel.moved": conflicting,
         "parcel.broken": parcels.message("parcel.broken", **typed, dataschema={"type": 1}),
         "parcel.lost": parcels.message("parcel.lost", **typed, dataschemauri="/schemagroups/x/schemas/none"),
+        **{f"kind.{name}": kind(name) for name in "ab"},
         "native": {**conflicting, "protocol": "KAFKA", "protocoloptions": {"topic": "moves"}},
     }
     return Snapshot.of_documents([("d", document)])
+
+
+def kind(name: str) -> dict[str, Any]:
+    """A definition that a member of its payload tells apart from others with the topic ``kinds``."""
+    schema = {"type": "object", "required": ["kind"], "properties": {"kind": {"const": name}}}
+    options = {"protocol": "MQTT/5.0", "protocoloptions": {"topic_name": "kinds"}}
+    return {**options, "dataschemaformat": "JsonSchema/draft-07", "dataschema": schema}
 
 
 def sidelined(snapshot: Snapshot, source: Any, folder: Path, *flags: str) -> list[dict[str, Any]]:
@@ -87,6 +96,7 @@ def messages(parcels: Any) -> dict[Reason, Message]:
     binary = [(f"ce_{name}", str(parcels.event(1)[name]).encode()) for name in ("specversion", "id", "source", "type")]
     return {
         Reason.NO_MATCH: event(parcels, type="parcel.unheard"),
+        Reason.UNKNOWN_KIND: publish("MQTT/5.0", b'{"kind":"c"}', {"topic_name": "kinds"}),
         Reason.AMBIGUOUS: event(parcels, type="parcel.twin"),
         Reason.METADATA_VIOLATION: event(parcels, source="/elsewhere"),
         Reason.PLACEHOLDER_CONFLICT: event(parcels, type="parcel.moved", subject="8"),

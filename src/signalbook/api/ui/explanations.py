@@ -113,6 +113,7 @@ RULES: Final[Mapping[str, str]] = {
     "protobuf": "The bytes are not in the Protobuf encoding of their message type.",
     "text": "The bytes are no text in UTF-8.",
     "number": "A number has no form in JSON.",
+    "namespace": "The namespace has characters that names in Avro do not have.",
     "base64": "The text is not Base64.",
     "timestamp": "The time is not one that RFC 3339 allows.",
     "value": "The value is not the one that the definition gives, or not of its type.",

@@ -74,6 +74,7 @@ class Deferred(Mapping[K, V]):
 # Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are decided.
 MAX_BATCH: Final = 100_000
 _MAX_VALUE_CHARS: Final = 200
+_HTTP: Final = "HTTP"
 _NOT_STATED: Final = Finding(
     path="",
     rule="content_mode",
@@ -448,10 +449,12 @@ def _candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[Com
 def _unknown_kind(fits: Sequence[Fit], payload: Payload) -> Finding | None:
     """Return what is unknown about a payload if all of ``fits`` demand other texts, or numbers, in one member.
 
-    None also for a single definition: its schema says what is wrong. None for definitions of events: their type says
-    of what kind an event is.
+    None also for a single definition: its schema says what is wrong. None for definitions of events and of requests,
+    which type, method, path and headers tell apart.
     """
-    if len(fits) < 2 or any(fit.definition.is_event for fit in fits) or not isinstance(payload.value, dict):
+    if len(fits) < 2 or not isinstance(payload.value, dict):
+        return None
+    if any(fit.definition.is_event or fit.definition.protocol == _HTTP for fit in fits):
         return None
     shared = set.intersection(*(set(fit.definition.constants) for fit in fits))
     for name in sorted(shared):
