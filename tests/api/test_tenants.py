@@ -92,6 +92,7 @@ UNCOMPARED: Final = (
 """Patterns of paths whose answers are not compared: they must not fail, and not name what is hidden."""
 NOISE: Final = (
     Difference("the clock", r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?|\b1[6-9]\d{11}\b", "TIME"),
+    Difference("minutes on pages", r"(?<=>)\d\d:\d\d(?=</time>)", "TIME"),
     Difference("random ids", r"\b(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{28}|[0-9a-f]{32})\b", "ID"),
     Difference("form tokens", r'name="token" value="[^"]*"', "TOKEN"),
 )
