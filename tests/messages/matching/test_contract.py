@@ -554,6 +554,17 @@ def test_an_event_of_an_unknown_type_blames_no_plain_definition(contract_of: Con
     assert (word(outcome), outcome.candidates) == ("no_match", ())
 
 
+def test_a_constant_that_all_share_is_no_kind(contract_of: ContractOf) -> None:
+    def of(name: str) -> JSONObject:
+        constants = {"kind": {"const": name}, "version": {"const": "1"}}
+        return schema({"type": "object", "required": ["kind", "version"], "properties": constants})
+
+    contract = contract_of({"a": of("a"), "b": of("b")})
+    outcome = one(contract, Message(content_type="application/json", body=b'{"kind":"a","version":"2"}'))
+    assert isinstance(outcome, Rejected)
+    assert (word(outcome), outcome.candidates) == ("schema_violation", (G + "a",))
+
+
 @pytest.mark.parametrize(("policy", "outcome"), [("pass", Passed), ("drop", Dropped)])
 def test_unknown_kinds_follow_the_policy(contract_of: ContractOf, policy: str, outcome: type) -> None:
     contract = contract_of({"a": kind("a"), "b": kind("b")}, on_no_match=policy)

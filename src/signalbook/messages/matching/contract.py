@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from signalbook.formats.base import pointer
+from signalbook.formats.base import pointer, shorten
 from signalbook.messages.bindings.base import Binding, find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
 from signalbook.messages.definitions.broken import LeftOut
@@ -73,8 +73,7 @@ class Deferred(Mapping[K, V]):
 
 # Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are decided.
 MAX_BATCH: Final = 100_000
-_MAX_VALUE_CHARS: Final = 200
-_HTTP: Final = "HTTP"
+_SHOWN_KINDS: Final = 10
 _NOT_STATED: Final = Finding(
     path="",
     rule="content_mode",
@@ -338,6 +337,9 @@ class Contract:
         subject = MatchSubject(message=clear, mode=mode, event=event, values=values)
         payload = Payload(clear, event)
         leaves = self._leaves(subject)
+        unknown = _unknown_kind(leaves, payload)
+        if unknown is not None:
+            return self._unmatched(message, subject, unknown)
         # The index and the constants of payloads only save work. Where they leave nothing that fits, what they left out
         # is tried too, so that a message is rejected for what it breaks and not for matching nothing.
         fits = fit_all(_candidates(leaves, payload), subject)
@@ -345,9 +347,6 @@ class Contract:
             fits, explanation = self._look_wider(leaves, subject, payload)
             if not fits:
                 return self._unmatched(message, subject, explanation)
-        kind = _unknown_kind(fits, payload)
-        if kind is not None:
-            return self._of_unknown_kind(message, subject, kind)
         return decide(message, subject, fits, payload, binding)
 
     def _leaves(self, subject: MatchSubject) -> list[IndexBucket]:
@@ -376,6 +375,10 @@ class Contract:
         explanation = explain(tried.values(), subject)
         if explanation.near or self._payload_only is None:
             return [], explanation
+        unknown = _unknown_kind([self._payload_only], payload)
+        if unknown is not None:
+            # The type of an event says of what kind it is.
+            return [], explanation if subject.event is not None else unknown
         return fit_all(_candidates([self._payload_only], payload), subject), explanation
 
     def _wider(self, subject: MatchSubject) -> list[CompiledDefinition]:
@@ -391,30 +394,19 @@ class Contract:
     def _unmatched(
         self, message: Message, subject: MatchSubject, explanation: MismatchExplanation
     ) -> tuple[Outcome, ...]:
-        if explanation.near:
-            return (_explained(message, explanation.near_reason, explanation),)
+        if explanation.near and explanation.reason is not None:
+            return (_explained(message, explanation.reason, explanation),)
         match self.policy.on_no_match:
             case "pass":
                 return (Passed(message=message),)
             case "drop" if not self._unknown:
                 return (Dropped(message=message),)
-        reason = self._reason(subject)
+        reason = explanation.reason or self._reason(subject)
         rejected = _explained(message, reason, explanation)
         doubts = tuple(each.finding(xid) for xid, each in islice(self._unknown.items(), MAX_EXPLAINED))
         # The same for every message, so that the fast path does not have to read payloads for it.
         unstated = (_NOT_STATED,) if reason is Reason.NOT_CLOUDEVENT else ()
         return (msgspec.structs.replace(rejected, violations=rejected.violations + unstated + doubts),)
-
-    def _of_unknown_kind(self, message: Message, subject: MatchSubject, kind: Finding) -> tuple[Outcome, ...]:
-        """Return the outcome of a message without a definition for its kind. An event is known by its type instead."""
-        if subject.event is not None:
-            return self._unmatched(message, subject, MismatchExplanation())
-        match self.policy.on_no_match:
-            case "pass":
-                return (Passed(message=message),)
-            case "drop":
-                return (Dropped(message=message),)
-        return (_rejected(message, Reason.UNKNOWN_KIND, kind),)
 
     def _reason(self, subject: MatchSubject) -> Reason:
         """Return the reason: ``not_cloudevent`` if only an event could have fitted."""
@@ -446,30 +438,25 @@ def _candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[Com
     return [d for leaf in leaves for d in leaf.narrowed(payload.value)] or everything
 
 
-def _unknown_kind(fits: Sequence[Fit], payload: Payload) -> Finding | None:
-    """Return what is unknown about a payload if all of ``fits`` demand other texts, or numbers, in one member.
-
-    None also for a single definition: its schema says what is wrong. None for definitions of events and of requests,
-    which type, method, path and headers tell apart.
-    """
-    if len(fits) < 2 or not isinstance(payload.value, dict):
+def _unknown_kind(leaves: Sequence[IndexBucket], payload: Payload) -> MismatchExplanation | None:
+    """Return why no definition in ``leaves`` is for a payload, if a member that tells them apart shows it."""
+    if len(leaves) != 1 or not leaves[0].kinds:
         return None
-    if any(fit.definition.is_event or fit.definition.protocol == _HTTP for fit in fits):
-        return None
-    shared = set.intersection(*(set(fit.definition.constants) for fit in fits))
-    for name in sorted(shared):
-        value = payload.value.get(name)
-        values = {each for fit in fits for each in fit.definition.constants[name]}
-        if type(value) in (str, int) and {type(each) for each in values} == {type(value)} and value not in values:
-            return _kind_finding(name, value, values)
+    payload.decode_json()
+    members = payload.value if isinstance(payload.value, dict) else {}
+    for name, values in leaves[0].kinds.items():
+        value = members.get(name)
+        if type(value) in {type(each) for each in islice(values, 1)} and value not in values:
+            return MismatchExplanation(reason=Reason.UNKNOWN_KIND, findings=(_kind_finding(name, value, values),))
     return None
 
 
-def _kind_finding(name: str, value: JSON, values: set[JSON]) -> Finding:
-    kinds = ", ".join(sorted(dump_json(each).decode() for each in values)[:MAX_EXPLAINED])
-    more = ", ..." if len(values) > MAX_EXPLAINED else ""
-    unknown = dump_json(value).decode()[:_MAX_VALUE_CHARS]
-    text = f"no definition has the value {unknown} of {name!r}, which tells definitions apart; they have {kinds}{more}"
+def _kind_finding(name: str, value: JSON, values: Collection[JSON]) -> Finding:
+    unknown, member, *known = (
+        shorten(dump_json(each).decode()) for each in (value, name, *islice(values, _SHOWN_KINDS))
+    )
+    more = ", ..." if len(values) > _SHOWN_KINDS else ""
+    text = f"no definition has the value {unknown} of {member}; there are definitions for {', '.join(known)}{more}"
     return Finding(path=pointer([name]), rule=str(Reason.UNKNOWN_KIND), message=text)
 
 

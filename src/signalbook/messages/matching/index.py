@@ -23,6 +23,7 @@ from signalbook.values import JSON
 MAX_TRIED: Final = 8
 # Definitions that are looked at to say why a message fits none.
 MAX_EXPLAINED: Final = 20
+_HTTP: Final = "HTTP"
 
 _Entry = tuple[CompiledDefinition, tuple[IndexKey, ...]]
 
@@ -58,6 +59,24 @@ class IndexBucket:
             return None
         values = zip(self._members, msgspec.structs.astuple(found), strict=True)
         return {name: value for name, value in values if value is not msgspec.UNSET}
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Mapping[JSON, None]]:
+        """The members by which constants tell all of the definitions apart, with the known values in order.
+
+        The values are texts, or whole numbers.
+
+        Empty for a single definition, whose schema says what is wrong, and for definitions of events and requests,
+        which type, method, path and headers tell apart.
+        """
+        if len(self.definitions) < 2 or any(each.is_event or each.protocol == _HTTP for each in self.definitions):
+            return {}
+        found: dict[str, dict[JSON, None]] = {}
+        for name in sorted(set.intersection(*(set(each.constants) for each in self.definitions))):
+            values = {value for each in self.definitions for value in each.constants[name]}
+            if len(values) > 1 and {type(value) for value in values} in ({str}, {int}):
+                found[name] = dict.fromkeys(sorted(values))
+        return found
 
     @cached_property
     def _by_payload(self) -> _PayloadIndex:

@@ -36,10 +36,13 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MismatchExplanation:
-    """The reason why nothing fits. ``near``: the message is of a known kind, but breaks its definition (K-28)."""
+    """The reason why nothing fits. ``near``: the message is of a known kind, but breaks its definition (K-28).
+
+    ``reason`` is that of a breach or of an unknown kind. Without it the contract as a whole gives the reason.
+    """
 
     near: bool = False
-    near_reason: Reason = Reason.METADATA_VIOLATION
+    reason: Reason | None = None
     findings: tuple[Finding, ...] = ()
     candidates: tuple[str, ...] = ()
 
@@ -99,7 +102,7 @@ def explain(candidates: Iterable[CompiledDefinition], subject: MatchSubject) -> 
     chosen = select_by_protocol(near, subject.message.protocol, lambda miss: miss[0]) or misses
     return MismatchExplanation(
         near=bool(near),
-        near_reason=breach_reason(finding for _, findings in chosen for finding in findings),
+        reason=breach_reason(finding for _, findings in chosen for finding in findings) if near else None,
         findings=attributed(chosen),
         candidates=tuple(definition.xid for definition, _ in chosen),
     )
