@@ -11,6 +11,7 @@ import pytest
 from signalbook.pipeline.commands import infer
 from signalbook.pipeline.commands.infer import MOST_NAMES, OTHERS, InferencePlan, Trial
 from signalbook.pipeline.inference import definitions
+from signalbook.pipeline.inference.discriminators import Discriminator
 from signalbook.pipeline.inference.observations import Observations
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS
 from signalbook.pipeline.job.snapshot import Snapshot
@@ -36,7 +37,7 @@ def planned(tmp_path: Path) -> InferencePlan:
 
 
 def tried(folder: Path, planned: InferencePlan, first: Observations) -> Trial:
-    document = definitions.document(first, "g", RULES_BY_STRICTNESS[0])
+    document = definitions.document(first, "g", RULES_BY_STRICTNESS[0], Discriminator())
     path = folder / "snapshot.json"
     path.write_bytes(Snapshot.of_documents([("draft", document)]).to_json())
     known = InferencePlan(source=planned.source, tasks=planned.tasks, kinds=tuple(first.kinds))
@@ -55,7 +56,7 @@ def test_what_is_refused_is_reported_with_rule_and_place(planned: InferencePlan,
     first = Observations()
     for message, _ in list(infer.messages(planned, 0))[:20]:
         assert message is not None
-        first.take(message)
+        first.take(message, Discriminator())
     found = tried(tmp_path, planned, first)
     held = infer.look(planned, 0).second
     assert found.tried == held.kinds["event a"].count

@@ -117,6 +117,23 @@ def test_a_draft_fits_the_default_model() -> None:
     assert set(document) <= set(model.groups)
 
 
+@pytest.mark.parametrize("member", ["kind", "source.table"])
+def test_the_value_of_a_kind_is_demanded_of_maps_as_well(member: str) -> None:
+    def message(number: int) -> Message:
+        ids = {f"{number:04}-{n}": n for n in range(40)}
+        value = {**ids, "kind": "k", "source": {**ids, "table": "k"}}
+        return Message(content_type="application/json", body=json.dumps(value).encode())
+
+    messages = [message(number) for number in range(60)]
+    document = drafted(*messages, by=Discriminator(members={"": member}))
+    assert accepted(document, *messages) == 60
+    schema = document["schemagroups"]["shop"]["schemas"]["k"]["versions"]["1"]["schema"]
+    for name in member.split("."):
+        assert name in schema["required"]
+        schema = schema["properties"][name]
+    assert schema == {"type": "string", "const": "k"}
+
+
 @pytest.mark.parametrize("topic", ["", "orders"])
 @pytest.mark.parametrize("member", ["event", "source.table", "code"])
 @pytest.mark.parametrize("rules", [RULES_BY_STRICTNESS[0], RULES_BY_STRICTNESS[-1]], ids=["strict", "lenient"])

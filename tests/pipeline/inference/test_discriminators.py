@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from signalbook.pipeline.inference.discriminators import MAX_VALUE_CHARS, choose_member, member_text
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.inference.discriminators import (
+    MAX_VALUE_CHARS,
+    MAX_VALUES,
+    check_member,
+    choose_member,
+    member_text,
+)
 
 SHAPES: tuple[dict[str, Any], ...] = (
     {"event": "signup", "email": "a@b.example", "country": "DE"},
@@ -70,8 +77,15 @@ def test_of_equal_members_the_usual_name_is_chosen() -> None:
     assert chosen(*({"a": shape["event"], "type": shape["event"], **shape, "event": "x"} for shape in SHAPES)) == "type"
 
 
+def test_a_named_member_with_too_many_values_is_an_error() -> None:
+    payloads = [{"event": f"e{n}"} for n in range(MAX_VALUES + 1)]
+    check_member("event", payloads[1:])
+    with pytest.raises(PipelineError, match="'event' has more than 500 values"):
+        check_member("event", payloads)
+
+
 @pytest.mark.parametrize(
-    ("path", "text"), [("a", "x"), ("b.c", "7"), ("b", ""), ("b.d", ""), ("a.b", ""), ("e", ""), ("f", "")]
+    ("path", "text"), [("a", "x"), ("b.c", "7"), ("b", ""), ("b.d", ""), ("a.b", ""), ("e", ""), ("f", ""), ("g", "")]
 )
 def test_the_text_of_a_member(path: str, text: str) -> None:
-    assert member_text({"a": "x", "b": {"c": 7}, "e": True, "f": None}, path) == text
+    assert member_text({"a": "x", "b": {"c": 7}, "e": True, "f": None, "g": 10**5000}, path) == text

@@ -138,7 +138,7 @@ def test_strange_messages_do_not_fill_the_memory() -> None:
     for number in range(500):
         data = {f"m{number}": [{f"n{number}": "x" * 100}]}
         more = {"datacontenttype": f"application/x{number}+json", "data": data, f"a{number}": "x" * 5000}
-        found.take(event(type="a", **more))
-        found.take(event(type="t" * 2000))
+        found.take(event(type="a", **more), Discriminator())
+        found.take(event(type="t" * 2000), Discriminator())
     assert (found.kinds["event a"].count, found.unknown) == (500, 500)
     assert len(msgspec.msgpack.encode(found)) < 20_000

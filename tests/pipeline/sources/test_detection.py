@@ -46,6 +46,12 @@ def test_an_avro_container_is_known_by_its_first_bytes(tmp_path: Path) -> None:
     assert detect_format((str(tmp_path),), Storage()) == "cloudevents-avro"
 
 
+def test_files_without_messages_do_not_decide(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Events")
+    (tmp_path / "events.jsonl").write_text(json.dumps(EVENT))
+    assert detect_format((str(tmp_path),), Storage()) == "cloudevents-jsonl"
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

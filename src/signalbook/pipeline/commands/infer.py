@@ -21,7 +21,7 @@ import msgspec
 from signalbook.messages import Contract, Message, Outcome, Policy, Rejected
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.inference import definitions
-from signalbook.pipeline.inference.discriminators import ANY_TOPIC, Discriminator, MemberChoice
+from signalbook.pipeline.inference.discriminators import Discriminator, MemberChoice
 from signalbook.pipeline.inference.observations import Observations, find_discriminator, kinds
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.default_runner import open_runner
@@ -208,7 +208,8 @@ class InferenceJob:
 class InferredDefinitions:
     """A registry document inferred from messages, and how far to trust it.
 
-    ``messages`` says of each definition, by id, how many messages it was inferred from. Of the messages read,
+    ``input_format`` is that of the messages. ``messages`` says of each definition, by id, how many messages it was
+    inferred from. Of the messages read,
     ``unreadable`` were no messages and ``unknown`` of no kind that could be recognized. Half of the others were held
     back: ``unseen`` counts, by name, those of kinds that the first half had none of; the others were ``tried`` on the
     definitions of the first half. Those accepted ``accepted`` of them and refused the rest for ``reasons``, each with
@@ -217,6 +218,7 @@ class InferredDefinitions:
     """
 
     document: JSONObject
+    input_format: str
     messages: dict[str, int]
     read: int
     unreadable: int
@@ -236,6 +238,7 @@ class InferredDefinitions:
     def to_json(self) -> JSONObject:
         """The report that ``pipeline infer --json`` prints; the document is not in it."""
         return {
+            "input_format": self.input_format,
             "read": self.read,
             "unreadable": self.unreadable,
             "unknown": self.unknown,
@@ -294,7 +297,7 @@ def infer(
                 f"something else, {halves.unreadable} cannot be read; --input-format says what the input holds"
             )
         trial, rules = _tried(stream, halves.first, job, progress)
-    return _from_both(job, halves, trial, rules, stream.plan.by)
+    return _from_both(job, halves, trial, rules, plan.by)
 
 
 def _check(job: InferenceJob) -> None:
@@ -316,9 +319,7 @@ def _plan(
     name = _common_name([path for path, _ in files])
     if job.by.startswith(_HEADERS):
         return replace(plan, by=Discriminator(header=job.by.removeprefix(_HEADERS).lower(), name=name)), {}
-    by, choices = find_discriminator(_sample(_reachable(plan, job.storage)), name)
-    if job.by:
-        by, choices = Discriminator(header=by.header, members={ANY_TOPIC: job.by}, name=name), {}
+    by, choices = find_discriminator(_sample(_reachable(plan, job.storage)), name, job.by)
     return replace(plan, by=by), choices
 
 
@@ -391,6 +392,7 @@ def _from_both(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, by
     counts = definitions.counts(every)
     return InferredDefinitions(
         document=document,
+        input_format=job.input_format,
         messages=counts,
         read=sum(counts.values()) + every.unknown + halves.unreadable,
         unreadable=halves.unreadable,

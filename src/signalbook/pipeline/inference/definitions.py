@@ -27,12 +27,7 @@ _HEADER: Final = "headers."
 _PAYLOADS: Final = 0.99
 
 
-def document(
-    observations: Observations,
-    group: str,
-    rules: Rules,
-    by: Discriminator = Discriminator(),  # noqa: B008 - a value
-) -> JSONObject:
+def document(observations: Observations, group: str, rules: Rules, by: Discriminator) -> JSONObject:
     """Return a message group with a definition for each kind of message, and a schema group with their schemas.
 
     Both have the id ``group``. ``by`` tells apart the messages that are not CloudEvents.
@@ -110,13 +105,15 @@ def _message(observed: KindSummary, rules: Rules, header: str) -> JSONObject:
 
 def _demand_value(schema: JSONObject, member: str, text: str) -> None:
     """Make ``schema`` demand the member that tells a kind apart, and its value, whatever the rules demand."""
-    for name in filter(None, member.split(".")):
+    if not member:
+        return
+    for name in member.split("."):
         schema["required"] = [*dict.fromkeys([*schema.get("required", ()), name])]
-        schema = schema["properties"][name]
-    if member:
-        is_number = "string" not in schema["type"]
-        schema |= {"type": "integer", "const": int(text)} if is_number else {"type": "string", "const": text}
-        schema.pop("enum", None)
+        # An object with very many names is a map, whose schema does not list them.
+        schema = schema.setdefault("properties", {}).setdefault(name, {})
+    is_number = "integer" in schema.get("type", "") and "string" not in schema["type"]
+    schema |= {"type": "integer", "const": int(text)} if is_number else {"type": "string", "const": text}
+    schema.pop("enum", None)
 
 
 def _metadata(observed: KindSummary, rules: Rules) -> JSONObject:

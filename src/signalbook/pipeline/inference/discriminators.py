@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.inference.summaries import DISCRIMINATORS
 from signalbook.values import JSON, JSONObject
 
@@ -18,6 +19,8 @@ ANY_TOPIC: Final = "*"
 MAX_VALUES: Final = 500
 """The most values of a discriminator."""
 MAX_VALUE_CHARS: Final = 128
+# Larger numbers do not tell kinds apart, and Python refuses to write very long ones.
+_MAX_NUMBER: Final = 2**63
 # A discriminator has to be seen with each of its values this often, on average.
 _MESSAGES_PER_VALUE: Final = 10
 # The share of the differences between messages that a member has to explain. Less is enough of a member whose name
@@ -62,9 +65,18 @@ def member_text(payload: JSON, path: str) -> str:
     """Return the text or whole number at ``path``, "" if there is something else or nothing."""
     for name in path.split("."):
         payload = payload.get(name) if isinstance(payload, dict) else None
-    if isinstance(payload, int) and not isinstance(payload, bool):
+    if isinstance(payload, int) and not isinstance(payload, bool) and abs(payload) < _MAX_NUMBER:
         return str(payload)
     return payload if isinstance(payload, str) else ""
+
+
+def check_member(member: str, payloads: Iterable[JSONObject]) -> None:
+    """Raise ``PipelineError`` if a member has more values than kinds of messages are told apart by."""
+    if len({member_text(payload, member) for payload in payloads}) > MAX_VALUES:
+        raise PipelineError(
+            f"the member {member!r} has more than {MAX_VALUES} values among the first messages, and each would be a "
+            "kind of message: choose another one by --by"
+        )
 
 
 def choose_member(payloads: Sequence[JSONObject]) -> MemberChoice | None:

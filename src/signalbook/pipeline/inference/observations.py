@@ -17,7 +17,14 @@ from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.contract import carried_event
 from signalbook.messages.payloads.content import Unreadable, unpacked
 from signalbook.messages.payloads.payload import Payload
-from signalbook.pipeline.inference.discriminators import Discriminator, MemberChoice, choose_members, member_text
+from signalbook.pipeline.inference.discriminators import (
+    ANY_TOPIC,
+    Discriminator,
+    MemberChoice,
+    check_member,
+    choose_members,
+    member_text,
+)
 from signalbook.pipeline.inference.summaries import AddressSummary, MemoryBudget, ValueSummary
 from signalbook.values import JSON, JSONObject
 
@@ -98,7 +105,7 @@ class Observations(msgspec.Struct):
     unknown: int = 0
     room: MemoryBudget = msgspec.field(default_factory=MemoryBudget)
 
-    def take(self, message: Message, by: Discriminator = Discriminator()) -> None:  # noqa: B008 - a value
+    def take(self, message: Message, by: Discriminator) -> None:
         """Observe a message. ``by`` tells apart the kinds of those that are not CloudEvents."""
         parts = list(_parts(message))
         self.unknown += not parts
@@ -150,10 +157,13 @@ def _key(kind: str, names: list[str]) -> str:
     return " ".join((kind, *names))
 
 
-def find_discriminator(messages: Iterable[Message], name: str) -> tuple[Discriminator, dict[str, MemberChoice]]:
+def find_discriminator(
+    messages: Iterable[Message], name: str, member: str = ""
+) -> tuple[Discriminator, dict[str, MemberChoice]]:
     """Return what tells apart those of ``messages`` that are not CloudEvents, and the members chosen for each topic.
 
-    ``name`` is what messages of one kind without a topic are called.
+    ``name`` is what messages of one kind without a topic are called. With ``member`` nothing is chosen. Raises
+    ``PipelineError`` if that has too many values.
     """
     requests: list[_Part] = []
     payloads: list[tuple[str, JSONObject]] = []
@@ -162,6 +172,9 @@ def find_discriminator(messages: Iterable[Message], name: str) -> tuple[Discrimi
             requests.append(part)
         elif _is_plain(part) and isinstance(part.payload.value, dict):
             payloads.append((_topic(part), part.payload.value))
+    if member:
+        check_member(member, (payload for _, payload in payloads))
+        return Discriminator(header=_kind_header(requests), members={ANY_TOPIC: member}, name=name), {}
     choices = choose_members(payloads)
     members = {topic: choice.member for topic, choice in choices.items()}
     return Discriminator(header=_kind_header(requests), members=members, name=name), choices
@@ -238,9 +251,9 @@ def _named(part: _Part, texts: Mapping[str, str], by: Discriminator) -> tuple[st
     if part.message.protocol == HTTP:
         about = texts.get(_HEADER + by.header, "") if by.header else shape(texts.get("path", ""))
         return REQUEST, [texts.get("method", ""), about]
-    topic = _topic(part)
     if not _is_plain(part):
         return "", []
+    topic = _topic(part)
     member = by.member(topic)
     if not member:
         return PLAIN, [topic, "" if topic else by.name]

@@ -28,10 +28,10 @@ _PARQUET: Final = b"PAR1"
 
 
 @dataclass(frozen=True, slots=True)
-class AnyFile:
-    """Accepts files with any ending."""
+class _Messages:
+    """Files that may hold messages, by their endings: a folder has others, such as a README."""
 
-    endings: tuple[str, ...] = ()
+    endings: tuple[str, ...] = (*HTTP_JSONL.endings, *CONTAINER.endings, ".parquet")
 
 
 def detect_format(inputs: Sequence[str], storage: Storage) -> str:
@@ -39,7 +39,7 @@ def detect_format(inputs: Sequence[str], storage: Storage) -> str:
 
     Raises ``PipelineError`` if the file is in no format that can be detected, or cannot be read.
     """
-    files = find_files(inputs, AnyFile(), storage).files
+    files = find_files(inputs, _Messages(), storage).files
     path = next((path for path, size in files if size), None)
     if path is None:
         raise PipelineError(f"the input {', '.join(inputs)} is empty: there is nothing to detect its format by")
@@ -47,7 +47,10 @@ def detect_format(inputs: Sequence[str], storage: Storage) -> str:
     if head.startswith(_AVRO):
         return CONTAINER.name
     if head.startswith(_PARQUET):
-        raise PipelineError(f"{path} is Parquet, which this command does not read")
+        raise PipelineError(
+            f"{path} is Parquet, which this command does not read: give JSON lines, or define its messages and land "
+            "it by pipeline run --input-format kafka-captures"
+        )
     return _json_format(path, head)
 
 
