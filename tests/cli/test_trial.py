@@ -54,7 +54,7 @@ def test_events_land_without_spark_and_java(events: Path, tmp_path: Path) -> Non
         '[{"sku": "s"}]',
         "decode_error",
         "201 messages: 200 in 2 tables, 1 dead letters",
-        "duckdb -c \"FROM 'first look/lake/tables/shop/",
+        "duckdb -c 'FROM \"first look/lake/tables/shop/",
         "signalbook serve --from 'first look/definitions'",
         "signalbook pipeline run --registry 'first look/definitions/shop.xreg.yaml'",
     ):
@@ -67,6 +67,22 @@ def test_the_result_is_printed_as_json(events: Path, tmp_path: Path, cli: Cli) -
     assert result["inferred"]["messages"] == {"signup": 100, "purchase": 100}
     assert (result["landed"]["landed"], result["landed"]["dead_lettered"]) == (200, 1)
     assert Path(result["definitions"]).is_file()
+
+
+def test_an_interrupted_trial_is_done_again(
+    events: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr("signalbook.pipeline.commit.commit", interrupt)
+        assert cli("try", events, "--folder", folder).code == 130
+    assert (folder / "definitions" / "shop.xreg.yaml").exists()
+    done = cli("try", events, "--folder", folder, "--json")
+    assert (done.code, json.loads(done.out)["landed"]["landed"]) == (0, 200)
+    assert cli("try", events, "--folder", folder).code == 1
 
 
 def test_a_folder_with_files_is_left_alone(events: Path, tmp_path: Path, cli: Cli) -> None:

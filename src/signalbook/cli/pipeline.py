@@ -115,7 +115,7 @@ def report_options(found: ReportOptions, **given: str | int | None) -> ReportOpt
 
 
 def violations_table(found: list[JSONObject]) -> Table:
-    """The violations of a report, those met most."""
+    """Return a table of the most frequent violations of a report, with an example of each."""
     from rich.text import Text
 
     shown = table("definition", "path", "rule", numbers=("messages",), title="Violations")
@@ -383,7 +383,7 @@ def _check_dead_letters(report: Report, most: float | None) -> None:
 
 @contextmanager
 def show_progress() -> Iterator[Callable[[Progress], None]]:
-    """A bar and counts on a terminal; elsewhere nothing."""
+    """Yield a function that shows progress on a terminal: a bar and counts. Elsewhere it shows nothing."""
     from rich import progress as rich
 
     columns = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -25,9 +26,14 @@ if TYPE_CHECKING:
     from signalbook.pipeline import InferredDefinitions, Report
 
 SAMPLE_MESSAGES: Final = 50_000
-_TABLES: Final = 10
-_ROWS: Final = 3
-_COLUMNS: Final = 6
+_DEFINITIONS: Final = "definitions"
+_LAKE: Final = "lake"
+_BATCH: Final = "try"
+_GROUP_CHARS: Final = 64
+_SHOWN_TABLES: Final = 10
+_SHOWN_ROWS: Final = 3
+_SHOWN_COLUMNS: Final = 6
+_SHOWN_DOUBTS: Final = 3
 _CELL_CHARS: Final = 30
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 
@@ -57,57 +63,61 @@ def run(
     from signalbook import pipeline
     from signalbook.documents import write_document
     from signalbook.pipeline.job.runner import LocalRunner
-    from signalbook.pipeline.sources.detection import detect_format
 
-    if folder.exists() and any(folder.iterdir()):
-        raise FolderInUse(f"{folder} is not empty: remove it, or name another one by --folder")
+    _check_folder(folder)
     runner = LocalRunner()
-    source_format = input_format or detect_format(inputs, pipeline.Storage())
-    group = _UNSAFE.sub("-", Path(inputs[0]).name.partition(".")[0]).strip("-._") or "messages"
+    notify = cache(notice)  # inference and the run have the same notes on the input
+    group = _UNSAFE.sub("-", Path(inputs[0]).name.partition(".")[0]).strip("-._")[:_GROUP_CHARS] or "messages"
     with working("reading") as progress:
         inferred = pipeline.infer(
             pipeline.InferenceJob(
-                inputs=tuple(inputs), group=group, input_format=source_format, by=by, limit=SAMPLE_MESSAGES
+                inputs=tuple(inputs), group=group, input_format=input_format, by=by, limit=SAMPLE_MESSAGES
             ),
             progress,
-            notify=notice,
+            notify=notify,
             runner=runner,
         )
-    definitions = folder / "definitions" / f"{group}.xreg.yaml"
+    definitions = folder / _DEFINITIONS / f"{group}.xreg.yaml"
     definitions.parent.mkdir(parents=True, exist_ok=True)
     write_pieces(definitions, [write_document(inferred.document, name=definitions.name)])
     with show_progress() as show:
         job = pipeline.Job(
             registry=str(definitions),
             inputs=tuple(inputs),
-            input_format=source_format,
-            output=folder / "lake",
+            input_format=inferred.input_format,
+            output=folder / _LAKE,
+            batch_id=_BATCH,
             table_format="parquet",
             partition="none",
         )
-        report = pipeline.run(job, progress=show, notify=notice, runner=runner)
+        report = pipeline.run(job, progress=show, notify=notify, runner=runner)
     if as_json:
         echo(dump_json({"definitions": str(definitions), "inferred": inferred.to_json(), "landed": report.to_json()}))
     else:
-        _show(folder, definitions, inputs, source_format, inferred, report)
+        _show(folder, definitions, inputs, inferred, report)
 
 
-def _show(
-    folder: Path,
-    definitions: Path,
-    inputs: list[str],
-    source_format: str,
-    inferred: InferredDefinitions,
-    report: Report,
-) -> None:
+def _check_folder(folder: Path) -> None:
+    """Raise ``FolderInUse`` unless the folder is new, empty, or what a trial left that was interrupted."""
+    from signalbook.pipeline import place_of
+    from signalbook.pipeline.journal import Journal
+
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if not names:
+        return
+    if not names <= {_DEFINITIONS, _LAKE} or Journal(place_of(folder / _LAKE)).find(_BATCH) is not None:
+        raise FolderInUse(f"{folder} is not empty: remove it, or name another one by --folder")
+
+
+def _show(folder: Path, definitions: Path, inputs: list[str], inferred: InferredDefinitions, report: Report) -> None:
     screen = output()
     result = report.to_json()
     landed = sorted(((counts["landed"], xid) for xid, counts in result["by_message"].items()), reverse=True)
     paths = {xid: _table_path(folder, xid) for count, xid in landed if count}
-    for xid, path in list(paths.items())[:_TABLES]:
+    for xid, path in list(paths.items())[:_SHOWN_TABLES]:
         screen.print(_rows_table(xid, path, result["by_message"][xid]["landed"]))
-    if len(paths) > _TABLES:
-        screen.print(f"… and {len(paths) - _TABLES} more tables in {folder / 'lake' / 'tables'}")
+    if len(paths) > _SHOWN_TABLES:
+        screen.print(f"… and {len(paths) - _SHOWN_TABLES} more tables in {folder / _LAKE / 'tables'}")
     if result["reasons"]:
         screen.print(counts_table("reason", "Dead letters", result["reasons"].items()))
     if result["violations"]:
@@ -117,9 +127,9 @@ def _show(
         f"letters, in {result['seconds']:,.1f} s",
         soft_wrap=True,
     )
-    for doubt in inferred.doubts[:_ROWS]:
+    for doubt in inferred.doubts[:_SHOWN_DOUBTS]:
         screen.print(plain(f"Check {doubt['definition']} {doubt['path'] or '/'}: {doubt['doubt']}"), soft_wrap=True)
-    _print_next_steps(screen, next(iter(paths.values()), None), definitions, inputs, source_format)
+    _print_next_steps(screen, next(iter(paths.values()), None), definitions, inputs, inferred.input_format)
 
 
 def _print_next_steps(
@@ -138,7 +148,8 @@ def _print_next_steps(
         ),
     }
     if path is not None:
-        steps = {"Query a table": f"duckdb -c \"FROM '{path}/*.parquet' LIMIT 5\"", **steps}
+        files = str(path / "*.parquet").replace('"', '""')
+        steps = {"Query a table": shlex.join(["duckdb", "-c", f'FROM "{files}" LIMIT 5']), **steps}
     screen.print()
     for what, command in steps.items():
         screen.print(f"{what}:\n    {plain(command)}", soft_wrap=True, markup=False, highlight=False)
@@ -147,7 +158,7 @@ def _print_next_steps(
 def _table_path(folder: Path, xid: str) -> Path:
     from signalbook.pipeline.tables.naming import home, table_name
 
-    return folder / "lake" / home(table_name(xid), "parquet")
+    return folder / _LAKE / home(table_name(xid), "parquet")
 
 
 def _rows_table(xid: str, path: Path, count: int) -> Table:
@@ -157,19 +168,19 @@ def _rows_table(xid: str, path: Path, count: int) -> Table:
     rows = _first_rows(path)
     names = [name for name in rows.schema.names if not name.startswith(("_", "ce_"))]
     shown = table(
-        *(plain(name) for name in names[:_COLUMNS]),
+        *(plain(name) for name in names[:_SHOWN_COLUMNS]),
         numbers=(),
         title=plain(f"{xid.rpartition('/')[2]}: {count:,} rows, {len(names)} columns"),
     )
     for row in rows.to_pylist():
-        shown.add_row(*(Text(_cell_text(row[name])) for name in names[:_COLUMNS]))
+        shown.add_row(*(Text(_cell_text(row[name])) for name in names[:_SHOWN_COLUMNS]))
     return shown
 
 
 def _first_rows(path: Path) -> pa.Table:
     import pyarrow.dataset
 
-    found: pa.Table = pyarrow.dataset.dataset(path).head(_ROWS)
+    found: pa.Table = pyarrow.dataset.dataset(path).head(_SHOWN_ROWS)
     return found
 
 
