@@ -13,11 +13,11 @@ import msgspec
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Storage
 from signalbook.pipeline.sources.avro import CONTAINER
-from signalbook.pipeline.sources.base import BLANK, DamagedFile, Split
+from signalbook.pipeline.sources.base import DamagedFile, Split
 from signalbook.pipeline.sources.files import BATCH, HTTP_JSONL, JSONL
 from signalbook.pipeline.sources.inputs import find_files
 from signalbook.pipeline.sources.plain import PLAIN_JSON
-from signalbook.pipeline.sources.reading import in_utf8, reading
+from signalbook.pipeline.sources.reading import reading, text_head
 from signalbook.values import JSON
 
 _HEAD_BYTES: Final = 256 * 1024
@@ -57,11 +57,8 @@ def detect_format(inputs: Sequence[str], storage: Storage) -> str:
 def _read_head(path: str, storage: Storage) -> bytes:
     try:
         with reading(Split(path=path, start=0, end=0, storage=storage)) as file:
-            head = file.read(_HEAD_BYTES)
-            if head.startswith((_AVRO, _PARQUET)):
-                return head
-            text, _ = in_utf8(path, file)
-            return text.read(_HEAD_BYTES).lstrip(BLANK)
+            head = file.read(len(_AVRO))
+            return head if head in (_AVRO, _PARQUET) else text_head(path, file, _HEAD_BYTES)
     except DamagedFile as damage:
         raise PipelineError(str(damage)) from damage
 

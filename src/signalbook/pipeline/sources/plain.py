@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Final
 
 from signalbook.messages import Message
-from signalbook.pipeline.sources.base import BLANK, DamagedFile, MessageBatch, Split, UnreadableMessage
+from signalbook.pipeline.sources.base import BLANK, MessageBatch, Split, UnreadableMessage
 from signalbook.pipeline.sources.files import JSON_ENDINGS, array_batches, line_batches
-from signalbook.pipeline.sources.reading import in_utf8, reading
+from signalbook.pipeline.sources.reading import reading, text_head
 
 # Enough bytes to see how a file begins, even if it begins with many blanks.
 _HEAD_BYTES: Final = 4096
@@ -45,12 +44,7 @@ class PlainJson:
 def _has_lines(split: Split) -> bool:
     """Return True unless the file begins as an array or as a document of several lines."""
     with reading(split) as file:
-        text, _ = in_utf8(split.path, file)
-        head = b""
-        # Damage is reported by whoever reads the messages before it.
-        with suppress(DamagedFile):
-            while len(head) < _HEAD_BYTES and (piece := text.read(_HEAD_BYTES)):
-                head = (head + piece).lstrip(BLANK)
+        head = text_head(split.path, file, _HEAD_BYTES)
     first_line = head.partition(b"\n")[0].rstrip(BLANK)
     return not first_line.startswith(b"[") and first_line != b"{"
 

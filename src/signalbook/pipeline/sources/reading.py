@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, Protocol, Self, cast
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import place_of
-from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile, Split
+from signalbook.pipeline.sources.base import BLANK, DAMAGED, UNREADABLE, DamagedFile, Split
 from signalbook.pipeline.sources.compression import (
     BROKEN,
     SIGNATURE_BYTES,
@@ -206,6 +206,22 @@ def in_utf8(path: str, file: Readable) -> tuple[Readable, int]:
         raise DamagedFile(path, "the text is UTF-32: give it as UTF-8", UNREADABLE, head)
     file.seek(len(mark))
     return (file, len(mark)) if encoding == "utf-8" else (_Recoded(path, file, encoding), 0)
+
+
+def text_head(path: str, file: Readable, size: int) -> bytes:
+    """Return the beginning of a file's text without blanks before it: at least ``size`` bytes, if there are so many.
+
+    Damage after the first bytes is left to whoever reads on. Raises ``DamagedFile`` if there are none.
+    """
+    text, _ = in_utf8(path, file)
+    head = b""
+    try:
+        while len(head) < size and (piece := text.read(size)):
+            head = (head + piece).lstrip(BLANK)
+    except DamagedFile:
+        if not head:
+            raise
+    return head
 
 
 class _Recoded:
