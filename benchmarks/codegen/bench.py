@@ -32,14 +32,12 @@ from signalbook.values import dump_json
 RESULTS = Path(__file__).parents[1] / "results" / "codegen.json"
 PACKAGE = "github"
 STYLES = ("dataclass", "msgspec", "pydantic")
-TARGETS = ("asyncapi", "csharp", "dbt", "go", "java", "markdown", "odcs", "rust", "spark", "sql", "typescript")
+TARGETS = ("asyncapi", "dbt", "go", "java", "markdown", "odcs", "rust", "spark", "sql", "typescript")
 
 _TSC = Path(sys.prefix) / "brokers" / "typescript" / "node_modules" / "typescript" / "bin" / "tsc"
 _JARS = Path(sys.prefix) / "brokers" / "kafka"
 _CRATES = Path(sys.prefix) / "brokers" / "rust"
 COMPILERS = {
-    "csharp": ["mcs", "-langversion:7.2", "-warn:4", "-warnaserror", "-target:library", "-r:System.Numerics.dll",
-               "-out:messages.dll", "-recurse:*.cs"],
     "go": ["sh", "-c", "CGO_ENABLED=0 go build ./... && CGO_ENABLED=0 go vet ./..."],
     "java": ["sh", "-c", f"javac -Xlint:all -Werror -proc:none -cp '{_JARS}/*' -d classes $(find . -name '*.java')"],
     "rust": ["sh", "-c", f"cp {_CRATES}/Cargo.lock . && CARGO_PROFILE_DEV_DEBUG=false "

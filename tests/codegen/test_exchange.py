@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from tests.brokers.program import Broker
 from tests.codegen.conftest import DOCUMENT, GROUP
-from tests.codegen.csharp import test_package as csharp
 from tests.codegen.go import test_package as go
 from tests.codegen.java import test_package as java
 from tests.codegen.packages import generated, imported
@@ -80,14 +78,6 @@ def in_go(tmp_path: Path, servers: str) -> Command:
     return lambda topic, what, argument: [program, servers, topic, what, argument]
 
 
-def in_csharp(tmp_path: Path, servers: str) -> Command:
-    folder = tmp_path / "csharp"
-    csharp.compiled(folder, {"shop": DOCUMENT}, str(Path(csharp.__file__).with_name("Exchange.cs")))
-    relay = str(Path(csharp.__file__).with_name("relay.py"))
-    return lambda topic, what, argument: [
-        sys.executable, relay, str(folder / "program.exe"), servers, topic, what, argument]  # fmt: skip
-
-
 def in_rust(tmp_path: Path, servers: str) -> Command:
     program = rust.exchange()
     return lambda topic, what, argument: [program, servers, topic, what, argument]
@@ -104,8 +94,7 @@ def started(command: list[str]) -> list[Any]:
 def test_languages_read_each_other_and_the_pipeline_lands_it(kafka: Broker, tmp_path: Path) -> None:
     servers, topic = f"127.0.0.1:{kafka.ports['plain']}", f"exchange-{uuid4().hex[:8]}"
     languages = {"typescript": in_typescript(tmp_path, servers), "java": in_java(tmp_path, servers),
-                 "go": in_go(tmp_path, servers), "csharp": in_csharp(tmp_path, servers),
-                 "rust": in_rust(tmp_path, servers)}  # fmt: skip
+                 "go": in_go(tmp_path, servers), "rust": in_rust(tmp_path, servers)}  # fmt: skip
     for name, command in languages.items():
         assert started(command(topic, "produce", name)) == []
     count = 2 * (len(languages) + 1)

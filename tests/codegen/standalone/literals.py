@@ -8,7 +8,7 @@ from typing import Final, Literal
 from hypothesis import strategies as st
 from tests.codegen.standalone import hostile
 
-Language = Literal["typescript", "java", "go", "rust", "csharp"]
+Language = Literal["typescript", "java", "go", "rust"]
 TEXTS: Final = st.lists(st.sampled_from(hostile.TEXTS) | st.text(max_size=3), max_size=6).map("".join)
 _SIMPLE: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\", '"': '"', "'": "'"}
 _BACKSPACE: Final = {"b": "\b", "f": "\f"}
@@ -20,10 +20,9 @@ _ESCAPES: Final[dict[Language, tuple[str, dict[str, str]]]] = {
     "java": (_FIXED, {**_SIMPLE, **_BACKSPACE}),
     "go": (rf"{_FIXED}|U([0-9a-fA-F]{{8}})", {each: _SIMPLE[each] for each in 'nrt\\"'}),
     "rust": (_BRACED, _SIMPLE),
-    "csharp": (rf"{_FIXED}|U([0-9a-fA-F]{{8}})", {**_SIMPLE, **_BACKSPACE}),
 }
 _LINE_ENDS: Final = "\n\r\x85\u2028\u2029"
-_UTF16: Final = ("typescript", "java", "csharp")
+_UTF16: Final = ("typescript", "java")
 
 
 def read_literal(literal: str, language: Language) -> str:

@@ -7,7 +7,6 @@ from html import unescape
 from pathlib import Path
 from types import ModuleType
 from typing import Final, get_args
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -15,14 +14,13 @@ from tests.codegen.conftest import DOCUMENT, GROUP
 from tests.codegen.standalone import hard, suite
 from tests.codegen.standalone.literals import TEXTS, Language, is_one_line, read_literal, translate_unicode_escapes
 
-from signalbook.codegen.csharp import emit as csharp
 from signalbook.codegen.go import emit as go
 from signalbook.codegen.java import emit as java
 from signalbook.codegen.rust import emit as rust
 from signalbook.codegen.typescript import emit as typescript
 
 EMITTERS: Final[dict[Language, ModuleType]] = {
-    "typescript": typescript, "java": java, "go": go, "rust": rust, "csharp": csharp,
+    "typescript": typescript, "java": java, "go": go, "rust": rust,
 }  # fmt: skip
 
 
@@ -44,13 +42,11 @@ def test_literals_of_typescript_end_no_script(text: str) -> None:
     assert not re.search(r"</|<!|[/*][#@]", typescript.quoted(text))
 
 
-@pytest.mark.parametrize("emitter", [java, csharp])
 @settings(max_examples=10)
 @given(text=TEXTS)
-def test_pieces_are_the_text(emitter: ModuleType, text: str) -> None:
-    language: Language = "java" if emitter is java else "csharp"
+def test_pieces_are_the_text(text: str) -> None:
     long = text * 5000
-    assert "".join(read_literal(piece, language) for piece in emitter.pieces(long[:30_000])) == long[:30_000]
+    assert "".join(read_literal(piece, "java") for piece in java.pieces(long[:30_000])) == long[:30_000]
 
 
 @given(text=TEXTS)
@@ -106,13 +102,6 @@ def test_comments_of_rust_are_no_code(text: str) -> None:
         assert re.sub(r"\\(.)", r"\1", line[4:]) == words_of(text)
 
 
-@given(text=TEXTS)
-def test_comments_of_csharp_are_xml(text: str) -> None:
-    (line,) = csharp.comment(text)
-    assert is_one_line(line)
-    assert (ElementTree.fromstring(line.removeprefix("/// ")).text or "") == words_of(text)
-
-
 @pytest.mark.parametrize("language", get_args(Language))
 @given(text=TEXTS)
 def test_comments_at_the_top_are_one_line(language: Language, text: str) -> None:
@@ -125,14 +114,14 @@ GENERATED = Path(__file__).parents[2] / "data" / "generated"
 NAMELESS = "its schema has a member without a name, for which Jackson has no annotation"
 
 
-@pytest.mark.parametrize("target", ["typescript", "java", "rust", "csharp"])
+@pytest.mark.parametrize("target", ["typescript", "java", "rust"])
 def test_what_is_left_out(target: str, tmp_path: Path) -> None:
     assert sorted(suite.write(target, tmp_path, DOCUMENT).left_out) == [GROUP + name for name in ("broken", "xml")]
     left_out = suite.write(target, tmp_path / "hard", hard.DOCUMENT).left_out
     assert left_out == ({"/messagegroups/hard/messages/nameless": NAMELESS} if target == "java" else {})
 
 
-@pytest.mark.parametrize("target", ["csharp", "go", "java", "rust"])
+@pytest.mark.parametrize("target", ["go", "java", "rust"])
 def test_the_code_of_messages_is_that_which_was_compiled(
     target: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
