@@ -115,11 +115,6 @@ def comparing(format: str) -> Comparing | None:
     return found if isinstance(found, Comparing) else None
 
 
-def rules(format: str) -> tuple[str, ...]:
-    """The rules that can be checked for ``format``: all six or none."""
-    return RULES if comparing(format) else ()
-
-
 def directions(rule: str) -> tuple[Direction, ...]:
     """Return the directions of a rule of ``RULES``, in any case: new readers of old data, or the reverse."""
     match rule.casefold().removesuffix("_transitive"):

@@ -16,10 +16,8 @@ from signalbook.formats.xsd.limits import XS, local
 
 _MAX_NESTING: Final = 16
 _MAX_SHOWN: Final = 5
-_XSD: Final = XS
 _ANYTHING: Final = frozenset({f"{XS}anySimpleType", f"{XS}anyAtomicType"})
 _SPACES: Final = ("preserve", "replace", "collapse")
-_TEXTS: Final = frozenset({names.XSD_STRING, names.XSD_ANY_URI})
 # Values that are distinguished, or found again, in the whole document.
 _IDENTITIES: Final = frozenset({f"{XS}ID", f"{XS}IDREF", f"{XS}ENTITY"})
 _NAMESPACED: Final = frozenset({f"{XS}QName", f"{XS}NOTATION"})
