@@ -90,11 +90,6 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
     repeated: str | None = None
 
     @property
-    def has_data(self) -> bool:
-        """True if there is data, even ``null`` or empty."""
-        return self.value is not msgspec.UNSET or self.body is not None
-
-    @property
     def content_type(self) -> str:
         """Content type of the data; JSON for the ``data`` member of a JSON event that does not say, else ``""``."""
         declared = self.attributes.get("datacontenttype")

@@ -34,7 +34,7 @@ def test_attributes_have_their_types() -> None:
     """K-22: binary attributes come in their canonical form, null is unset."""
     event = AVRO.decode(written(n=5, flag=True, raw=b"\x01\x02", gone=None, time="2026-01-02T03:04:05Z"))
     assert event.attributes == {**HEAD, "n": 5, "flag": True, "raw": "AQI=", "time": "2026-01-02T03:04:05Z"}
-    assert not event.has_data
+    assert event.payload() is None
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_bytes_that_are_no_event(body: bytes, expected: tuple[str, str]) -> None
 
 def test_data_may_be_as_deep_as_a_document_and_no_deeper() -> None:
     deepest = "[" * MAX_DEPTH + "]" * MAX_DEPTH
-    assert decode(f',"data":{deepest}').has_data
+    assert decode(f',"data":{deepest}').payload() == deepest.encode()
     assert failure(f'{{{HEAD},"data":[{deepest}]}}'.encode()) == ("decode_error", "")
     assert failure(b"[" * 100_000) == ("decode_error", "")
 

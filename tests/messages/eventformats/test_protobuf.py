@@ -58,7 +58,7 @@ def test_attributes_have_their_types(event_type: Any) -> None:
         **HEAD, "n": -5, "flag": False, "raw": "AQI=", "dataschema": "http://x/y", "ref": "/y", "subject": "é",
         "time": "2026-01-02T03:04:05.12Z", "early": "0001-01-01T00:00:00Z",
     }  # fmt: skip
-    assert not found.has_data
+    assert found.payload() is None
 
 
 @pytest.mark.parametrize(
