@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import fields
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import get_args
 
@@ -108,7 +109,7 @@ def test_servers_that_are_shown_have_settings_that_work(options: str) -> None:
 
 
 def test_every_choice_is_explained() -> None:
-    for choice in (*sources.source_names(), *get_args(TableFormat)):
+    for choice in (*entry_points(group=sources.GROUP).names, *get_args(TableFormat)):
         assert f"`{choice}`" in text("docs/cli.md")
 
 

@@ -36,8 +36,6 @@ _LEAP: Final = "60"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOS: Final = 1000
 _NONE: Final[Held] = None, False
-# Digits that columns of decimals have at most.
-_DIGITS: Final = 38
 # Of a Protobuf ``Duration``, in seconds: up to 10,000 years, in nanoseconds.
 DURATION: Final = (21, 9)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 
 import pytest
 
@@ -10,7 +10,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import base
 
 
-@pytest.mark.parametrize("name", base.source_names())
+@pytest.mark.parametrize("name", entry_points(group=base.GROUP).names)
 def test_a_source_is_called_what_it_is_found_by(name: str) -> None:
     assert base.find_source(name).name == name
 

@@ -361,11 +361,6 @@ def record_source(name: str) -> RecordSource:
     raise PipelineError(f"{name} is an input format of files, which are no stream: read them by pipeline run")
 
 
-def source_names() -> tuple[str, ...]:
-    """The names of all sources."""
-    return tuple(sorted(_offered()))
-
-
 def _lacking(point: EntryPoint, module: str) -> str:
     if module.startswith("pyspark."):
         return f"the input format {point.name} takes a newer Spark, 4.2 at least: pip install -U 'pyspark>=4.2'"
