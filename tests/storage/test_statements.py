@@ -20,7 +20,7 @@ from signalbook.storage.words import PostgresWords
 HOT = (
     *("get", "get_many", "referrers", "refers", "counts", "documents", "named_by_rows", "leaving", "beneath", "config"),
     *("config_epoch", "numbered", "ids", "content", "places", "highest", "gone_of_group", "gone_of_schemas"),
-    *("gone_with_id", "setting", "settings", "following", "in_force", "identified", "groups", "current_entries"),
+    *("gone_with_id", "setting", "settings", "following", "in_force", "groups", "current_entries"),
     *("texts", "candidates", "referrers", "links", "documented"),
 )
 WRITES = ("update", "drop_members", "delete", "sweep")

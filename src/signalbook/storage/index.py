@@ -86,8 +86,6 @@ class IndexStatements:
         self.having_now, self.having_past = map(self.words.having, WORD_TABLES)
         self.some = self.words.some(limit)
         candidate = select(*(e[name] for name in Candidate._fields))
-        known = e.folded == bindparam("folded"), e.flags.op("&")(bindparam("flags")) == bindparam("want")
-        self.identified = dialect.page(candidate.where(*known).order_by(e.key))
         shown_now = e.key > bindparam("after"), e.flags.op("&")(bindparam("flags")) == bindparam("want")
         self.current_entries = dialect.page(candidate.where(*shown_now).order_by(e.key))
         self.texts = dialect.text(select(e.key, e.texts).where(dialect.member(e.key, "keys")))
@@ -200,11 +198,6 @@ class IndexReader:
     def groups(self, limit: int) -> list[str]:
         """The xids of Groups, up to ``limit``."""
         return [xid for (xid,) in self._transaction.rows(self._index.groups, {"root": str(ROOT), "limit": limit})]
-
-    def identified(self, folded: str, *, flags: int = 0, want: int = 0, limit: int) -> list[Candidate]:
-        """Return the entities with this id, in the order in which they were stored."""
-        given = {"folded": folded, "flags": flags, "want": want, "limit": limit}
-        return [Candidate._make(record) for record in self._transaction.rows(self._index.identified, given)]
 
     def current(self, after: int, limit: int) -> list[Candidate]:
         """Entries with the flag ``CURRENT`` behind a key, by key."""
