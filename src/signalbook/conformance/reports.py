@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 from xml.etree import ElementTree
 
-from signalbook.conformance.cases import Case, CaseTopic, Level, topics
+from signalbook.conformance.cases import CaseTopic, Level, topics
 from signalbook.conformance.running import CaseOutcome, CaseResult
 from signalbook.documents import DocumentError, parse_document
 from signalbook.errors import CATALOGUE
@@ -103,12 +103,6 @@ def requirement_coverage(results: Iterable[CaseResult]) -> list[tuple[SpecSectio
         )
         for section in sections()
     ]
-
-
-def unexplained(cases: Iterable[Case]) -> list[str]:
-    """Requirements that have neither a case nor a reason."""
-    shown = {name for case in cases for name in case.requirements}
-    return [name for section in sections() for name in section.requirements if name not in shown | unobserved().keys()]
 
 
 @cache
