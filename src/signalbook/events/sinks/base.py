@@ -103,7 +103,7 @@ class SinkFactory(Protocol):
     """Opens sinks of one protocol or more: the object an entry point of the group ``signalbook.sinks`` names."""
 
     protocols: tuple[str, ...]
-    """Values of ``protocol`` it serves, as in ``subscription.PROTOCOLS``."""
+    """Values of ``protocol`` it serves."""
 
     def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
         """Raise ``SubscriptionError`` if sink, settings or credential do not fit the protocol or are not allowed."""

@@ -11,8 +11,6 @@ from signalbook.errors import SignalbookError
 from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
 
 HTTP: Final = "HTTP"
-PROTOCOLS: Final = (HTTP, "KAFKA", "MQTT3", "MQTT5", "NATS", "AMQP", "FILE")
-"""Those of the specification (D-26), and files."""
 
 
 class SubscriptionError(SignalbookError):
