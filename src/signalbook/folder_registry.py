@@ -18,7 +18,7 @@ from typing import Final
 from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
 from signalbook.documents import DocumentError, SourceDocument, Upload, extend_model, merge, read_folder, read_source
 from signalbook.documents.importing import entities
-from signalbook.engine.config import capabilities
+from signalbook.engine import capabilities
 from signalbook.engine.config.configuration import MODELSOURCE
 from signalbook.engine.engine import Engine, Session
 from signalbook.engine.read.view import ViewOptions

@@ -18,7 +18,7 @@ from signalbook.api.kernel.errors import NotAllowed, ReadOnly, problem_response
 from signalbook.api.kernel.requests import base_url, json_body, query_pairs, raw_path
 from signalbook.api.kernel.responses import Response, options_response
 from signalbook.api.kernel.routing import EntityAPI
-from signalbook.engine.config import capabilities
+from signalbook.engine import capabilities
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings

@@ -20,7 +20,7 @@ from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.restricted import restricted
 from signalbook.access.sessions import PATH as SESSIONS
 from signalbook.access.tokens import TokenRequest
-from signalbook.engine.config import capabilities
+from signalbook.engine import capabilities
 from signalbook.engine.config.configuration import (
     CONFIG_METHODS,
     MODELSOURCE,

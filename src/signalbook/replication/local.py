@@ -20,7 +20,7 @@ from signalbook.client.registry import (
     mark_of,
     refuse_doubts,
 )
-from signalbook.engine.config.capabilities import resolve_ignore
+from signalbook.engine.capabilities import resolve_ignore
 from signalbook.engine.config.configuration import MODELSOURCE
 from signalbook.engine.engine import Batch, Engine, HistoryPruned, Session
 from signalbook.engine.read.filters import parse_filter

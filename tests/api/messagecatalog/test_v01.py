@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from tests.api.conftest import Client, Serve
 
-from signalbook.engine.config import capabilities
+from signalbook.engine import capabilities
 from signalbook.storage.store import Store
 
 FIRST = "/compat/messagecatalog/v0"

@@ -20,7 +20,7 @@ from signalbook.api.messagecatalog import first_draft, v01
 from signalbook.api.messagecatalog.catalog import FIRST, V01
 from signalbook.api.openapi.document import describe
 from signalbook.api.schemaregistry import MOUNT, ROUTES
-from signalbook.engine.config.capabilities import FLAGS
+from signalbook.engine.capabilities import FLAGS
 from signalbook.engine.engine import Engine
 from signalbook.model import builtin, compile_model
 from signalbook.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signalbook.api.xregistry.requests import NOTHING, QueryFlags, check_specversion, parse_flags
-from signalbook.engine.config import capabilities
+from signalbook.engine import capabilities
 from signalbook.errors import RegistryError
 from signalbook.xid import Xid
 

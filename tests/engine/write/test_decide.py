@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.engine.conftest import Make, Registry, model_of
 
-from signalbook.engine.config.capabilities import everything
+from signalbook.engine.capabilities import everything
 from signalbook.engine.write.commands import Command, Method, read_intent
 from signalbook.engine.write.context import Context, References
 from signalbook.engine.write.decide import CommandDecision

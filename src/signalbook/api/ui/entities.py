@@ -14,7 +14,7 @@ from signalbook.api.ui.documents import ShownDocument, shown_document
 from signalbook.api.ui.listing import ENDPOINTS, MOST_SORTED, Label, Listing, creates, first_members, labels
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
 from signalbook.api.xregistry.requests import explain_dangling_xref
-from signalbook.engine.config.capabilities import is_mutable
+from signalbook.engine.capabilities import is_mutable
 from signalbook.engine.read.inlining import NOTHING, Inline
 from signalbook.engine.read.paging import parse_sort
 from signalbook.engine.read.paths import collections_of

@@ -14,7 +14,7 @@ from signalbook.api.ui.attributes import Shown, moment
 from signalbook.api.ui.charts import counted
 from signalbook.api.ui.comparison import VersionChoice, choice, link
 from signalbook.api.ui.pages import Page, UIRequest, crumbs
-from signalbook.engine.config.capabilities import is_mutable
+from signalbook.engine.capabilities import is_mutable
 from signalbook.engine.read.filters import Filter, FilterExpression, Operand, Operator
 from signalbook.engine.read.inlining import NOTHING, EntityNode, Inline
 from signalbook.engine.read.paging import ListedPage, PageRequest, Position, Sort, parse_sort

@@ -18,7 +18,7 @@ from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.kernel.requests import base_url, decode_header, json_body, query_pairs, raw_path
 from signalbook.api.kernel.streaming import SpooledResponse
-from signalbook.engine.config.capabilities import resolve_ignore, same_specversion
+from signalbook.engine.capabilities import resolve_ignore, same_specversion
 from signalbook.engine.read.filters import parse_filter
 from signalbook.engine.read.inlining import parse_inline
 from signalbook.engine.read.paging import parse_sort

@@ -40,7 +40,7 @@ from signalbook.api.xregistry.responses import (
     tree_response,
     write_response,
 )
-from signalbook.engine.config import capabilities
+from signalbook.engine import capabilities
 from signalbook.engine.engine import Batch, Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Method

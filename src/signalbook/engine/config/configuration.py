@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Final, TypeAlias
 
-from signalbook.engine.config import capabilities
+from signalbook.engine import capabilities
 from signalbook.engine.config.modelmigration import check_compliance, migrate
 from signalbook.engine.write.apply import Change, ChangeAction, EventEntity
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method

@@ -12,7 +12,7 @@ from signalbook.access.audit import DONE
 from signalbook.access.base import Action
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.restricted import is_shown, restricted
-from signalbook.engine.config.capabilities import require_available
+from signalbook.engine.capabilities import require_available
 from signalbook.engine.read.evaluation import AttributeLookup, FilterEvaluation, LoadedMember, PathMember, PathWalk
 from signalbook.engine.read.filters import Filter
 from signalbook.engine.read.inlining import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.engine.config import capabilities
+from signalbook.engine import capabilities
 from signalbook.engine.write.commands import ResourceIntent, WriteMode
 from signalbook.engine.write.context import Context
 from signalbook.engine.write.lineage import newest

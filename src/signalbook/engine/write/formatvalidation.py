@@ -9,7 +9,7 @@ from typing import Final
 
 from signalbook import work
 from signalbook.confluent.schemas import linked_references
-from signalbook.engine.config import capabilities
+from signalbook.engine import capabilities
 from signalbook.engine.write.context import Context, Steps, batches
 from signalbook.engine.write.merge import VALIDATION
 from signalbook.engine.write.references import followed, load_documents, text_of

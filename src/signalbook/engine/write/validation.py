@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from signalbook.engine.config import capabilities
+from signalbook.engine import capabilities
 from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps, batches
 from signalbook.engine.write.formatvalidation import check_formats, check_imports, set_outcome, validated
 from signalbook.engine.write.lineage import roots

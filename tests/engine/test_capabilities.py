@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from tests.engine.conftest import Registry
 
-from signalbook.engine.config import capabilities
+from signalbook.engine import capabilities
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT
