@@ -26,8 +26,8 @@ from signalbook.access.policy import read_policy
 from signalbook.access.tokens import TokenRequest
 from signalbook.doctor import Check, examine
 from signalbook.engine.engine import Engine
-from signalbook.engine.search.indexing import INDEX
 from signalbook.engine.write.commands import Command, Method
+from signalbook.engine.write.indexing import INDEX
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.server import check_settings

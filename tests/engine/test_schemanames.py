@@ -13,9 +13,9 @@ from signalbook.access.base import Identity
 from signalbook.access.policy import read_policy
 from signalbook.engine.engine import Engine
 from signalbook.engine.read.inlining import ALL
+from signalbook.engine.read.relations import find_relations
 from signalbook.engine.read.schemas import SchemaReferences
 from signalbook.engine.read.view import ViewOptions
-from signalbook.engine.search.relations import find_relations
 from signalbook.engine.write.commands import Command, Method
 from signalbook.formats.base import Resolve, SchemaError, find
 from signalbook.pipeline.job.snapshot import Snapshot

@@ -23,9 +23,9 @@ from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidated
 from signalbook.api.pipelines import can_read_reports
 from signalbook.engine.engine import Batch, Engine
+from signalbook.engine.read.impact import MAX_DEPTH
 from signalbook.engine.read.schemas import schema_of
-from signalbook.engine.search.impact import MAX_DEPTH
-from signalbook.engine.search.trial import CandidateDocument, Fate, require_document, try_candidate, worst, worst_of
+from signalbook.engine.read.trial import CandidateDocument, Fate, require_document, try_candidate, worst, worst_of
 from signalbook.engine.write.apply import Change, ChangeAction, EventEntity
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError, SignalbookError

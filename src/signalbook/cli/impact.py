@@ -101,7 +101,7 @@ def _trial(
 
     def local(engine: Engine, given: Settings) -> JSONObject:
         from signalbook.api.impact import check_candidate, trial_document, trial_work
-        from signalbook.engine.search.trial import CandidateDocument
+        from signalbook.engine.read.trial import CandidateDocument
 
         tried = CandidateDocument(target=target, content=content, format=format, compatibility=compatibility)
         context = _context(engine, given)

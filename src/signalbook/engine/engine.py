@@ -31,7 +31,6 @@ from signalbook.engine.config.configuration import (
 )
 from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
-from signalbook.engine.search.indexing import Described, complete_index, describe
 from signalbook.engine.write.apply import (
     Change,
     ChangeAction,
@@ -46,6 +45,7 @@ from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Meth
 from signalbook.engine.write.context import Context, Documents, Stored
 from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules, domain_refusal
+from signalbook.engine.write.indexing import Described, complete_index, describe
 from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.permission import WritePermission, done_by
 from signalbook.engine.write.quotas import check_quotas, check_sizes

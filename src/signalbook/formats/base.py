@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Protocol, TypeGuard, runtime_checkable
 from signalbook import plugins
 from signalbook.errors import SignalbookError
 from signalbook.formats.shape import Shape
+from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, dump_json, parse_json
 
 # Given the URI or path a schema document refers to, the document's bytes, or None where there is none to be had.
@@ -320,6 +321,23 @@ def family(format: str) -> str:
     """The name of a format without its version, in lower case, other spellings undone (G-13)."""
     name = format.partition("/")[0].strip().lower()
     return ALIASES.get(name, name)
+
+
+def schema_text(content: bytes, format: str = "") -> bytes:
+    """Return the text that a format reads of a document; for a JSON string, the text in it.
+
+    A schema that is not JSON (Protobuf, XSD), sent inline as ``application/json``, is a JSON string. For Avro a string
+    without JSON is a schema: the name of a type.
+    """
+    if not content.startswith(b'"'):
+        return content
+    try:
+        value = parse_untrusted_json(content)
+    except JSONError:
+        return content
+    if not isinstance(value, str) or (family(format) == "avro" and not value.lstrip().startswith(("{", "[", '"'))):
+        return content
+    return value.encode("utf-8")
 
 
 def supported() -> tuple[str, ...]:

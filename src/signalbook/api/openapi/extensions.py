@@ -21,8 +21,8 @@ from signalbook.api.openapi.components import (
     reference,
     response,
 )
+from signalbook.engine.read.impact import MAX_DEPTH
 from signalbook.engine.search.finding import FACETS
-from signalbook.engine.search.impact import MAX_DEPTH
 from signalbook.engine.search.query import MAX_QUERY
 from signalbook.events.dialects import API_PATHS
 from signalbook.events.filters import MAX_FILTERS

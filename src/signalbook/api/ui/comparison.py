@@ -18,9 +18,9 @@ from signalbook.api.ui.pages import Crumb, Page, UIRequest, crumbs
 from signalbook.engine.read.paging import PageRequest
 from signalbook.engine.read.schemas import SchemaReferences, schema_of
 from signalbook.engine.read.view import View, ViewOptions
-from signalbook.engine.write.context import schema_text
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
+from signalbook.formats.base import schema_text
 from signalbook.formats.compatibility import Difference, Direction, SchemaText, finding, violations
 from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.work import OutOfTime, TooComplex, Work

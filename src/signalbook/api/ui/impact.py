@@ -23,8 +23,8 @@ from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs, written
 from signalbook.api.ui.pipelines import PIPELINES
 from signalbook.api.ui.relations import entity_at
 from signalbook.engine.read.schemas import schema_of
+from signalbook.engine.read.trial import CandidateDocument
 from signalbook.engine.read.view import View
-from signalbook.engine.search.trial import CandidateDocument
 from signalbook.formats.compatibility import RULES
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Kind, Xid

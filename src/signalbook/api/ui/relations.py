@@ -11,8 +11,7 @@ from signalbook.api.ui.charts import counted
 from signalbook.api.ui.graphs import GraphNode, LayeredGraph, layered
 from signalbook.api.ui.pages import Page, UIRequest, crumbs, shown_text
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
-from signalbook.engine.read.view import View
-from signalbook.engine.search.relations import (
+from signalbook.engine.read.relations import (
     MAX_STEPS,
     RelatedEntity,
     Relation,
@@ -20,6 +19,7 @@ from signalbook.engine.search.relations import (
     UnshownEntities,
     find_relations,
 )
+from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.model import Model
 from signalbook.xid import Kind, Xid

@@ -13,8 +13,9 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import Final
 
+from signalbook.batches import batched
 from signalbook.engine.write.apply import Change, apply_tree, changes_of
-from signalbook.engine.write.context import Context, Stored, batches
+from signalbook.engine.write.context import Context, Stored
 from signalbook.engine.write.lineage import ORDERED
 from signalbook.engine.write.load import WriteLoader, load_versions
 from signalbook.engine.write.merge import VALIDATION, GroupConstraints
@@ -53,7 +54,7 @@ def _findings(reader: Reader, model: Model) -> Iterator[Finding]:
     if root is None:
         return
     yield from _attributes(root, model.attributes)
-    for groups in batches(reader.children([root.key]), _BATCH):
+    for groups in batched(reader.children([root.key]), _BATCH):
         known = [row for row in groups if row.xid.group_type in model.groups]
         yield from _unknown(groups, known, "there is no such Group type")
         for row in known:
@@ -63,7 +64,7 @@ def _findings(reader: Reader, model: Model) -> Iterator[Finding]:
 
 def _resources(reader: Reader, groups: list[Row], model: Model) -> Iterator[Finding]:
     owners = {row.key: row for row in groups}
-    for resources in batches(reader.children(owners), _BATCH) if owners else ():
+    for resources in batched(reader.children(owners), _BATCH) if owners else ():
         known = [row for row in resources if row.xid.resource_type in model.groups[row.xid.group_type].resources]
         yield from _unknown(resources, known, "there is no such Resource type")
         for row, versions in _with_versions(reader, known):

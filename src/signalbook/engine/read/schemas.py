@@ -9,9 +9,8 @@ from typing import Final
 from signalbook.confluent.schemas import reference_targets
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.schemanames import StoredNames, load_named
-from signalbook.engine.write.context import schema_text
 from signalbook.errors import RegistryError
-from signalbook.formats.base import Resolve
+from signalbook.formats.base import Resolve, schema_text
 from signalbook.formats.references import follow_references, read_as_xids
 from signalbook.values import dump_json
 from signalbook.xid import Xid, named

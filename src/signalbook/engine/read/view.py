@@ -15,6 +15,7 @@ from signalbook.access.restricted import is_shown, restricted
 from signalbook.engine.capabilities import require_available
 from signalbook.engine.read.evaluation import AttributeLookup, FilterEvaluation, LoadedMember, PathMember, PathWalk
 from signalbook.engine.read.filters import Filter
+from signalbook.engine.read.impact import MAX_DEPTH, Dependent, Impact, direct_dependents, find_impact
 from signalbook.engine.read.inlining import (
     ALL,
     CONFIGURATION,
@@ -31,7 +32,6 @@ from signalbook.engine.read.inlining import (
 from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, by_id_backward, sorted_by
 from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointer
 from signalbook.engine.search.finding import Search, SearchPage, search
-from signalbook.engine.search.impact import MAX_DEPTH, Dependent, Impact, direct_dependents, find_impact
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.audit import AuditEntry, AuditQuery

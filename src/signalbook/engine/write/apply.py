@@ -16,11 +16,12 @@ from typing import Final, Self
 from msgspec import structs
 
 from signalbook.access.decisions import Access
+from signalbook.batches import batched
 from signalbook.cncf.ids import MOUNTS, api_path, version_number
 from signalbook.cncf.lookup import UriBases, taken_uri
 from signalbook.confluent.schemas import content_key
-from signalbook.engine.search.indexing import Described, describe, index_tree
-from signalbook.engine.write.context import Documents, batches
+from signalbook.engine.write.context import Documents
+from signalbook.engine.write.indexing import Described, describe, index_tree
 from signalbook.engine.write.workingcopies import (
     OwnerCopy,
     ResourceCopy,
@@ -143,7 +144,7 @@ def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> 
         if version.xid.group_type in MOUNTS and version.claims_uri:
             claims.setdefault(version.xid.group_type, {})[version.xid] = version.attributes
     for groups, found in claims.items():
-        for some in batches(found.items(), _CLAIMS_AT_ONCE):
+        for some in batched(found.items(), _CLAIMS_AT_ONCE):
             taken = taken_uri(reader, dict(some), UriBases(groups=groups, root=root))
             if taken is not None:
                 xid, uri, holder = taken

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
 from typing import Final, TypeAlias, TypeVar
 
 from signalbook.access.decisions import UNRESTRICTED, Access
@@ -15,7 +14,7 @@ from signalbook.engine.schemanames import NameLookup, StoredNames, import_root, 
 from signalbook.engine.write.commands import Flags
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
-from signalbook.formats.base import family
+from signalbook.formats.base import schema_text
 from signalbook.formats.references import (
     ReferableSchema,
     follow_references,
@@ -25,10 +24,9 @@ from signalbook.formats.references import (
     lookup_keys,
     read_as_xids,
 )
-from signalbook.largejson import parse_untrusted_json
 from signalbook.model import Model
 from signalbook.storage.base import Row
-from signalbook.values import Finding, JSONError, JSONObject, digest
+from signalbook.values import Finding, JSONObject, digest
 from signalbook.xid import Kind, Xid, named
 
 # Enough to repair a document by; a hostile one does not get to fill memory with complaints.
@@ -127,23 +125,6 @@ class Documents:
         """Give up stored documents once there are many: a Resource may have more of them than memory holds."""
         if len(self.loaded) > 2 * MAX_LOADED:
             self.loaded.clear()
-
-
-def schema_text(content: bytes, format: str = "") -> bytes:
-    """Return the text that a format reads of a document; for a JSON string, the text in it.
-
-    A schema that is not JSON (Protobuf, XSD), sent inline as ``application/json``, is a JSON string. For Avro a string
-    without JSON is a schema: the name of a type.
-    """
-    if not content.startswith(b'"'):
-        return content
-    try:
-        value = parse_untrusted_json(content)
-    except JSONError:
-        return content
-    if not isinstance(value, str) or (family(format) == "avro" and not value.lstrip().startswith(("{", "[", '"'))):
-        return content
-    return value.encode("utf-8")
 
 
 @dataclass(slots=True)
@@ -438,13 +419,3 @@ class Context:
         for each in (stored.missing, stored.names.missing, documents.missing):
             each.clear()
         return lookup
-
-
-Item = TypeVar("Item")
-
-
-def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """``items`` in lists of up to ``size``."""
-    stream = iter(items)
-    while batch := list(islice(stream, size)):
-        yield batch

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from signalbook.access.base import Action, Forbidden
+from signalbook.batches import batched
 from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.commands import Command, GroupIntent, Intent, Method, ResourceIntent, WriteMode
-from signalbook.engine.write.context import Context, Neighbours, OtherResources, References, Steps, batches
+from signalbook.engine.write.context import Context, Neighbours, OtherResources, References, Steps
 from signalbook.engine.write.load import Deletion
 from signalbook.engine.write.merge import (
     GroupConstraints,
@@ -171,7 +172,7 @@ class CommandDecision:
             self._unfinished.append((copy, intent.type))
 
     def _finish(self) -> Steps[None]:
-        for some in batches(self._unfinished, FINISHED_AT_ONCE):
+        for some in batched(self._unfinished, FINISHED_AT_ONCE):
             # A single one asks for its documents itself, and often needs none.
             if len(some) > 1:
                 yield from load_compared_documents(some, self._context)

@@ -8,9 +8,10 @@ from functools import lru_cache, partial
 from typing import Final
 
 from signalbook import work
+from signalbook.batches import batched
 from signalbook.confluent.schemas import linked_references
 from signalbook.engine import capabilities
-from signalbook.engine.write.context import Context, Steps, batches
+from signalbook.engine.write.context import Context, Steps
 from signalbook.engine.write.merge import VALIDATION
 from signalbook.engine.write.references import followed, load_documents, text_of
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
@@ -42,7 +43,7 @@ def check_formats(versions: Collection[VersionCopy], type: ResourceType, context
     Sets ``formatvalidated`` and its reason. Reports ``format_violation`` and, under ``strictvalidation``,
     ``format_unknown`` or ``format_external``.
     """
-    for some in batches(versions, _LOADED_AT_ONCE):
+    for some in batched(versions, _LOADED_AT_ONCE):
         context.documents.forget()
         stored = (version for version in some if version.document not in context.documents.new)
         yield from load_documents((v.document for v in stored if _is_read(v, type, context)), context)

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from signalbook import work
-from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps, schema_text
+from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps
 from signalbook.formats import SchemaError
-from signalbook.formats.base import Resolve
+from signalbook.formats.base import Resolve, schema_text
 from signalbook.formats.compatibility import SchemaText
 from signalbook.xid import Xid
 

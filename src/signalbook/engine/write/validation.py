@@ -12,8 +12,9 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+from signalbook.batches import batched
 from signalbook.engine import capabilities
-from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps, batches
+from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps
 from signalbook.engine.write.formatvalidation import check_formats, check_imports, set_outcome, validated
 from signalbook.engine.write.lineage import roots
 from signalbook.engine.write.merge import VALIDATION
@@ -90,7 +91,7 @@ def compare_versions(
 ) -> Steps[Comparisons]:
     """Compare what has to be compared anew under ``rule``; documents are loaded for some Versions at a time."""
     comparisons = Comparisons()
-    for some in batches(pending(resource, rule, changed), _LOADED_AT_ONCE):
+    for some in batched(pending(resource, rule, changed), _LOADED_AT_ONCE):
         context.documents.forget()
         compared = [pair for pair in some if pair[0].attributes.get("format")]
         yield from load_documents(_documents(compared, rule), context)
@@ -217,7 +218,7 @@ def _compare_with_ancestors(
     version: VersionCopy, ancestors: list[VersionCopy], rule: str, context: Context, comparisons: Comparisons
 ) -> Steps[None]:
     reason = _obstacle(version, rule, context)
-    for some in batches(ancestors if reason is None else (), _LOADED_AT_ONCE):
+    for some in batched(ancestors if reason is None else (), _LOADED_AT_ONCE):
         yield from load_documents(_documents([(version, some)], rule), context)
         for ancestor in some:
             obstacle = _obstacle(ancestor, rule, context)
@@ -354,7 +355,7 @@ def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context)
         return
     rejects = context.incompatible_changes == "reject"
     comparisons = Comparisons()
-    for some in batches(_replaced(resource, rule, context), _LOADED_AT_ONCE):
+    for some in batched(_replaced(resource, rule, context), _LOADED_AT_ONCE):
         context.documents.forget()
         yield from load_documents(_documents(some, rule), context)
         for version, (earlier,) in some:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook import work
+from signalbook.batches import batched
 from signalbook.engine.schemanames import NAME
 from signalbook.engine.search.links import (
     IMPORT,
@@ -19,8 +20,9 @@ from signalbook.engine.search.links import (
     mentions,
 )
 from signalbook.engine.search.text import INLINE, MAX_TEXT, MOST_OF_A_TEXT, entry_of
-from signalbook.engine.write.context import Documents, batches, schema_text
+from signalbook.engine.write.context import Documents
 from signalbook.engine.write.workingcopies import VersionCopy, WorkingTree
+from signalbook.formats.base import schema_text
 from signalbook.formats.members import MAX_BYTES, Member, members
 from signalbook.formats.references import identities, identity_of_key
 from signalbook.storage.base import Row
@@ -63,7 +65,7 @@ def index_tree(
 ) -> None:
     """Index what ``tree`` changed of the ``rows`` that were written for it; ``root`` is the registry's URL."""
     shown: dict[Xid, int] = {}
-    for some in batches(rows, _PAGE):
+    for some in batched(rows, _PAGE):
         versions = [row for row in some if row.xid.kind is Kind.VERSION and _has_other(row, _before(row, tree))]
         found = {**_known(versions, tree, transaction), **described}
         found |= stored_descriptions([row for row in versions if row.xid not in found], transaction)
@@ -195,7 +197,7 @@ def stored_descriptions(versions: Sequence[Row], transaction: WriteTransaction) 
     """Describe the stored documents of Versions."""
     found: dict[Xid, Described] = {}
     # A few at a time: documents may be large.
-    for some in batches(versions, _DOCUMENTS):
+    for some in batched(versions, _DOCUMENTS):
         contents = transaction.entities.documents({row.document for row in some if row.document})
         found |= {row.xid: _described(row.attributes, row.document, contents) or _NOTHING for row in some}
     return found

@@ -10,13 +10,13 @@ from uuid import uuid4
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engine.read.test_impact import ADDRESS, BASE, MADE, ORDER, REGISTRY, json_schema
 from tests.engine.search.test_finding import reading
-from tests.engine.search.test_impact import ADDRESS, BASE, MADE, ORDER, REGISTRY, json_schema
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine
-from signalbook.engine.search import relations
-from signalbook.engine.search.relations import Relations, find_relations
+from signalbook.engine.read import relations
+from signalbook.engine.read.relations import Relations, find_relations
 from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 from tests.engine.search.test_finding import reading
-from tests.engine.search.test_indexing import content
+from tests.engine.write.test_indexing import content
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine
-from signalbook.engine.search import impact
-from signalbook.engine.search.impact import Impact
-from signalbook.engine.search.indexing import complete_index
+from signalbook.engine.read import impact
+from signalbook.engine.read.impact import Impact
 from signalbook.engine.write.commands import Command, Method
+from signalbook.engine.write.indexing import complete_index
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.store import Store

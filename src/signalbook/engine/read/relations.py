@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+from signalbook.engine.read.impact import BackwardLinks, rows_with_defaults
 from signalbook.engine.read.schemas import SchemaReferences
 from signalbook.engine.read.view import View
 from signalbook.engine.schemanames import NAME
-from signalbook.engine.search.impact import BackwardLinks, rows_with_defaults
 from signalbook.engine.search.links import IMPORT, PINNED
 from signalbook.errors import RegistryError
 from signalbook.formats.imports import is_built_in

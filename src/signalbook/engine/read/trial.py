@@ -10,13 +10,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
+from signalbook.batches import batched
+from signalbook.engine.read.impact import MAX_DEPTH, MOST, BackwardLinks, Dependent
 from signalbook.engine.read.schemas import SchemaReferences, StoredSchema, schema_of
 from signalbook.engine.read.view import View
-from signalbook.engine.search.impact import MAX_DEPTH, MOST, BackwardLinks, Dependent
 from signalbook.engine.search.links import IMPORT
-from signalbook.engine.write.context import batches, schema_text
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
+from signalbook.formats.base import schema_text
 from signalbook.formats.compatibility import SchemaText, finding, violations
 from signalbook.storage.base import Row
 from signalbook.values import Finding, JSONObject, dump_json
@@ -194,7 +195,7 @@ class _Trying:
         judged = {
             each.source: TrialEffect(fate=known[each.on].fate) for each in dependents if each.relation not in _DOCUMENTS
         }
-        for some in batches((each for each in dependents if each.relation in _DOCUMENTS), _AT_ONCE):
+        for some in batched((each for each in dependents if each.relation in _DOCUMENTS), _AT_ONCE):
             xids = [each.source for each in some]
             rows = self._view.reader.get_many({*xids, *(xid.resource for xid in xids)})
             digests = {row.document for row in rows.values() if row.document is not None}

@@ -10,9 +10,9 @@ import pytest
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.search.finding import Search
-from signalbook.engine.search.indexing import complete_index
 from signalbook.engine.search.query import parse_query
 from signalbook.engine.write.commands import Command, Method
+from signalbook.engine.write.indexing import complete_index
 from signalbook.formats.imports import ROOT_LABEL
 from signalbook.settings import Settings
 from signalbook.storage import open_store
@@ -150,7 +150,7 @@ def test_a_store_without_an_index_gets_it_when_it_is_opened(store: Store) -> Non
 def test_pages_go_on_where_they_were(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(store)
     before = content(store)
-    monkeypatch.setattr("signalbook.engine.search.indexing._PAGE", 3)
+    monkeypatch.setattr("signalbook.engine.write.indexing._PAGE", 3)
     told: list[int] = []
 
     def stop(done: int) -> None:

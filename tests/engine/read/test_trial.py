@@ -11,14 +11,14 @@ from uuid import uuid4
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engine.read.test_impact import json_schema
+from tests.engine.read.test_relations import ROOT_URL, put
 from tests.engine.search.test_finding import reading
-from tests.engine.search.test_impact import json_schema
-from tests.engine.search.test_relations import ROOT_URL, put
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine
-from signalbook.engine.search import trial
-from signalbook.engine.search.trial import CandidateDocument, CandidateTrial, try_candidate, worst
+from signalbook.engine.read import trial
+from signalbook.engine.read.trial import CandidateDocument, CandidateTrial, try_candidate, worst
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.store import Store, open_store
