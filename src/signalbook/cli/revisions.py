@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from signalbook.batches import batched
 from signalbook.documents import DocumentError
 from signalbook.errors import SignalbookError
 
@@ -69,8 +69,7 @@ class RevisionFiles:
 
     def read_small(self, paths: Iterable[Path], max_bytes: int) -> Iterator[tuple[Path, bytes]]:
         """Yield those of the files that have at most ``max_bytes``, with their contents. Raises ``SignalbookError``."""
-        remaining = iter(paths)
-        while part := list(islice(remaining, _READ_TOGETHER)):
+        for part in batched(paths, _READ_TOGETHER):
             # Of a content that a partial clone does not have, git prints no size.
             sizes = self._run_batch("--batch-check=%(objectsize)", part).splitlines()
             small = [path for path, size in zip(part, sizes, strict=True) if size.isdigit() and int(size) <= max_bytes]

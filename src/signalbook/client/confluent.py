@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 
+from signalbook.batches import batched
 from signalbook.client.responses import BadResponse, ClientError, NotAuthenticated, Refused, TooLong, Unreachable
 from signalbook.client.schemaversions import SchemaVersion, is_number
 from signalbook.client.transport import Transport
@@ -101,8 +102,7 @@ class ConfluentRegistry:
 
     def map(self, function: Callable[[T], None], items: Iterable[T]) -> None:
         """Call ``function`` with all items, in several threads. Raises the first of its errors."""
-        waiting = iter(items)
-        while chunk := list(islice(waiting, 32 * CONCURRENCY)):
+        for chunk in batched(items, 32 * CONCURRENCY):
             for _ in self._pool.map(function, chunk):
                 pass
 
@@ -296,13 +296,10 @@ class ConfluentRegistry:
 
     def _walk(self) -> Iterator[SchemaVersion]:
         """The same as ``versions`` where there is no list of schemas: subject by subject."""
-        waiting = iter(self._subjects())
-        while chunk := list(islice(waiting, CONCURRENCY)):
+        for chunk in batched(self._subjects(), CONCURRENCY):
             known = list(self._pool.map(self._numbers, chunk))
-            keys = iter(
-                [(subject, number, number not in live) for subject, numbers, live in known for number in numbers]
-            )
-            while several := list(islice(keys, 4 * CONCURRENCY)):
+            keys = [(subject, number, number not in live) for subject, numbers, live in known for number in numbers]
+            for several in batched(keys, 4 * CONCURRENCY):
                 for key, value in zip(several, self._pool.map(self._shown, several), strict=True):
                     if value is not None:
                         yield self._version(value, key[2])

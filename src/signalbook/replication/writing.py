@@ -8,6 +8,7 @@ from http import HTTPStatus
 from itertools import groupby
 from typing import Final
 
+from signalbook.batches import batched
 from signalbook.client.registry import Refusal, Registry
 from signalbook.errors import SignalbookError
 from signalbook.replication.report import CopyOutcome, CopyReport
@@ -94,9 +95,8 @@ class CopyWriter:
         if parts:
             self._send(parts)
         for collection, group in groupby(gone, key=lambda pair: pair[0].parent):
-            pairs = list(group)
-            for start in range(0, len(pairs), _VERSIONS):
-                self._delete(collection, pairs[start : start + _VERSIONS])
+            for pairs in batched(group, _VERSIONS):
+                self._delete(collection, pairs)
 
     def _delete(self, collection: Xid, pairs: Sequence[tuple[Xid, Xid]]) -> None:
         try:

@@ -6,7 +6,6 @@ It is made of the entities alone, by the engine, in the transaction that writes 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -21,6 +20,7 @@ from sqlalchemy import (
     select,
 )
 
+from signalbook.batches import batched
 from signalbook.storage.base import LAST, Row
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import COLUMNS, ENTITIES, INDEX_ENTRIES, INDEX_LINKS, INDEX_STATE, load, stored_xid
@@ -311,11 +311,11 @@ class IndexWriter(IndexReader):
         pending = self._writing.layers[0]
         entries = [entry for entry in pending.index.values() if entry is not None]
         gone = [key for key, entry in pending.index.items() if entry is None]
-        for some in _in_parts(gone):
+        for some in batched(gone, _KEYS):
             for sql in (self._index.drop, self._index.drop_links, *self._index.words.drop.values()):
                 self._writing.run(sql, {"keys": self._writing.array(some)})
         self._writing.run_bulk(self._index.put, [_row(entry) for entry in entries])
-        for some in _in_parts([entry.key for entry in entries]):
+        for some in batched([entry.key for entry in entries], _KEYS):
             self._writing.run(self._index.drop_links, {"keys": self._writing.array(some)})
         linked = [
             {"source": entry.key, "kind": link.kind, "target": link.target} for entry in entries for link in entry.links
@@ -328,7 +328,7 @@ class IndexWriter(IndexReader):
         words = self._index.words
         for table, other in zip(WORD_TABLES, reversed(WORD_TABLES), strict=True):
             own = [entry for entry in entries if table_of(entry.flags) == table]
-            for some in _in_parts([entry.key for entry in own]):
+            for some in batched([entry.key for entry in own], _KEYS):
                 self._writing.run(words.drop[other], {"keys": self._writing.array(some)})
             self._writing.run_bulk(words.put[table], [words.row(entry.key, entry.words) for entry in own])
 
@@ -336,7 +336,7 @@ class IndexWriter(IndexReader):
         self._writing.run_bulk(self._index.mark, [{"key": key, "flags": flags} for key, flags in marks.items()])
         words = self._index.words
         for table, other in zip(WORD_TABLES, reversed(WORD_TABLES), strict=True):
-            for some in _in_parts([key for key, flags in marks.items() if table_of(flags) == table]):
+            for some in batched([key for key, flags in marks.items() if table_of(flags) == table], _KEYS):
                 keys = {"keys": self._writing.array(some)}
                 self._writing.run(words.copy[table], keys)
                 self._writing.run(words.drop[other], keys)
@@ -353,9 +353,3 @@ def _row(entry: IndexEntry) -> dict[str, Any]:
         "envelope": entry.envelope,
         "texts": msgspec.json.encode(entry.texts).decode(),
     }
-
-
-def _in_parts(keys: Sequence[int]) -> Iterator[list[int]]:
-    rest = iter(keys)
-    while some := list(islice(rest, _KEYS)):
-        yield some

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Final, TypeAlias, TypeVar
 
 from signalbook.api.confluent.associations import choice, stored
@@ -13,6 +13,7 @@ from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.api.kernel.responses import Response
+from signalbook.batches import batched
 from signalbook.confluent.associations import LIFECYCLES, Association
 from signalbook.confluent.errors import invalid_association
 from signalbook.confluent.metadata import rule_types
@@ -172,7 +173,7 @@ def _associated(view: View, request: ConfluentRequest) -> Associated | None:
 
 
 def _live(subjects: Subjects, names: Iterator[Subject]) -> Iterator[list[Row]]:
-    while some := list(islice(names, _AT_ONCE)):
+    for some in batched(names, _AT_ONCE):
         yield from subjects.live_of(some)
 
 

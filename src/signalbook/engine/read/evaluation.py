@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from heapq import merge
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, TypeAlias
 from urllib.parse import quote
 
+from signalbook.batches import batched
 from signalbook.engine.read.filters import Alternative, Filter, FilterExpression, Value, as_instant
 from signalbook.engine.read.inlining import WHOLE, EntityNode, Inline, Remainder, version_node
 from signalbook.engine.read.paths import Steps, Wild, collections_of, find_values, is_made
@@ -261,7 +262,7 @@ class PathWalk:
             yield from found
             return
         # Counts are asked for batch by batch: one query for a thousand paths.
-        while batch := list(islice(found, _BATCH)):
+        for batch in batched(found, _BATCH):
             self._counts = self._reader.counts({_owner(hits[level]) for hits in batch for level in self._counted})
             yield from batch
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Final
 
+from signalbook.batches import batched
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.base import Reader, Row
@@ -318,8 +318,7 @@ class NodeLoader:
                 by_digest.setdefault(version.document, []).append(node)
             elif f"{type.singular}url" not in version.attributes:
                 node.content = b""
-        digests = iter(by_digest)
-        while batch := list(islice(digests, _DOCUMENTS_AT_ONCE)):
+        for batch in batched(by_digest, _DOCUMENTS_AT_ONCE):
             for digest, content in self._reader.documents(batch).items():
                 self._budget.spend(len(content) * len(by_digest[digest]))
                 for node in by_digest[digest]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from typing import Final, TypeAlias
 
+from signalbook.batches import batched
 from signalbook.engine.read.inlining import (
     NOTHING,
     EntityNode,
@@ -254,8 +254,8 @@ class StreamedRendering:
 
     def members(self, nodes: Iterable[EntityNode], inline: Inline, path: ResponsePath = "") -> Piece:
         """A collection: ``nodes`` by id, all of one type."""
-        separator, waiting = b"{", iter(nodes)
-        while batch := list(islice(waiting, _TOGETHER)):
+        separator = b"{"
+        for batch in batched(nodes, _TOGETHER):
             for node, content in self._batch(batch, inline, path):
                 yield separator + dump_json(node.xid.id) + b":"
                 yield from content

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain, islice
+from itertools import chain
 from typing import Final
 
 from signalbook.access.audit import DONE
 from signalbook.access.base import Action
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.restricted import is_shown, restricted
+from signalbook.batches import batched
 from signalbook.engine.capabilities import require_available
 from signalbook.engine.read.evaluation import AttributeLookup, FilterEvaluation, LoadedMember, PathMember, PathWalk
 from signalbook.engine.read.filters import Filter
@@ -474,8 +475,7 @@ class View:
 
     def _fetched(self, owner: EntityNode, plural: str, members: Iterable[PathMember]) -> Iterator[EntityNode]:
         """The entities at ``members``, fetched together."""
-        waiting = iter(members)
-        while batch := list(islice(waiting, _FETCHED_AT_ONCE)):
+        for batch in batched(members, _FETCHED_AT_ONCE):
             rows = {row.key: row for row in self.reader.by_key([member.hit.key for member in batch])}
             for member in batch:
                 node = member_node(owner, rows[member.hit.key], plural)
