@@ -21,7 +21,7 @@ from tests.serving import serving
 from signalbook import work
 from signalbook.engine.config import configuration
 from signalbook.engine.engine import Engine
-from signalbook.engine.write import validation
+from signalbook.engine.write import compatibility
 from signalbook.engine.write.commands import Command, Method
 from signalbook.formats.avro.format import AvroFormat
 from signalbook.settings import Settings
@@ -65,7 +65,7 @@ def watched(owner: Any, name: str, before: Callable[[], None] = lambda: None) ->
 
 
 def test_what_is_large_is_checked_and_compared_outside_of_the_turn(client: Client) -> None:
-    with watched(AvroFormat, "check") as checks, watched(validation, "violations") as comparisons:
+    with watched(AvroFormat, "check") as checks, watched(compatibility, "violations") as comparisons:
         versions = {"1": details(avro("a")), "2": details(avro("b"), ancestorid="1")}
         body = {"meta": {"compatibility": "backward"}, "versions": versions}
         refused = client.refused("PUT", f"{S}$details", "compatibility_violation", json=body)
@@ -105,7 +105,7 @@ def test_what_was_added_meanwhile_is_compared_with(client: Client, store: Store)
             with work.unlimited(), Engine(store, settings=Settings()).writing() as session:
                 session.execute(Command(method=Method.PUT, target=Xid.parse(f"{S}/versions/2"), body=body))
 
-    with watched(validation, "violations", add) as comparisons:
+    with watched(compatibility, "violations", add) as comparisons:
         new = details(avro("a", doc="other" + "x" * IN_TURN))
         new["schema"]["fields"].append({"name": "b", "type": "string", "default": ""})
         answer = client.send("POST", f"{S}/versions?setdefaultversionid=null", json={"3": new})

@@ -42,6 +42,7 @@ from signalbook.engine.write.apply import (
     coalesce,
 )
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method, check_command, read_intent
+from signalbook.engine.write.compatibility import doubts
 from signalbook.engine.write.context import Context, Documents, Stored
 from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules, domain_refusal
@@ -49,7 +50,6 @@ from signalbook.engine.write.indexing import Described, complete_index, describe
 from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.permission import WritePermission, done_by
 from signalbook.engine.write.quotas import check_quotas, check_sizes
-from signalbook.engine.write.validation import doubts
 from signalbook.engine.write.workingcopies import IdClash, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.formats.compatibility import RULES

@@ -10,6 +10,7 @@ from signalbook.access.base import Action, Forbidden
 from signalbook.batches import batched
 from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.commands import Command, GroupIntent, Intent, Method, ResourceIntent, WriteMode
+from signalbook.engine.write.compatibility import load_compared_documents
 from signalbook.engine.write.context import Context, Neighbours, OtherResources, References, Steps
 from signalbook.engine.write.load import Deletion
 from signalbook.engine.write.merge import (
@@ -22,7 +23,6 @@ from signalbook.engine.write.merge import (
     write_registry,
 )
 from signalbook.engine.write.resources import finish_resource, settle_resource, write_resource
-from signalbook.engine.write.validation import load_compared_documents
 from signalbook.engine.write.workingcopies import (
     OwnerCopy,
     ResourceCopy,

@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, entry_id
+from signalbook.engine.write.compatibility import (
+    changed_schemas,
+    check_compatibility,
+    check_matching,
+    check_replaced,
+    check_roots,
+    recheck,
+)
 from signalbook.engine.write.context import Compared, Context, Steps
 from signalbook.engine.write.defaultversion import (
     DefaultVersionChoice,
@@ -16,14 +24,6 @@ from signalbook.engine.write.defaultversion import (
 from signalbook.engine.write.formatvalidation import check_formats, check_imports
 from signalbook.engine.write.lineage import ORDERED, assign, cycle, rank, surplus, unknown_ancestor
 from signalbook.engine.write.merge import GroupConstraints, check_epoch, check_id, write_version
-from signalbook.engine.write.validation import (
-    changed_schemas,
-    check_compatibility,
-    check_matching,
-    check_replaced,
-    check_roots,
-    recheck,
-)
 from signalbook.engine.write.workingcopies import ResourceCopy, elsewhere
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType

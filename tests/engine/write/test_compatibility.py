@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from tests.engine.conftest import Make, Registry, model_of
 
 from signalbook.engine.engine import Engine
-from signalbook.engine.write import load, validation
+from signalbook.engine.write import compatibility, load
 from signalbook.engine.write.apply import WriteResult
-from signalbook.engine.write.validation import other_schemas, pending
+from signalbook.engine.write.compatibility import other_schemas, pending
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.settings import SettingError, Settings
@@ -405,8 +405,8 @@ def test_versions_of_different_formats(comparing: Registry) -> None:
 
 def test_too_many_comparisons(comparing: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that asks for more than a server should do gets no answer, and no wrong one."""
-    monkeypatch.setattr(validation, "MAX_PAIRS", 3)
-    monkeypatch.setattr(validation, "_compatible_pairs", {})
+    monkeypatch.setattr(compatibility, "MAX_PAIRS", 3)
+    monkeypatch.setattr(compatibility, "_compatible_pairs", {})
     schemas = [record({"name": f"many{i}", "type": "int", "default": 0}) for i in range(4)]
     versions(comparing, *schemas, rule="full_transitive")
     assert outcomes(comparing) == [True, True, True, False]
