@@ -15,10 +15,10 @@ from typing import Final
 from signalbook.batches import batched
 from signalbook.engine import capabilities
 from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps
-from signalbook.engine.write.formatvalidation import check_formats, check_imports, set_outcome, validated
 from signalbook.engine.write.lineage import roots
 from signalbook.engine.write.merge import VALIDATION
 from signalbook.engine.write.references import followed, load_documents, mentioned
+from signalbook.engine.write.validation import check_formats, check_imports, set_outcome, validated
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import (
