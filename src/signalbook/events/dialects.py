@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.cncf.ids import MOUNTS, message_path, schema_path
-from signalbook.engine.write.merge import VALIDATION
+from signalbook.engine.write.entities import VALIDATION
 from signalbook.storage.outbox import Record
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import Xid

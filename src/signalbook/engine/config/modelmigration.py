@@ -16,9 +16,9 @@ from typing import Final
 from signalbook.batches import batched
 from signalbook.engine.write.apply import Change, apply_tree, changes_of
 from signalbook.engine.write.context import Context, Stored
+from signalbook.engine.write.entities import VALIDATION, GroupConstraints
 from signalbook.engine.write.lineage import ORDERED
 from signalbook.engine.write.load import WriteLoader, load_versions
-from signalbook.engine.write.merge import VALIDATION, GroupConstraints
 from signalbook.engine.write.resources import resettle_resource
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, WorkingCopy, WorkingTree
 from signalbook.errors import RegistryError

@@ -15,8 +15,8 @@ from typing import Final
 from signalbook.batches import batched
 from signalbook.engine import capabilities
 from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps
+from signalbook.engine.write.entities import VALIDATION
 from signalbook.engine.write.lineage import roots
-from signalbook.engine.write.merge import VALIDATION
 from signalbook.engine.write.references import followed, load_documents, mentioned
 from signalbook.engine.write.validation import check_formats, check_imports, set_outcome, validated
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy

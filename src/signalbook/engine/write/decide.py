@@ -12,8 +12,7 @@ from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.commands import Command, GroupIntent, Intent, Method, ResourceIntent, WriteMode
 from signalbook.engine.write.compatibility import load_compared_documents
 from signalbook.engine.write.context import Context, Neighbours, OtherResources, References, Steps
-from signalbook.engine.write.load import Deletion
-from signalbook.engine.write.merge import (
+from signalbook.engine.write.entities import (
     GroupConstraints,
     check_epoch,
     check_id,
@@ -22,6 +21,7 @@ from signalbook.engine.write.merge import (
     write_group,
     write_registry,
 )
+from signalbook.engine.write.load import Deletion
 from signalbook.engine.write.resources import finish_resource, settle_resource, write_resource
 from signalbook.engine.write.workingcopies import (
     OwnerCopy,

@@ -8,8 +8,8 @@ from typing import Final
 from signalbook.engine import capabilities
 from signalbook.engine.write.commands import ResourceIntent, WriteMode
 from signalbook.engine.write.context import Context
+from signalbook.engine.write.entities import COMMON, check_id, checked, invalid, merge_attributes, update
 from signalbook.engine.write.lineage import newest
-from signalbook.engine.write.merge import COMMON, check_id, checked, invalid, merge_attributes, update
 from signalbook.engine.write.workingcopies import ResourceCopy
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType

@@ -21,8 +21,8 @@ from signalbook.engine.write.defaultversion import (
     settle_default,
     write_meta,
 )
+from signalbook.engine.write.entities import GroupConstraints, check_epoch, check_id, write_version
 from signalbook.engine.write.lineage import ORDERED, assign, cycle, rank, surplus, unknown_ancestor
-from signalbook.engine.write.merge import GroupConstraints, check_epoch, check_id, write_version
 from signalbook.engine.write.validation import check_formats, check_imports
 from signalbook.engine.write.workingcopies import ResourceCopy, elsewhere
 from signalbook.errors import RegistryError

@@ -12,7 +12,7 @@ from signalbook.batches import batched
 from signalbook.confluent.schemas import linked_references
 from signalbook.engine import capabilities
 from signalbook.engine.write.context import Context, Steps
-from signalbook.engine.write.merge import VALIDATION
+from signalbook.engine.write.entities import VALIDATION
 from signalbook.engine.write.references import followed, load_documents, text_of
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
