@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope
 
 from signalbook.access.base import Forbidden, Unauthenticated
 from signalbook.api.cncf import is_mutable
-from signalbook.api.confluent import associating, associations, levels, listing, reading, rights, writing
+from signalbook.api.confluent import associating, associations, listing, reading, rights, settings, writing
 from signalbook.api.confluent.requests import CONTENT_TYPE, ConfluentRequest, answer, parse_path
 from signalbook.api.confluent.rights import Right
 from signalbook.api.confluent.subjects import Subjects
@@ -85,14 +85,14 @@ def _write(rights: Rights | None, handler: Writes, known: Known | None = None) -
 
 
 _CONFIG: Final[dict[str, Operation]] = {
-    "GET": _read(levels.show_config),
-    "PUT": _write(rights.list_setting_rights, levels.put_config),
-    "DELETE": _write(rights.list_setting_rights, levels.delete_config),
+    "GET": _read(settings.show_config),
+    "PUT": _write(rights.list_setting_rights, settings.put_config),
+    "DELETE": _write(rights.list_setting_rights, settings.delete_config),
 }
 _MODE: Final[dict[str, Operation]] = {
-    "GET": _read(levels.show_mode),
-    "PUT": _write(rights.list_setting_rights, levels.put_mode),
-    "DELETE": _write(rights.list_setting_rights, levels.delete_mode),
+    "GET": _read(settings.show_mode),
+    "PUT": _write(rights.list_setting_rights, settings.put_mode),
+    "DELETE": _write(rights.list_setting_rights, settings.delete_mode),
 }
 ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
     (): {"GET": _read(reading.liveness), "POST": _read(reading.liveness)},
