@@ -22,7 +22,7 @@ from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI
 from signalbook.api.audit import AuditAPI
 from signalbook.api.confluent import routes as confluent
-from signalbook.api.confluent.comparing import check_levels
+from signalbook.api.confluent.compatibility import check_levels
 from signalbook.api.feed import Feed
 from signalbook.api.impact import ImpactAPI
 from signalbook.api.kernel.cookies import PAGES

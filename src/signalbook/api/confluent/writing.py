@@ -15,7 +15,7 @@ from signalbook.api.confluent.associations import (
 )
 from signalbook.api.confluent.candidates import RegistrationCandidate, candidate, schema_members
 from signalbook.api.confluent.changes import SubjectWriter
-from signalbook.api.confluent.comparing import differences, explain, predecessors
+from signalbook.api.confluent.compatibility import differences, explain, predecessors
 from signalbook.api.confluent.reading import (
     existing_subject,
     qualified_references,
