@@ -74,6 +74,7 @@ def _touched(url: str) -> dict[str, tuple[int, int]]:
         return {name: (seq, idx) for name, seq, idx in connection.execute(query, (list(TABLES),)).fetchall()}
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("analyzed", [False, True])
 def test_no_write_walks_through_what_is_stored(postgres_database: str, analyzed: bool) -> None:
     """Autovacuum would renew the planner's statistics in its own time: here they are made at once, or never."""

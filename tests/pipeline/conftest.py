@@ -28,6 +28,11 @@ _REPEATED: dict[str, tuple[str, ...]] = {
     "rest": (),
 }
 """Stores and catalogs that repeat what others show, and the tests that ``make test`` runs with them."""
+_ON_SPARK = tuple(
+    f"tests/pipeline/{name}.py"
+    for name in ("frames/test_functions", "frames/test_landing", "job/test_session", "tables/test_ddl")
+)
+"""The tests on Spark that ``make test`` runs. What the others check has tests without Spark there, too."""
 
 SCHEMA: JSONObject = {
     "$schema": "http://json-schema.org/draft-07/schema#",
@@ -91,12 +96,16 @@ class Parcels:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Leave repetitions to ``make merge``, and run the tests on Spark first.
+    """Leave repetitions and most tests on Spark to ``make merge``, and run the tests on Spark first.
 
     The first process of a run gets the first tests, and others take from it the last. So one process starts Spark,
     which takes a processor 25 seconds before it has run anything.
     """
     _mark_repetitions(items)
+    on_spark = [item for item in items if "spark_session" in getattr(item, "fixturenames", ())]
+    for item in on_spark:
+        if not item.nodeid.startswith(_ON_SPARK):
+            item.add_marker("merge")
     yield
     items.sort(key=lambda item: "spark_session" not in getattr(item, "fixturenames", ()))
 

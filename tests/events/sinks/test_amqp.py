@@ -118,6 +118,7 @@ def test_tls_checks_the_name(artemis: Broker, certificates: Certificates, monkey
     assert len(bodies(artemis, "safe", 1)) == 1
 
 
+@pytest.mark.merge
 def test_a_broker_that_comes_back_is_used_again(own_server: StartBroker) -> None:
     artemis = own_server("artemis")
     sink = FACTORY.open(subscription("AMQP", address(artemis), address="again"), policy(artemis))

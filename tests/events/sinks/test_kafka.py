@@ -158,6 +158,7 @@ def test_an_event_that_is_too_large_is_reported(kafka: Broker, topic: str) -> No
     assert sorted(ids([record.value for record in records(kafka, topic, 2)])) == ["0", "1"]
 
 
+@pytest.mark.merge
 def test_a_cluster_that_comes_back_is_used_again(own_server: StartBroker) -> None:
     kafka = own_server("kafka")
     make_topic(kafka, topic := "comes.back")
