@@ -92,7 +92,7 @@ class Counting(Store):
 
 class _CountedTransaction(WriteTransaction):
     def __init__(self, transaction: WriteTransaction, calls: Counter[str]) -> None:
-        names = ("entities", "outbox", "settings", "reports", "subscriptions", "tokens", "audit", "schemaids")
+        names = ("entities", "outbox", "settings", "reports", "subscriptions", "tokens", "audit", "confluent")
         for name in names:
             setattr(self, name, _Counted(getattr(transaction, name), calls))
         # What is put is kept until the commit.

@@ -388,7 +388,7 @@ def test_schemas_stored_before_they_had_numbers_get_them(store_url: str) -> None
             content = content_key(rows[key].attributes, rows[key].document)
             assert content is not None
             group = rows[key].xid.parts[1].lower()
-            assert reader.schemaids.ids(group, [content]) == {content: rows[key].schemaid}
+            assert reader.confluent.ids(group, [content]) == {content: rows[key].schemaid}
 
 
 MANY_SCHEMAS = """

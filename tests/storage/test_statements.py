@@ -48,7 +48,7 @@ def plan(connection: DriverConnection, sql: str, parameters: dict[str, Any]) -> 
 
 
 def _sql(statements: Statements, name: str) -> str:
-    parts = (statements.entities, statements.schemaids, statements.settings, statements.index)
+    parts = (statements.entities, statements.confluent, statements.settings, statements.index)
     return str(next(getattr(part, name) for part in parts if hasattr(part, name)))
 
 

@@ -19,13 +19,13 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 from signalbook.plugins import install
 from signalbook.storage.audit import AuditReader, AuditStatements, AuditWriter
 from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
+from signalbook.storage.confluent import ConfluentReader, ConfluentStatements, ConfluentWriter
 from signalbook.storage.dialect import IDLE, Dialect, DriverConnection
 from signalbook.storage.entities import EntityReader, EntityStatements
 from signalbook.storage.index import IndexReader, IndexStatements, IndexWriter
 from signalbook.storage.outbox import OutboxReader, OutboxStatements, OutboxWriter
 from signalbook.storage.reports import ReportReader, ReportStatements, ReportWriter
 from signalbook.storage.schema import REVISION
-from signalbook.storage.schemaids import SchemaIdReader, SchemaIdStatements, SchemaIdWriter
 from signalbook.storage.sessions import SessionReader, SessionStatements, SessionWriter
 from signalbook.storage.settings import SettingsReader, SettingsStatements, SettingsWriter
 from signalbook.storage.sqlite import SQLite
@@ -125,7 +125,7 @@ class Statements:
         self.audit = AuditStatements(dialect)
         self.tokens = TokenStatements(dialect)
         self.sessions = SessionStatements(dialect)
-        self.schemaids = SchemaIdStatements(dialect)
+        self.confluent = ConfluentStatements(dialect)
         self.index = IndexStatements(dialect)
 
 
@@ -179,9 +179,9 @@ class ReadTransaction:
         return SessionReader(self._transaction, self._sql.sessions)
 
     @cached_property
-    def schemaids(self) -> SchemaIdReader:
+    def confluent(self) -> ConfluentReader:
         """Numbers of schemas, and what only the Confluent-compatible API knows."""
-        return SchemaIdReader(self._transaction, self._sql.schemaids)
+        return ConfluentReader(self._transaction, self._sql.confluent)
 
     @cached_property
     def index(self) -> IndexReader:
@@ -229,9 +229,9 @@ class WriteTransaction(ReadTransaction):
         return SessionWriter(self._transaction, self._sql.sessions)
 
     @cached_property
-    def schemaids(self) -> SchemaIdWriter:
+    def confluent(self) -> ConfluentWriter:
         """Numbers of schemas, and what only the Confluent-compatible API knows."""
-        return SchemaIdWriter(self._transaction, self._sql.schemaids)
+        return ConfluentWriter(self._transaction, self._sql.confluent)
 
     @cached_property
     def index(self) -> IndexWriter:
@@ -252,7 +252,7 @@ class WriteTransaction(ReadTransaction):
         self.entities.finish()
         self.outbox.finish()
         if self._transaction.pending.schemaids:
-            self.schemaids.finish()
+            self.confluent.finish()
         if self._transaction.pending.index or self._transaction.pending.marks:
             self.index.finish()
         if self._transaction.pending.audit:

@@ -631,7 +631,7 @@ def test_a_subject_with_a_name_that_is_no_longer_taken(store: Store, api: Api) -
     scopes = (f":.c:{name}", ":.__global:a")
     with store.write() as writer:
         for scope in scopes:
-            writer.schemaids.put_setting("mode", scope, {"mode": "READWRITE"})
+            writer.confluent.put_setting("mode", scope, {"mode": "READWRITE"})
     path = "/subjects/:.c:a%0Ab"
     assert (api.get("/subjects"), api.get(f"{path}/versions")) == ([scopes[0]], [1])
     assert api.get("/mode/:.c:a%0Ab") == {"mode": "READWRITE"}

@@ -143,7 +143,7 @@ def test_the_audit_says_what_was_set(store: Store, serve: Serve) -> None:
 def test_only_one_module_writes_beside_the_registry() -> None:
     """``SubjectWriter`` audits and counts; which schemas refer to which is no more than an index."""
     folder = Path(next(iter(confluent.__path__)))
-    writers = {each.name for each in folder.glob("*.py") if "transaction.schemaids" in each.read_text("utf-8")}
+    writers = {each.name for each in folder.glob("*.py") if "transaction.confluent" in each.read_text("utf-8")}
     assert writers == {"changes.py", "references.py"}
 
 

@@ -13,7 +13,7 @@ from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage import schemaids
+from signalbook.storage import confluent
 from signalbook.storage.store import Store
 from signalbook.xid import Xid
 
@@ -85,9 +85,9 @@ def test_a_version_that_changes_has_the_number_of_what_it_is_now(registry: Regis
 def test_a_version_keeps_its_number_among_several(registry: Registry) -> None:
     registry.put(f"{PATH}/versions/1", avro())
     with registry.engine.writing() as session:
-        content = session.transaction.schemaids.content("g", 1)
+        content = session.transaction.confluent.content("g", 1)
         assert content is not None
-        session.transaction.schemaids.claim("g", content, 7)
+        session.transaction.confluent.claim("g", content, 7)
         session.execute(Command(method=Method.PUT, target=Xid.parse(f"{PATH}/versions/2"), body=avro()))
     registry.patch(f"{PATH}/versions/2", {"description": "the same"})
     assert [number(registry, f"{PATH}/versions/{version}") for version in (1, 2)] == [1, 7]
@@ -102,7 +102,7 @@ def test_what_has_none(registry: Registry) -> None:
 
 def test_many_at_once_and_undone(registry: Registry) -> None:
     with registry.engine.trying() as batch, batch.writing() as session:
-        assert session.transaction.schemaids.give("g", ["x"]) == {"x": 1}
+        assert session.transaction.confluent.give("g", ["x"]) == {"x": 1}
     body = {"schemas": {f"s{n:02}": {"versions": {"1": avro(f"r{n}")}} for n in range(20)}}
     registry.put("/schemagroups/g", body)
     assert [number(registry, f"/schemagroups/g/schemas/s{n:02}/versions/1") for n in range(20)] == list(range(1, 21))
@@ -139,7 +139,7 @@ def number_writes(registry: Registry, writes: list[tuple[str, str, int, str]]) -
 
 
 def test_a_group_without_free_numbers_is_an_error(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schemaids, "MOST", 1)
+    monkeypatch.setattr(confluent, "MOST", 1)
     registry.put(f"{PATH}/versions/1", avro())
     with pytest.raises(RegistryError, match="all 1 schema ids of the group g are used") as caught:
         registry.put(f"{PATH}/versions/2", avro("b"))

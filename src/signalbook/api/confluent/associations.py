@@ -42,7 +42,7 @@ _PAGE: Final = 1000
 def stored(view: View, *words: str) -> Iterator[Association]:
     """The associations whose scope begins with these words."""
     beginning = after = scope(*words)
-    while found := view.schemaids.settings("association", after, _PAGE):
+    while found := view.confluent.settings("association", after, _PAGE):
         for name, value in found.items():
             if not name.startswith(beginning):
                 return
@@ -66,7 +66,7 @@ def check_references_allowed(view: View, subjects: Subjects, references: Iterabl
     """Raise 42205 if a reference from a context leads to a subject that belongs to a topic."""
     named = {str(subjects.parse(reference.subject, context)) for reference in references}
     # A strong association is the only one of its subject, and so the first.
-    nearest = view.schemaids.following("association", [scope("subject", name) for name in named]) if named else []
+    nearest = view.confluent.following("association", [scope("subject", name) for name in named]) if named else []
     for association in map(Association.from_json, nearest):
         if association.lifecycle == STRONG and association.subject in named:
             message = f"Subject '{association.subject}' has a strong association and cannot be referenced"

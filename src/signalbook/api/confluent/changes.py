@@ -21,7 +21,7 @@ from signalbook.engine.engine import Session
 from signalbook.engine.write.quotas import check_subject_quotas
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage.schemaids import SoftDeleted
+from signalbook.storage.confluent import SoftDeleted
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import ROOT, Xid
 
@@ -35,7 +35,7 @@ class SubjectWriter:
         self._session = session
         self._subjects = subjects
         self._settings = settings
-        self._stored = session.transaction.schemaids
+        self._stored = session.transaction.confluent
 
     def set(self, kind: Literal["config", "mode"], place: Subject, value: JSONObject | None) -> JSONObject | None:
         """Set something for a subject, a context or the registry, or remove it (None). Return what was set before.

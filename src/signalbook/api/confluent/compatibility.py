@@ -163,7 +163,7 @@ def check_levels(session: Session, default_group: str) -> None:
     """
     written = [Xid.parse(change.xid) for change in session.changes if _is_written(change.entity, change.action)]
     written = [xid for xid in written if xid.group_type == GROUPS]
-    ids = session.view.schemaids
+    ids = session.view.confluent
     if not written or (ids.setting("config", "") is None and not ids.settings("config", "", 1)):
         return
     subjects = Subjects(session.view, default_group)

@@ -110,7 +110,7 @@ def _aliases(view: View, subjects: Subjects) -> Aliases:
         return replace(subject, context=contexts.get(subject.context.lower(), subject.context))
 
     after = ""
-    while settings := view.schemaids.settings("config", after, _MOST_SCHEMAS):
+    while settings := view.confluent.settings("config", after, _MOST_SCHEMAS):
         for scope, config in settings.items():
             name = config.get("alias")
             if not isinstance(name, str) or not name:

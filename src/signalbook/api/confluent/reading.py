@@ -194,7 +194,7 @@ def show_schema(view: View, request: ConfluentRequest) -> Response:
     if "subject" in request.query or request.context != ".":
         body |= {"subject": str(found.subject), "version": found.version}
     if request.flag("fetchMaxId"):
-        body["maxId"] = view.schemaids.highest(_group(view, request))
+        body["maxId"] = view.confluent.highest(_group(view, request))
     return answer(body)
 
 
@@ -283,7 +283,7 @@ def _places(view: View, request: ConfluentRequest) -> Iterator[tuple[str, int]]:
     subjects = subjects_of(view, request)
     known = {context: subjects.group(context) for context in subjects.contexts()}
     by_group = {group.id.lower(): context for context, group in known.items() if group is not None}
-    for name, number in view.schemaids.places(beginning) if beginning else ():
+    for name, number in view.confluent.places(beginning) if beginning else ():
         if name in by_group and subjects.may_show(by_group[name], number):
             yield by_group[name], number
 

@@ -53,7 +53,7 @@ def _versions(subjects: Subjects, view: View, target: SchemaVersion, *, deleted:
 def _referring(view: View, target: Xid) -> Iterator[Xid]:
     beginning = f"{_name(target)}>"
     after = beginning
-    while found := view.schemaids.settings("reference", after, _PAGE):
+    while found := view.confluent.settings("reference", after, _PAGE):
         for scope in found:
             if not scope.startswith(beginning):
                 return
@@ -63,12 +63,12 @@ def _referring(view: View, target: Xid) -> Iterator[Xid]:
 
 def note(session: Session, version: SchemaVersion) -> None:
     """Keep what a version refers to."""
-    session.transaction.schemaids.put_settings("reference", {scope: {} for scope in _scopes(version)})
+    session.transaction.confluent.put_settings("reference", {scope: {} for scope in _scopes(version)})
 
 
 def forget(session: Session, version: SchemaVersion) -> None:
     """Remove what ``note`` keeps of a version that is deleted permanently."""
-    session.transaction.schemaids.put_settings("reference", dict.fromkeys(_scopes(version)))
+    session.transaction.confluent.put_settings("reference", dict.fromkeys(_scopes(version)))
 
 
 def _scopes(version: SchemaVersion) -> list[str]:

@@ -34,7 +34,7 @@ from signalbook.confluent.settings import (
 )
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
-from signalbook.storage.schemaids import SettingKind
+from signalbook.storage.confluent import SettingKind
 from signalbook.values import JSONObject
 
 _LEVEL: Final = "compatibilityLevel"
@@ -44,9 +44,9 @@ _PAGE: Final = 1000
 def show_config(view: View, request: ConfluentRequest) -> Response:
     """Return what is set there, or with ``defaultToGlobal`` what holds there."""
     place = _readable_place(view, request, config_not_found)
-    stored = view.schemaids.setting("config", scope_of(place))
+    stored = view.confluent.setting("config", scope_of(place))
     if request.flag("defaultToGlobal"):
-        return answer(shown_config(effective(lambda scope: view.schemaids.setting("config", scope), place)))
+        return answer(shown_config(effective(lambda scope: view.confluent.setting("config", scope), place)))
     if stored is None and not _has_default(place):
         raise config_not_found(place)
     config = stored or {}
@@ -60,7 +60,7 @@ def put_config(session: Session, request: ConfluentRequest, subjects: Subjects) 
     stated = config_of(request.json(CONFIG_FIELDS))
     if stated.get("alias"):
         subjects.parse(stated["alias"], place.context)
-    kept = {**(session.view.schemaids.setting("config", scope_of(place)) or {}), **stated}
+    kept = {**(session.view.confluent.setting("config", scope_of(place)) or {}), **stated}
     config = {name: value for name, value in kept.items() if value is not None}
     SubjectWriter(session, subjects, request.settings).set("config", place, config)
     level: JSONObject = {"compatibility": config.pop(_LEVEL)} if _LEVEL in config else {}
@@ -85,9 +85,9 @@ def _check_writable(subjects: Subjects, place: Subject) -> None:
 def show_mode(view: View, request: ConfluentRequest) -> Response:
     """Return the mode that is set there, or with ``defaultToGlobal`` the one that holds there."""
     place = _readable_place(view, request, mode_not_found)
-    stored = view.schemaids.setting("mode", scope_of(place))
+    stored = view.confluent.setting("mode", scope_of(place))
     if request.flag("defaultToGlobal"):
-        return answer({"mode": effective_mode(lambda scope: view.schemaids.setting("mode", scope), place)})
+        return answer({"mode": effective_mode(lambda scope: view.confluent.setting("mode", scope), place)})
     if stored is None and not _has_default(place):
         raise mode_not_found(place)
     return answer(stored or {"mode": DEFAULT_MODE})
@@ -132,9 +132,9 @@ def delete_mode(session: Session, request: ConfluentRequest, subjects: Subjects)
 
 
 def _scopes(session: Session, kind: SettingKind) -> Iterator[str]:
-    yield from [""] if session.view.schemaids.setting(kind, "") else []  # no scope is before it
+    yield from [""] if session.view.confluent.setting(kind, "") else []  # no scope is before it
     after = ""
-    while found := session.view.schemaids.settings(kind, after, _PAGE):
+    while found := session.view.confluent.settings(kind, after, _PAGE):
         yield from found
         after = next(reversed(found))
 

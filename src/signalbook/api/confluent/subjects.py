@@ -45,8 +45,8 @@ from signalbook.confluent.settings import (
 )
 from signalbook.engine.read.view import View
 from signalbook.storage.base import BEHIND, LAST, Row
+from signalbook.storage.confluent import SoftDeleted
 from signalbook.storage.schema import load_json
-from signalbook.storage.schemaids import SoftDeleted
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -96,7 +96,7 @@ class Subjects:
         others = [Subject(context, subject.name) for context in self.contexts() if context != DEFAULT_CONTEXT]
         schemas = self.schemas(others)
         groups = {each: group.id.lower() for each in others if deleted and (group := self.group(each.context))}
-        rows = self.view.schemaids.soft_deleted(groups.values(), schema_ids(subject.name)) if groups else []
+        rows = self.view.confluent.soft_deleted(groups.values(), schema_ids(subject.name)) if groups else []
         kept = {row.group for row in rows}
         yield from (each for each in others if each in schemas or (groups.get(each) in kept and self.deleted(each)))
 
@@ -125,7 +125,7 @@ class Subjects:
     def _stored(self, kind: str, subject: Subject) -> Stored:
         missing = {*scopes(subject), *OVERRIDING} - self._asked
         if missing:
-            self._settings |= self.view.schemaids.in_force(missing)
+            self._settings |= self.view.confluent.in_force(missing)
             self._asked.update(missing)
         # What is set for a hidden subject would say that it exists.
         hidden = scope_of(subject) if self._hides and subject.name and not self.is_readable(subject) else None
@@ -166,7 +166,7 @@ class Subjects:
         """Return True if softly deleted versions of another subject, also of hidden ones, are of this schema."""
         if not is_made(schema.id):
             return False
-        kept = self.view.schemaids.soft_deleted([schema.group_id.lower()], [schema.id])
+        kept = self.view.confluent.soft_deleted([schema.group_id.lower()], [schema.id])
         return any(subject_name(schema, each.attributes) != subject.name for each in kept)
 
     def live(self, subject: Subject) -> list[SchemaVersion]:
@@ -210,7 +210,7 @@ class Subjects:
         if schema is None and not deleted:
             return None
         group = self.group(subject.context)
-        numbers = [] if group is None else self.view.schemaids.all_ids(group.id.lower(), content)
+        numbers = [] if group is None else self.view.confluent.all_ids(group.id.lower(), content)
         if not numbers:
             return None
         places = [] if schema is None else [(schema, number) for number in numbers]
@@ -231,12 +231,12 @@ class Subjects:
         group = self.group(subject.context)
         if group is None:
             return []
-        found = self.view.schemaids.soft_deleted([group.id.lower()], schema_ids(subject.name))
+        found = self.view.confluent.soft_deleted([group.id.lower()], schema_ids(subject.name))
         return [each for each in self._shown(group, found) if each.subject == subject]
 
     def deleted_at(self, version: Xid) -> list[SchemaVersion]:
         """Return the softly deleted version that was this Version, if there is one that can be read."""
-        found = self.view.schemaids.soft_deleted([version.group_id.lower()], [version.resource.id])
+        found = self.view.confluent.soft_deleted([version.group_id.lower()], [version.resource.id])
         group = version.resource.parent.owner
         return self._shown(group, (each for each in found if str(each.version) == version.id))
 
@@ -279,7 +279,7 @@ class Subjects:
         # Some of the first ones may be hidden.
         limit = limit if self._is_open(context) else max(limit, _PAGE)
         live = self.versions(self.view.reader.numbered(group, id, limit))
-        soft = self.view.schemaids.soft_deleted_with(group.id.lower(), id, limit)
+        soft = self.view.confluent.soft_deleted_with(group.id.lower(), id, limit)
         return live + self._shown(group, soft)
 
     def may_show(self, context: str, id: int) -> bool:
@@ -352,7 +352,7 @@ class Subjects:
         group = self.group(context)
         after = ""
         while group is not None:
-            rows = self.view.schemaids.soft_deleted_of(group.id.lower(), after, _PAGE)
+            rows = self.view.confluent.soft_deleted_of(group.id.lower(), after, _PAGE)
             if not rows:
                 return
             yield from dict.fromkeys(each.subject for each in self._shown(group, rows))

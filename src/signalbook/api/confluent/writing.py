@@ -66,7 +66,7 @@ from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Format, find
 from signalbook.formats.references import has_open_references, is_importing
-from signalbook.storage.schemaids import IdTaken
+from signalbook.storage.confluent import IdTaken
 from signalbook.values import JSON, Finding, JSONObject, digest
 from signalbook.work import worked_out
 

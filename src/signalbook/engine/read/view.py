@@ -37,9 +37,9 @@ from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.audit import AuditEntry, AuditQuery
 from signalbook.storage.base import Row
+from signalbook.storage.confluent import ConfluentReader
 from signalbook.storage.index import Candidate, IndexReader
 from signalbook.storage.outbox import Record
-from signalbook.storage.schemaids import SchemaIdReader
 from signalbook.storage.store import ReadTransaction
 from signalbook.storage.words import Text
 from signalbook.values import JSONObject, dump_json
@@ -108,9 +108,9 @@ class View:
         self.capabilities = capabilities
 
     @property
-    def schemaids(self) -> SchemaIdReader:
+    def confluent(self) -> ConfluentReader:
         """Numbers of schemas, whoever may read these, and what the Confluent-compatible API keeps beside them."""
-        return self._transaction.schemaids
+        return self._transaction.confluent
 
     @property
     def index(self) -> IndexReader:

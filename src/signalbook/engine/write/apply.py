@@ -33,8 +33,8 @@ from signalbook.engine.write.workingcopies import (
 from signalbook.errors import RegistryError
 from signalbook.model import Model
 from signalbook.storage.base import Reader, Row
+from signalbook.storage.confluent import NoIdLeft
 from signalbook.storage.schema import fold
-from signalbook.storage.schemaids import NoIdLeft
 from signalbook.storage.store import WriteTransaction
 from signalbook.storage.writing import EntityWriter
 from signalbook.values import Finding, JSONObject, format_timestamp, parse_timestamp
@@ -213,7 +213,7 @@ def _schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, i
                 contents.setdefault(fold(version.xid.parts[1]), {})[version.xid] = content
     for group, some in contents.items():
         try:
-            given = transaction.schemaids.give(group, list(some.values()))
+            given = transaction.confluent.give(group, list(some.values()))
         except NoIdLeft as error:
             owner = next(iter(some)).owner.owner
             raise RegistryError("bad_request", subject=str(owner), error_detail=str(error)) from None

@@ -117,7 +117,7 @@ def _usage_beside(group: Xid, transaction: WriteTransaction, settings: Settings)
     """Count the Confluent settings and softly deleted versions of a Group. The time grows with their number."""
     if group.group_type != GROUPS:
         return _NO_USAGE
-    ids = transaction.schemaids
+    ids = transaction.confluent
     context = context_of(group.group_id, settings.confluent_group)
     parts = [ids.settings_usage(*scopes) for scopes in scope_ranges(context)]
     versions, size = ids.soft_deleted_usage(group.group_id.lower())

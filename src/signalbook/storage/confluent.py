@@ -1,4 +1,4 @@
-"""Numbers of schemas, and what the Confluent-compatible API keeps beside them (docs/decisions/145-confluent-api.md).
+"""Schema ids, soft-deleted Versions and settings of subjects, for the Confluent-compatible API (decision 145).
 
 A content gets one number in each Group, from 1 on, and keeps it. Claims, by which numbers of other registries are
 kept, may give it more, and may give a number that no Version has any more to another content. Groups are named by their
@@ -60,7 +60,7 @@ class SoftDeleted:
     document: bytes
 
 
-class SchemaIdStatements:
+class ConfluentStatements:
     """The SQL text for one dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
@@ -121,10 +121,10 @@ class SchemaIdStatements:
         self.drop_setting = dialect.text(delete(SUBJECT_SETTINGS).where(*named))
 
 
-class SchemaIdReader:
+class ConfluentReader:
     """Numbers of contents, soft deletions, and settings of subjects."""
 
-    def __init__(self, transaction: SqlTransaction, sql: SchemaIdStatements) -> None:
+    def __init__(self, transaction: SqlTransaction, sql: ConfluentStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
@@ -215,10 +215,10 @@ class SchemaIdReader:
         ]
 
 
-class SchemaIdWriter(SchemaIdReader):
+class ConfluentWriter(ConfluentReader):
     """The same in a write transaction. Writers take turns: nobody else gives numbers meanwhile."""
 
-    def __init__(self, transaction: SqlWriting, sql: SchemaIdStatements) -> None:
+    def __init__(self, transaction: SqlWriting, sql: ConfluentStatements) -> None:
         super().__init__(transaction, sql)
         self._writing = transaction
         # The last ones given, also by parts that were undone: those are skipped.
