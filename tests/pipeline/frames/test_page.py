@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.lake import XID, Lake
 
 from signalbook.pipeline import status
-from signalbook.pipeline.job.session import SLOW
+from signalbook.pipeline.spark import SLOW
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "dataframes.md"

@@ -16,7 +16,7 @@ from tests.pipeline.conftest import CONNECTORS
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job import session as module
-from signalbook.pipeline.job.session import numbered, open_session, union
+from signalbook.pipeline.job.session import open_session
 
 PROGRAM = """
 import sys
@@ -44,17 +44,6 @@ def test_the_session_of_another_thread_is_taken_and_left(spark_session: SparkSes
     thread.join()
     assert found == [spark_session.sparkContext.master]
     assert spark_session.range(3).count() == 3
-
-
-def test_numbers_keep_their_parts_when_they_are_joined(spark_session: SparkSession) -> None:
-    """Else a single task would read the files that each of them stands for."""
-    parts = [numbered(spark_session, 1, 7).selectExpr("*", f"{number}") for number in range(3)]
-    joined = union(parts)
-    assert joined.rdd.getNumPartitions() == 3
-    assert [tuple(row) for row in joined.collect()] == [(0, 0), (0, 1), (0, 2)]
-    many = [numbered(spark_session, count, 2) for count in (2, 5)]
-    assert union(many).rdd.getNumPartitions() == 4
-    assert [row[0] for row in union(many).collect()] == [0, 1, 0, 1, 2, 3, 4]
 
 
 @pytest.mark.usefixtures("spark_session")

@@ -32,7 +32,7 @@ from signalbook.pipeline.commit import check_reachable, check_tables, complete_u
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, kept_name
 from signalbook.pipeline.job.jobs import Job, ShowProgress, StreamJob
-from signalbook.pipeline.job.session import SLOW, SparkRunner, java_lock, open_session
+from signalbook.pipeline.job.session import SparkRunner, java_lock, open_session
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import Intake, explain_failure, settled
 from signalbook.pipeline.locks import Lock, lock_of
@@ -41,6 +41,7 @@ from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base, spool
 from signalbook.pipeline.sources.base import RecordSource
 from signalbook.pipeline.sources.receiver import SpoolingSource
+from signalbook.pipeline.spark import SLOW
 from signalbook.pipeline.tables.naming import escape
 from signalbook.values import fingerprint
 

@@ -16,20 +16,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.runner import Work
-from signalbook.pipeline.places import HdfsPlace, Place
 
 _NO_JAVA: Final = (
     "Spark needs Java 17 or later and there is none: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
@@ -55,8 +53,6 @@ _HIDDEN: Final = "(?i:secret|password|token|credential|jaas|(?:access|account|sa
 _REDACTION: Final = "spark.redaction.regex"
 _REDACTED: Final = re.compile(rf"^\s*{re.escape(_REDACTION)}[\s=:]+(\S.*?)\s*$", re.MULTILINE)
 _LIBRARIES: Final = ("spark.jars", "spark.jars.packages")
-SLOW: Final = "Python worker failed to connect back"
-"""What Spark says if a process of Python takes more than ten seconds to start, which is not for us to set."""
 _TAIL: Final = 800
 # Those that py4j logs to.
 _LOGGERS: Final = ("", "py4j.java_gateway", "py4j.clientserver")
@@ -141,45 +137,6 @@ def _refuse_connect() -> None:
             f"commands of the pipeline have a Spark of their own, and no server of Spark Connect ({asked} is set): "
             "unset it, or use pipeline.validate, typed, register, land and read, which work by Connect"
         )
-
-
-def reaches(session: SparkSession, place: Place) -> bool:
-    """Return True if Spark can read there: it knows folders and HDFS, and gets the addresses of NameNodes.
-
-    Over Spark Connect this cannot be checked, and only these are assumed.
-    """
-    if place.folder is not None:
-        return True
-    jvm: Any = getattr(session, "_jvm", None)
-    if jvm is None:
-        return isinstance(place, HdfsPlace)
-    try:
-        conf = session._jsc.hadoopConfiguration()
-        if isinstance(place, HdfsPlace):
-            for name, value in place.storage.hadoop(place.root).items():
-                conf.set(name, value)
-        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(str(place).partition(":")[0], conf)
-    except Py4JError:
-        return False
-    return True
-
-
-def numbered(session: SparkSession, count: int, parts: int) -> DataFrame:
-    """The numbers below ``count``, in so many parts, or as many as there are numbers.
-
-    A single one is a value, for of ranges of one part each Spark 4.1 and later make a single part when they are joined.
-    """
-    return session.range(0, count, 1, min(count, parts)) if count > 1 else session.sql("VALUES (0)")
-
-
-def union(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return all rows of at least one frame with the same columns.
-
-    Frames are joined in pairs, because Spark analyses everything joined so far again: 256 in a row took 23 seconds.
-    """
-    while len(frames) > 1:
-        frames = [reduce(DataFrame.unionAll, frames[at : at + 2]) for at in range(0, len(frames), 2)]
-    return frames[0]
 
 
 def _libraries(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:

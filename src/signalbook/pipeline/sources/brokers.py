@@ -25,9 +25,9 @@ from pyspark.sql.types import StructType
 
 from signalbook.brokers.connection import BrokerRefused, BrokerSettings, BrokerUnavailable, UntrustedCertificate
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.session import SLOW
 from signalbook.pipeline.places import Place, Storage
 from signalbook.pipeline.sources import base
+from signalbook.pipeline.spark import SLOW
 
 SECRETS: Final = ("password", "token")
 COMMON: Final = ("user", *SECRETS, "ca", "certificate", "key", "timeout")

@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.messages import Message
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.errors import PipelineError, is_damage
-from signalbook.pipeline.job.session import union
 from signalbook.pipeline.places import Place, Storage
 from signalbook.pipeline.sources import capture_formats, salvage
 from signalbook.pipeline.sources.avro_captures import AVRO
@@ -28,6 +27,7 @@ from signalbook.pipeline.sources.kafka import message_records, record_message
 from signalbook.pipeline.sources.mapping import ASSUME, MessageParts, assume_cloudevents, check_assumption
 from signalbook.pipeline.sources.message_records import MessageRecords
 from signalbook.pipeline.sources.salvage import DamagedInput, salvaged
+from signalbook.pipeline.spark import union
 from signalbook.pipeline.tables.spark_sql import identifier, string_literal
 
 _PARQUET: Final = "parquet"

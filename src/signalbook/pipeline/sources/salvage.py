@@ -25,11 +25,11 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.session import numbered, reaches
 from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, RecordSource, Split
 from signalbook.pipeline.sources.inputs import find_files
 from signalbook.pipeline.sources.reading import ENDLESS
+from signalbook.pipeline.spark import numbered, reaches
 from signalbook.pipeline.tables.spark_sql import identifier
 
 FILE: Final = "_signalbook_file"

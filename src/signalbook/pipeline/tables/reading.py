@@ -22,10 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.session import numbered, reaches, union
 from signalbook.pipeline.journal import Journal, TableFormat, store_errors
 from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.places import Place, Where, in_parallel, place_of
+from signalbook.pipeline.spark import numbered, reaches, union
 from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
 from signalbook.pipeline.tables.evolution import aligned, match_columns, readable, unite
 from signalbook.pipeline.tables.formats import open_tables
