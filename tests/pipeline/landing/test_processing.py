@@ -21,8 +21,9 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
+from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.sources.base import MAX_MESSAGE, Split, within_limit
+from signalbook.pipeline.sources.base import Split, within_limit
 from signalbook.pipeline.sources.files import JSONL
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.pipeline.tables.naming import TableName

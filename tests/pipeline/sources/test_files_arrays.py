@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources import base, files
-from signalbook.pipeline.sources.base import MAX_MESSAGE
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text('ab"\\,[]{} é'),

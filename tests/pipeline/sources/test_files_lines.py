@@ -12,8 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources import base, files
-from signalbook.pipeline.sources.base import MAX_MESSAGE, Split
+from signalbook.pipeline.sources.base import Split
 
 MARK = codecs.BOM_UTF8
 CONTENT = st.lists(st.sampled_from([b"", b"a", b"bcd", b"\r", b"x" * 40]), max_size=20).map(b"\n".join)

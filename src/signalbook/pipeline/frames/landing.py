@@ -22,9 +22,9 @@ from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.session import SparkRunner
 from signalbook.pipeline.journal import Partition, TableFormat
 from signalbook.pipeline.landing.tasks import Intake, Task, record_tasks
+from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Report
-from signalbook.pipeline.sources.base import MAX_MESSAGE
 from signalbook.pipeline.sources.mapping import MessageColumns, message_records
 from signalbook.pipeline.tables.catalogs import named_catalog, parse_catalog
 from signalbook.values import fingerprint

@@ -25,7 +25,8 @@ from signalbook.pipeline.frames.rows import LANDED, TextRowBuilder
 from signalbook.pipeline.job.memory import uncollected
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder, layout
-from signalbook.pipeline.sources.base import MAX_MESSAGE, record_batches, within_limit
+from signalbook.pipeline.limits import MAX_MESSAGE
+from signalbook.pipeline.sources.base import record_batches, within_limit
 from signalbook.pipeline.sources.mapping import MessageColumns, message_records
 from signalbook.pipeline.tables.evolution import readable
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, table_name

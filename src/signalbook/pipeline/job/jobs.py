@@ -18,8 +18,8 @@ from signalbook.messages.policy import parse_policy
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.subjects import Strategy
 from signalbook.pipeline.journal import Partition, TableFormat
+from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage, Where, place_of
-from signalbook.pipeline.sources.base import MAX_MESSAGE
 from signalbook.pipeline.tables.catalogs import CatalogChoice, filled, named_catalog, parse_catalog
 
 OnDamage = Literal["land", "stop"]

@@ -40,10 +40,11 @@ from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
+from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage, Where, place_of
 from signalbook.pipeline.reports.report import Tally, decode
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Source, Split, within_limit
+from signalbook.pipeline.sources.base import MessageBatch, Source, Split, within_limit
 from signalbook.pipeline.tables.naming import escape
 
 if TYPE_CHECKING:

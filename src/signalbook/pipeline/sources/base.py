@@ -28,6 +28,7 @@ from signalbook.messages import Message
 from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.arrays import HeaderNames
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage
 from signalbook.values import MAX_VALUES
 
@@ -45,8 +46,6 @@ BLANK: Final = b" \t\r\n"
 ALONE: Final = 2 * MAX_VALUES
 # Of the GNU library; others have nothing like it, and most need nothing.
 _trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-MAX_MESSAGE: Final = 256 * 1024 * 1024
-"""Bytes of the longest message that is read, where a job says nothing else."""
 KEPT: Final = 64 * 1024
 """Bytes that a dead letter has of a message that is too long."""
 _TOO_LONG: Final = "too_long"

@@ -22,10 +22,11 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from signalbook.pipeline.errors import PipelineError, own_words
+from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources import salvage
 from signalbook.pipeline.sources.avro_captures import AVRO, rows_of_containers
-from signalbook.pipeline.sources.base import MAX_MESSAGE, DamagedFile
+from signalbook.pipeline.sources.base import DamagedFile
 from signalbook.pipeline.sources.compression import COMPRESSED_SUFFIXES
 from signalbook.pipeline.sources.reading import reading
 from signalbook.pipeline.sources.salvage import CaptureFile

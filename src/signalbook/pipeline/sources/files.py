@@ -17,11 +17,11 @@ from signalbook.messages import Message
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.fastpath.native import module
+from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources.base import (
     ALONE,
     BLANK,
     KEPT,
-    MAX_MESSAGE,
     RECORD_TYPES,
     DamagedFile,
     MessageBatch,

@@ -14,7 +14,8 @@ import numpy as np
 
 from signalbook.messages import Message
 from signalbook.messages.eventformats.base import PROTOBUF_FORMAT
-from signalbook.pipeline.sources.base import DAMAGED, KEPT, MAX_MESSAGE, UNREADABLE, DamagedFile, MessageBatch, Split
+from signalbook.pipeline.limits import MAX_MESSAGE
+from signalbook.pipeline.sources.base import DAMAGED, KEPT, UNREADABLE, DamagedFile, MessageBatch, Split
 from signalbook.pipeline.sources.files import BLOCK, structured
 from signalbook.pipeline.sources.reading import Readable, reading
 
