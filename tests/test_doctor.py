@@ -28,8 +28,8 @@ from signalbook.doctor import Check, examine
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.engine.write.indexing import INDEX
+from signalbook.events.subscription import Credential, Subscription
 from signalbook.events.subscriptions.store import SubscriptionStore
-from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.server import check_settings
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store

@@ -25,8 +25,8 @@ from signalbook import server
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import SignalbookError
+from signalbook.events.subscription import Credential, Subscription
 from signalbook.events.subscriptions.store import SubscriptionStore
-from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.server import ServerError, build, check_secrets, run
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store

@@ -33,8 +33,8 @@ from signalbook.engine.write.indexing import is_complete
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.deliveries import sink_policy
 from signalbook.events.sinks.base import SinkPolicy, find_sink
+from signalbook.events.subscription import Subscription
 from signalbook.events.subscriptions.store import SubscriptionStore, keyring
-from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.fetching import Deadline, FetchError, connect, reachable
 from signalbook.replication.following import Peer, peers
 from signalbook.replication.opening import open_target

@@ -10,7 +10,7 @@ from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 
 from signalbook.events.sinks.base import SinkPolicy
-from signalbook.events.subscriptions.subscription import Credential, Subscription
+from signalbook.events.subscription import Credential, Subscription
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject
 

@@ -20,8 +20,8 @@ from signalbook.cncf.ids import uri_digest
 from signalbook.confluent.schemas import content_key
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import ConfigCommand, Method
+from signalbook.events.subscription import Credential, Subscription
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
-from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Row, StorageError

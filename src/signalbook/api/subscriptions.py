@@ -23,10 +23,10 @@ from signalbook.errors import RegistryError
 from signalbook.events.delivery.deliveries import CALLBACK, Deliveries
 from signalbook.events.dialects import API_PATHS
 from signalbook.events.sinks.base import DeliveryError
+from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.events.subscriptions import documents
 from signalbook.events.subscriptions.documents import OLD_TYPE, InvalidSubscription
 from signalbook.events.subscriptions.store import ShownSubscription, SubscriptionStore, TooManySubscriptions, is_id
-from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSON, Finding, dump_json
 
 PATH: Final = "/subscriptions"

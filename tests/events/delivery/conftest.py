@@ -14,15 +14,15 @@ import pytest
 from signalbook.access.control import AccessControl
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, ConfigCommand, Method
+from signalbook.events.backoff import Backoff
 from signalbook.events.delivery import dispatcher
-from signalbook.events.delivery.backoff import Backoff
 from signalbook.events.delivery.deliveries import Deliveries, SinkOpener
 from signalbook.events.delivery.dispatcher import Dispatcher
 from signalbook.events.delivery.rights import DeliveryRights
 from signalbook.events.feed import Head
 from signalbook.events.sinks.base import SinkPolicy
+from signalbook.events.subscription import Subscription
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
-from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.fetching import AllowList
 from signalbook.settings import Settings
 from signalbook.storage.store import Store

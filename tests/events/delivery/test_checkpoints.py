@@ -6,8 +6,8 @@ import time
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.dispatcher import Checkpoint, CheckpointWriter
 from signalbook.events.delivery.lease import Lease
+from signalbook.events.subscription import Subscription
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
-from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.storage.subscriptions import DeliveryState

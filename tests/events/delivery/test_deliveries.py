@@ -9,8 +9,8 @@ from signalbook.access.control import AccessControl
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries, sink_policy
 from signalbook.events.feed import Head
+from signalbook.events.subscription import Subscription
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
-from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.store import Store
 

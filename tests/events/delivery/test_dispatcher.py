@@ -8,11 +8,11 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from signalbook.engine.write.commands import Command, Method
+from signalbook.events.backoff import Backoff
 from signalbook.events.delivery import dispatcher
-from signalbook.events.delivery.backoff import Backoff
 from signalbook.events.sinks.base import Consent
+from signalbook.events.subscription import Subscription
 from signalbook.events.subscriptions.store import start
-from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.storage.base import StorageBusy
 from signalbook.storage.subscriptions import ACTIVE, GONE, RETRYING, SUSPENDED
 from signalbook.xid import Xid

@@ -12,7 +12,7 @@ from signalbook.events.delivery import executor
 from signalbook.events.delivery.executor import POOLS, AttemptExecutor, AttemptResult, WorkerPool
 from signalbook.events.delivery.machine import NEW, SLOW, AttemptEnded, AttemptRefused, Send
 from signalbook.events.sinks.base import DeliveryError, NotYet, Sink
-from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.events.subscription import Subscription
 from signalbook.storage.base import StorageUnavailable
 from signalbook.values import JSONObject
 

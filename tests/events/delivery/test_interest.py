@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.events.delivery.interest import EventKey, Interest, InterestIndex, interest
-from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.events.subscription import Subscription
 
 
 def wanted(*filters: Any, types: tuple[str, ...] = ()) -> Interest:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.events.delivery.backoff import Backoff
+from signalbook.events.backoff import Backoff
 from signalbook.events.delivery.interest import select
 from signalbook.events.delivery.machine import (
     KEPT_ON_FAILURE,
@@ -43,7 +43,7 @@ from signalbook.events.delivery.machine import (
     step,
 )
 from signalbook.events.sinks.base import DeliveryError, NotYet
-from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.events.subscription import Subscription
 from signalbook.storage.subscriptions import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.examples import examples
 
+from signalbook.events.backoff import Backoff, resumed
 from signalbook.events.delivery import machine
-from signalbook.events.delivery.backoff import Backoff, resumed
 from signalbook.events.delivery.interest import select
 from signalbook.events.delivery.machine import Delivery, Phase
 from signalbook.events.sinks.base import DeliveryError, NotYet
-from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.events.subscription import Subscription
 from signalbook.storage.subscriptions import ACTIVE, GONE, SUSPENDED, DeliveryState
 from signalbook.values import JSONObject
 

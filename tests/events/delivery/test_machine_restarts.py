@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.events.delivery.backoff import Backoff, resumed
+from signalbook.events.backoff import Backoff, resumed
 from signalbook.events.delivery.machine import (
     AttemptEnded,
     AttemptPossible,
@@ -22,7 +22,7 @@ from signalbook.events.delivery.machine import (
     step,
 )
 from signalbook.events.sinks.base import DeliveryError, NotYet
-from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.events.subscription import Subscription
 from signalbook.storage.subscriptions import GONE, SUSPENDED, DeliveryState
 
 EVENTS = 40

@@ -13,7 +13,7 @@ from signalbook.events.delivery import reader
 from signalbook.events.delivery.interest import select
 from signalbook.events.delivery.machine import Delivery, EventsRead, Phase
 from signalbook.events.delivery.reader import DeliveryReader
-from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.events.subscription import Subscription
 from signalbook.storage.outbox import Record
 from signalbook.storage.subscriptions import DeliveryState
 

@@ -15,7 +15,7 @@ from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.policy import read_policy
 from signalbook.events.delivery.rights import DeliveryRights
-from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.events.subscription import Subscription
 from signalbook.settings import Settings
 from signalbook.storage.outbox import Record
 from signalbook.storage.store import Store

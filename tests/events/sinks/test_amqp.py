@@ -15,7 +15,7 @@ from tests.brokers.program import Broker, StartBroker
 
 from signalbook.events.sinks.amqp import FACTORY
 from signalbook.events.sinks.base import DeliveryError
-from signalbook.events.subscriptions.subscription import Credential, SubscriptionError
+from signalbook.events.subscription import Credential, SubscriptionError
 from signalbook.values import JSONObject
 
 

@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from signalbook.events.sinks import base
-from signalbook.events.subscriptions.subscription import SubscriptionError
+from signalbook.events.subscription import SubscriptionError
 
 
 @pytest.mark.parametrize("protocol", ["HTTP", "KAFKA", "MQTT3", "MQTT5", "NATS", "AMQP", "FILE"])

@@ -18,7 +18,7 @@ from signalbook.brokers.connection import BrokerError, BrokerRefused, BrokerSett
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import DeliveryError, SinkPolicy
 from signalbook.events.sinks.brokers import BrokerSink
-from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
+from signalbook.events.subscription import Credential, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject
 

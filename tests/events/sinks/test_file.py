@@ -10,7 +10,7 @@ import pytest
 
 from signalbook.events.sinks.base import DeliveryError, SinkPolicy
 from signalbook.events.sinks.file import FACTORY
-from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
+from signalbook.events.subscription import Credential, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject
 

@@ -20,7 +20,7 @@ from tests.brokers.certificates import issue
 from signalbook import values
 from signalbook.events.sinks.base import Consent, DeliveryError, NotYet, SinkPolicy
 from signalbook.events.sinks.http import WebhookFactory
-from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
+from signalbook.events.subscription import Credential, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject, format_timestamp
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from signalbook.events.sinks.http import WebhookSettings, read_settings
-from signalbook.events.subscriptions.subscription import SubscriptionError
+from signalbook.events.subscription import SubscriptionError
 
 
 @pytest.mark.parametrize(

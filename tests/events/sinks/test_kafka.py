@@ -13,7 +13,7 @@ from tests.brokers.program import Broker, StartBroker
 
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.sinks.kafka import FACTORY
-from signalbook.events.subscriptions.subscription import Credential, SubscriptionError
+from signalbook.events.subscription import Credential, SubscriptionError
 from signalbook.values import JSONObject
 
 _PARTITIONS = 3

@@ -16,7 +16,7 @@ from tests.brokers.program import Broker, StartBroker
 
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.sinks.mqtt import FACTORY
-from signalbook.events.subscriptions.subscription import Credential, SubscriptionError
+from signalbook.events.subscription import Credential, SubscriptionError
 
 SCHEME = "mqtt://127.0.0.1"
 

@@ -18,7 +18,7 @@ from tests.brokers.program import Broker, StartBroker
 
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.sinks.nats import FACTORY
-from signalbook.events.subscriptions.subscription import Credential, SubscriptionError
+from signalbook.events.subscription import Credential, SubscriptionError
 from signalbook.values import JSONObject
 
 PATIENCE = 300

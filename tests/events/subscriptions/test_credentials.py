@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.events.subscriptions.subscription import (
+from signalbook.events.subscription import (
     SECRET_MEMBERS,
     Credential,
     Subscription,

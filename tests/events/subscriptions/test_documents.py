@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.examples import json_trees
 
 from signalbook.events import filters
+from signalbook.events.subscription import Credential, Subscription, SubscriptionError
 from signalbook.events.subscriptions import documents
 from signalbook.events.subscriptions.documents import InvalidSubscription
 from signalbook.events.subscriptions.store import ShownSubscription
-from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
 from signalbook.storage.subscriptions import DeliveryState
 from signalbook.values import Finding, dump_json
 

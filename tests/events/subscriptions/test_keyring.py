@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from signalbook.events.subscription import SubscriptionError
 from signalbook.events.subscriptions.store import Keyring, Keys, UnreadableSecret, keyring
-from signalbook.events.subscriptions.subscription import SubscriptionError
 from signalbook.settings import SettingError, Settings
 
 SECRET = {"secret": "correct horse"}

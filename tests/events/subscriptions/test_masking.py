@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 import pytest
 
 from signalbook.engine.engine import Engine
+from signalbook.events.subscription import Credential, Subscription, SubscriptionError
 from signalbook.events.subscriptions.documents import InvalidSubscription, complete, describe
 from signalbook.events.subscriptions.masking import hidden, masked, masked_sink, revealed, with_known_values
 from signalbook.events.subscriptions.store import Keyring, Keys, ShownSubscription, SubscriptionStore
-from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.storage.subscriptions import StoredConsent, StoredSubscription

@@ -9,6 +9,7 @@ import pytest
 from signalbook import values
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
+from signalbook.events.subscription import Credential, Subscription, SubscriptionError, with_known_secrets
 from signalbook.events.subscriptions.store import (
     Keyring,
     Keys,
@@ -16,7 +17,6 @@ from signalbook.events.subscriptions.store import (
     SubscriptionStore,
     TooManySubscriptions,
 )
-from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError, with_known_secrets
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.store import Store

@@ -27,8 +27,8 @@ from signalbook.engine.search.query import MAX_QUERY
 from signalbook.events.dialects import API_PATHS
 from signalbook.events.filters import MAX_FILTERS
 from signalbook.events.sinks.base import sink_protocols
+from signalbook.events.subscription import CREDENTIAL_TYPES, SECRET_MEMBERS
 from signalbook.events.subscriptions.documents import LONGEST, MOST_TYPES, OLD_TYPE
-from signalbook.events.subscriptions.subscription import CREDENTIAL_TYPES, SECRET_MEMBERS
 from signalbook.formats.compatibility import RULES
 from signalbook.pipeline_reports import BatchReport
 from signalbook.values import JSONObject, dump_json, parse_json

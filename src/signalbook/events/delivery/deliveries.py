@@ -11,16 +11,16 @@ from urllib.parse import urlsplit
 
 from signalbook.access.control import AccessControl
 from signalbook.engine.engine import Engine, Session
-from signalbook.events.delivery.backoff import Backoff
+from signalbook.events.backoff import Backoff
 from signalbook.events.delivery.dispatcher import Dispatcher
 from signalbook.events.delivery.rights import DeliveryRights
 from signalbook.events.feed import Head
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import Consent, DeliveryError, Sink, SinkPolicy
 from signalbook.events.sinks.http import allowed_rate
+from signalbook.events.subscription import HTTP, Subscription, SubscriptionError
 from signalbook.events.subscriptions.masking import masked_sink
 from signalbook.events.subscriptions.store import SubscriptionStore
-from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.store import KeyValueStore

@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 
 from signalbook.engine.engine import Engine, HistoryPruned, Session
 from signalbook.errors import SignalbookError
+from signalbook.events.backoff import Backoff
 from signalbook.events.delivery import machine
-from signalbook.events.delivery.backoff import Backoff
 from signalbook.events.delivery.executor import POOLS, AttemptExecutor, AttemptResult, OpenSink
 from signalbook.events.delivery.interest import select
 from signalbook.events.delivery.lease import DELIVERY_LEASE, LEASE_SECONDS, Lease
@@ -28,8 +28,8 @@ from signalbook.events.delivery.machine import Action, Delivery, Event
 from signalbook.events.delivery.reader import DeliveryReader
 from signalbook.events.delivery.rights import DeliveryRights
 from signalbook.events.feed import Head
+from signalbook.events.subscription import Subscription
 from signalbook.events.subscriptions.store import SubscriptionStore, start
-from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.storage.base import StorageError, StorageUnavailable
 from signalbook.storage.outbox import Record
 from signalbook.storage.store import KeyValueStore

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from signalbook import tracing, values
 from signalbook.events.delivery.machine import NEW, QUICK, SLOW, AttemptEnded, AttemptRefused, Send, is_broken
 from signalbook.events.sinks.base import DeliveryError, Sink
-from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.events.subscription import Subscription
 from signalbook.metrics import DELIVERED_EVENTS, DELIVERY_ATTEMPTS
 from signalbook.storage.base import StorageError
 

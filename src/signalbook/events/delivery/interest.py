@@ -9,7 +9,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from signalbook.events import filters
 from signalbook.events.dialects import EventDialect, of_source
 from signalbook.events.filters import Event, Filter
-from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
+from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSON
 
 _INDEXED: Final = ("subject", "type")

@@ -12,10 +12,10 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Final
 
-from signalbook.events.delivery.backoff import Backoff, delivered, failed, resumed
+from signalbook.events.backoff import Backoff, delivered, failed, resumed
 from signalbook.events.delivery.interest import EventSelection
 from signalbook.events.sinks.base import DeliveryError, NotYet
-from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.events.subscription import Subscription
 from signalbook.storage.subscriptions import RETRYING, SUSPENDED, DeliveryState
 from signalbook.values import JSONObject
 

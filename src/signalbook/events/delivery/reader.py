@@ -9,7 +9,7 @@ from signalbook import tracing
 from signalbook.events.delivery.interest import EventSelection, InterestIndex
 from signalbook.events.delivery.machine import Delivery, EventsRead, PendingEvent
 from signalbook.events.dialects import EventDialect
-from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.events.subscription import Subscription
 from signalbook.storage.outbox import Record
 from signalbook.values import JSONObject
 

@@ -15,7 +15,7 @@ from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.brokers.connection import BrokerSettings
 from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, wrong_setting
 from signalbook.events.sinks.brokers import BrokerSinkFactory, ProtocolSettings, read_broker
-from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
+from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
 _SCHEMES: Final = {"amqps": (5671, True), "amqp": (5672, False)}

@@ -18,7 +18,7 @@ import httpcore
 
 from signalbook import plugins
 from signalbook.errors import SignalbookError
-from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
+from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.fetching import AddressNotAllowed, AllowList, FetchError, is_public, reachable
 from signalbook.values import JSONObject
 

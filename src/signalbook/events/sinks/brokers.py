@@ -22,7 +22,7 @@ from signalbook.brokers.connection import (
     MessageTooLarge,
 )
 from signalbook.events.sinks.base import DeliveryError, SinkPolicy, check_allowed, host_of, wrong_setting
-from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
+from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.fetching import AddressNotAllowed, FetchError, reachable
 from signalbook.values import JSONObject
 

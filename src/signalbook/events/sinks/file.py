@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from signalbook import values
 from signalbook.events.sinks.base import DeliveryError, SinkPolicy, wrong_setting
-from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
+from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
 FILE: Final = "FILE"

@@ -37,7 +37,7 @@ from signalbook.events.sinks.base import (
     host_of,
     wrong_setting,
 )
-from signalbook.events.subscriptions.subscription import HTTP, Credential, Subscription, SubscriptionError
+from signalbook.events.subscription import HTTP, Credential, Subscription, SubscriptionError
 from signalbook.fetching import Deadline, FetchError, connect, reachable
 from signalbook.tracing import outgoing
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json, parse_timestamp

@@ -15,7 +15,7 @@ from signalbook.brokers.connection import BrokerRefused, BrokerSettings
 from signalbook.brokers.kafka import KafkaClient
 from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, check_allowed, wrong_setting
 from signalbook.events.sinks.brokers import BrokerSinkFactory, ProtocolSettings, read_broker, resolve
-from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
+from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
 _SCHEMES: Final = {"kafkas": (9093, True), "kafka": (9092, False)}

@@ -13,7 +13,7 @@ from signalbook.brokers.connection import BrokerSettings
 from signalbook.brokers.mqtt import MQTTClient, MQTTPublisher, publish_properties
 from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, wrong_setting
 from signalbook.events.sinks.brokers import BrokerSinkFactory, ProtocolSettings, read_broker
-from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
+from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
 MQTT3: Final = "MQTT3"

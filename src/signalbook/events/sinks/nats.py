@@ -15,7 +15,7 @@ from signalbook.brokers.connection import BrokerSettings
 from signalbook.brokers.nats import NATSPublisher, encode_headers
 from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, wrong_setting
 from signalbook.events.sinks.brokers import BrokerSinkFactory, ProtocolSettings, read_broker
-from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
+from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
 _SCHEMES: Final = {"tls": (4222, True), "nats": (4222, False)}

@@ -15,9 +15,7 @@ from signalbook.events import filters
 from signalbook.events.dialects import API_PATHS, of_source
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import SinkPolicy
-from signalbook.events.subscriptions.masking import left_masks, with_known_values
-from signalbook.events.subscriptions.store import ShownSubscription
-from signalbook.events.subscriptions.subscription import (
+from signalbook.events.subscription import (
     HTTP,
     Credential,
     Subscription,
@@ -26,6 +24,8 @@ from signalbook.events.subscriptions.subscription import (
     read_credential,
     with_known_secrets,
 )
+from signalbook.events.subscriptions.masking import left_masks, with_known_values
+from signalbook.events.subscriptions.store import ShownSubscription
 from signalbook.values import JSON, Finding, JSONObject
 
 OLD_TYPE: Final = "application/cloudevents-subscription+json"

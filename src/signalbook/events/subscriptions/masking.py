@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from signalbook.events.subscriptions.subscription import HTTP, Subscription
+from signalbook.events.subscription import HTTP, Subscription
 from signalbook.values import Finding, dump_json, parse_json
 
 MASK: Final = "***"

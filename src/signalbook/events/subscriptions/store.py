@@ -22,15 +22,15 @@ from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.sealing import seal, unseal
 from signalbook.engine.engine import Engine, Session
 from signalbook.errors import SignalbookError
-from signalbook.events.delivery.backoff import resumed
-from signalbook.events.subscriptions.masking import hidden, masked, masked_sink, revealed
-from signalbook.events.subscriptions.subscription import (
+from signalbook.events.backoff import resumed
+from signalbook.events.subscription import (
     CREDENTIAL_PATH,
     Credential,
     Subscription,
     SubscriptionError,
     secret_binding,
 )
+from signalbook.events.subscriptions.masking import hidden, masked, masked_sink, revealed
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.subscriptions import DeliveryState, StoredSubscription, SubscriptionReader, SubscriptionWriter
 from signalbook.values import JSON, JSONObject, canonical_json, digest, dump_json, parse_json

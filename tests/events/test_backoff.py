@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from signalbook.events.delivery.backoff import Backoff, delivered, failed, resumed
+from signalbook.events.backoff import Backoff, delivered, failed, resumed
 from signalbook.events.sinks.base import DeliveryError, NotYet
 from signalbook.storage.subscriptions import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState
 
