@@ -21,7 +21,7 @@ from tests.serving import BIN, serving
 
 from signalbook import __version__, metrics, settings
 from signalbook.api.metrics import registry_state
-from signalbook.api.xregistry.requests import NAMES
+from signalbook.api.registrypaths import NAMES
 from signalbook.cli.app import app
 from signalbook.cli.pipeline import TableFormat
 from signalbook.events.delivery.deliveries import sink_policy

@@ -15,9 +15,9 @@ from starlette.applications import Starlette
 from signalbook.api.confluent import routes as confluent
 from signalbook.api.messagecatalog import first_draft, v01
 from signalbook.api.messagecatalog.catalog import FIRST, V01
+from signalbook.api.registrypaths import NAMES
 from signalbook.api.schemaregistry import MOUNT as SCHEMA_REGISTRY
 from signalbook.api.schemaregistry import ROUTES as SCHEMA_REGISTRY_ROUTES
-from signalbook.api.xregistry.requests import NAMES
 from signalbook.model import Model
 
 READ_METHODS: Final = ("GET", "HEAD", "OPTIONS")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.api.xregistry.requests import NAMES, check_path, parse_path
+from signalbook.api.registrypaths import NAMES
+from signalbook.api.xregistry.requests import check_path, parse_path
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
 from signalbook.xid import Kind

@@ -40,7 +40,7 @@ from signalbook.api.openapi.extensions import (
     subscription_paths,
     subscription_schemas,
 )
-from signalbook.api.xregistry.requests import ALWAYS_THERE, NAMES
+from signalbook.api.registrypaths import ALWAYS_THERE, NAMES
 from signalbook.engine.write.commands import METHODS, Method
 from signalbook.model import SPECVERSION, AttributeSet, Model, ResourceType
 from signalbook.values import JSONObject

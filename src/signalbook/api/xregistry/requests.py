@@ -18,6 +18,7 @@ from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.kernel.requests import base_url, decode_header, json_body, query_pairs, raw_path
 from signalbook.api.kernel.streaming import SpooledResponse
+from signalbook.api.registrypaths import NAMES
 from signalbook.engine.capabilities import resolve_ignore, same_specversion
 from signalbook.engine.read.filters import parse_filter
 from signalbook.engine.read.inlining import parse_inline
@@ -32,18 +33,6 @@ from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT, Kind, Xid, XidError, check_id, short_key, short_path
 
 DETAILS: Final = "$details"
-NAMES: Final[dict[str, tuple[str, ...]]] = {
-    "capabilities": ("GET", "PUT", "PATCH"),
-    "capabilitiesoffered": ("GET",),
-    "export": ("GET",),
-    "model": ("GET",),
-    "modelsource": ("GET", "PUT"),
-    "openapi.json": ("GET",),
-    ".xregistry": ("GET",),
-}
-"""Paths beside the entities, and their methods. No name with a dot is that of a Group type (R135)."""
-ALWAYS_THERE: Final = ("openapi.json",)
-"""Those that the capability ``available`` says nothing about."""
 
 _MAX_PARAMETERS: Final = 1000
 _ONCE: Final = ("cursor", "epoch", "limit", "setdefaultversionid", "sort", "specversion")

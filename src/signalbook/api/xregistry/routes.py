@@ -23,8 +23,8 @@ from signalbook.api.kernel.responses import Response, Sendable, json_response, o
 from signalbook.api.kernel.routing import EntityAPI, Kernel, PathEndpoint, revalidated
 from signalbook.api.kernel.streaming import Abandoned, SpooledResponse
 from signalbook.api.openapi.document import describe
+from signalbook.api.registrypaths import ALWAYS_THERE
 from signalbook.api.xregistry.requests import (
-    ALWAYS_THERE,
     WRITES,
     RegistryRequest,
     check_path,
