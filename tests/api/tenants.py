@@ -26,7 +26,6 @@ RULES: Final[tuple[dict[str, Any], ...]] = (
     {"who": ["anyone"], "deny": ["read", "list"], "on": ["/*/*/*/hush*"]},
 )
 CONFLUENT: Final = "/compat/confluent"
-_AVRO: Final = "Avro/1.12.0"
 _JSON_SCHEMA: Final = "JsonSchema/draft-07"
 
 

@@ -78,7 +78,6 @@ def places(output: Where) -> dict[str, list[str]]:
     }
 
 
-BEFORE = {"landed": ["e-0", "e-4"], "dead": ["", "e-1", "e-2", "e-3", "e-5"]}
 AFTER = {"landed": ["e-0", "e-1", "e-4", "e-5"], "dead": ["", "e-2", "e-3"]}
 
 
