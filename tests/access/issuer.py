@@ -35,10 +35,9 @@ def jwk(key: Any, kid: str, **more: Any) -> dict[str, Any]:
 
 
 class FakeIssuer:
-    """What is at ``url``. ``keys`` are published, ``asked`` counts the paths asked for; ``away`` answers 503.
-
-    ``granted`` is what its token endpoint answers, and ``posted`` what was sent there. While ``answers`` is not set,
-    GET waits.
+    """A fake OpenID Connect issuer at ``url``. It publishes ``keys`` and lists the requested paths in ``asked``; while
+    ``away`` is set it responds 503. The token endpoint responds with ``granted`` and records the requests in
+    ``posted``. GET requests wait until ``answers`` is set.
     """
 
     def __init__(self, url: str) -> None:
@@ -59,7 +58,7 @@ class FakeIssuer:
         self.answers.set()
 
     def claims(self, **more: Any) -> dict[str, Any]:
-        """Those of a good token; None removes one."""
+        """Return the claims of a valid token; None removes a claim."""
         now = int(time.time())
         claims = {"iss": self.url, "aud": AUDIENCE, "sub": "ann", "iat": now, "exp": now + 300, **more}
         return {name: value for name, value in claims.items() if value is not None}

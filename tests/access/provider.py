@@ -41,7 +41,7 @@ class Provider:
         return str(answer.json()["access_token"])
 
     def code_flow(self, user: str) -> tuple[str, httpx.Response]:
-        """By the code flow, with PKCE; and what comes of using the code a second time."""
+        """Log in with the code flow and PKCE. Return the token and the response to a second use of the code."""
         challenge = base64.urlsafe_b64encode(hashlib.sha256(_VERIFIER.encode()).digest()).decode().rstrip("=")
         query = {"client_id": "cli", "response_type": "code", "scope": "openid", "redirect_uri": _CALLBACK}
         query |= {"resource": AUDIENCE, "code_challenge": challenge, "code_challenge_method": "S256"}
@@ -54,15 +54,15 @@ class Provider:
         return str(first.json()["access_token"]), second
 
     def rotate(self) -> None:
-        """Other keys; all that was granted is forgotten."""
+        """Replace the keys; the issuer forgets all grants."""
         self._do("rotate")
 
     def set_lifetime(self, seconds: int) -> None:
-        """Have the next access tokens of people end after so many seconds."""
+        """Make the next access tokens of users expire after `seconds`."""
         self._do(f"lifetime {seconds}")
 
     def let_in(self, root: str) -> None:
-        """Have people log in to the explorer of the registry at ``root``. All that was granted is forgotten."""
+        """Allow logins to the explorer of the registry at ``root``. The issuer forgets all grants."""
         self._do(f"explorer {root}")
 
     def _do(self, command: str) -> None:
@@ -95,11 +95,11 @@ class Browser:
                     return url
                 response = http.get(url)
                 continue
-            found = _FORM.search(response.text)
-            if found is None or ("user_code" not in found[0] and "prompt" not in found[0]):
+            form_match = _FORM.search(response.text)
+            if form_match is None or ("user_code" not in form_match[0] and "prompt" not in form_match[0]):
                 return response.text
-            action = urljoin(str(response.url), unescape(_attribute(found[1], "action") or ""))
-            fields = [field[1] for field in _FIELD.finditer(found[2])]
+            action = urljoin(str(response.url), unescape(_attribute(form_match[1], "action") or ""))
+            fields = [field[1] for field in _FIELD.finditer(form_match[2])]
             form = {
                 name: unescape(_attribute(field, "value") or "")
                 for field in fields
@@ -110,13 +110,13 @@ class Browser:
 
 
 def _attribute(text: str, name: str) -> str | None:
-    found = re.search(rf'{name}="([^"]*)"', text)
-    return found[1] if found else None
+    match = re.search(rf'{name}="([^"]*)"', text)
+    return match[1] if match else None
 
 
 @contextmanager
 def provider() -> Iterator[Provider]:
-    """One that runs. Fails where the set-up has not installed it."""
+    """Run the OpenID Connect provider; fail if the set-up has not installed it."""
     if not (_INSTALLED / "node_modules").is_dir():
         pytest.fail("the tests need an OpenID Connect issuer: tools/setup test installs it", pytrace=False)
     with kept_port() as port:

@@ -46,28 +46,28 @@ def stored(store: Store) -> list[AuditEntry]:
 
 
 def test_a_request_is_an_entry_for_each_action() -> None:
-    done = [(Action.CREATE, "/g/a"), (Action.UPDATE, "/g/b"), (Action.CREATE, "/g/c"), (Action.CREATE, "/g/a")]
-    made = entries(BY_ANN, done, at=STAMP, correlationid="c")
-    assert [(one.action, one.xids) for one in made] == [("create", ("/g/a", "/g/c")), ("update", ("/g/b",))]
+    changes = [(Action.CREATE, "/g/a"), (Action.UPDATE, "/g/b"), (Action.CREATE, "/g/c"), (Action.CREATE, "/g/a")]
+    records = entries(BY_ANN, changes, at=STAMP, correlationid="c")
+    assert [(record.action, record.xids) for record in records] == [("create", ("/g/a", "/g/c")), ("update", ("/g/b",))]
     event = {"time": "2030-01-01T00:00:00Z", "who": "ann", "action": "update", "outcome": "done", "xids": ["/g/b"]}
     caller = {"subject": "ann", "token": "t1", "issuer": "https://id.example"}
     request = {"peer": "10.0.0.1", "forwarded": "192.0.2.1", "api": "/", "method": "PUT"}
-    assert shown(made[1]) == {**event, "correlationid": "c", **caller, **request}
+    assert shown(records[1]) == {**event, "correlationid": "c", **caller, **request}
 
 
 def test_xids_are_bounded_and_the_rest_is_counted() -> None:
-    done = [(Action.DELETE, f"/g/{number}") for number in range(MOST_XIDS + 7)]
-    (one,) = entries(UNRESTRICTED, done, at=STAMP, correlationid="")
-    assert len(one.xids) == MOST_XIDS
-    assert one.details == {"more": 7}
+    changes = [(Action.DELETE, f"/g/{number}") for number in range(MOST_XIDS + 7)]
+    (record,) = entries(UNRESTRICTED, changes, at=STAMP, correlationid="")
+    assert len(record.xids) == MOST_XIDS
+    assert record.details == {"more": 7}
 
 
-def test_what_callers_say_of_themselves_is_cut() -> None:
-    (one,) = entries(access(Identity(subject="x" * 10_000)), [(Action.CREATE, "/g")], at=STAMP, correlationid="")
-    assert len(one.who) == len(one.details["subject"]) == 256
+def test_long_caller_details_are_truncated() -> None:
+    (record,) = entries(access(Identity(subject="x" * 10_000)), [(Action.CREATE, "/g")], at=STAMP, correlationid="")
+    assert len(record.who) == len(record.details["subject"]) == 256
 
 
-def test_refusals_alike_make_one_entry(store: Store) -> None:
+def test_equal_refusals_share_an_entry(store: Store) -> None:
     recorder = Audit(store, Settings())
     for number in range(1000):
         recorder.refused(REFUSAL, f"/g/{number}")
@@ -92,11 +92,11 @@ def test_a_flood_of_refusals_takes_bounded_memory_and_disk(store: Store, monkeyp
             recorder.store_refusals()
     recorder.start()
     recorder.stop()
-    found = stored(store)
-    assert len(found) <= 302
-    assert sum(one.details["count"] for one in found) == 5000
-    assert found[0].who == SEVERAL
-    assert not found[0].xids
+    records = stored(store)
+    assert len(records) <= 302
+    assert sum(record.details["count"] for record in records) == 5000
+    assert records[0].who == SEVERAL
+    assert not records[0].xids
 
 
 def test_refusals_are_stored_by_themselves(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_refusals_wait_for_a_store_that_is_busy(store: Store, monkeypatch: pytes
     assert stored(store)[0].details["count"] == 2
 
 
-def test_old_entries_go(store: Store) -> None:
+def test_old_entries_are_deleted(store: Store) -> None:
     with store.write() as writer:
         old = [
             AuditEntry(time=values.now() - timedelta(days=days), who=str(days), action="a", outcome="done")
@@ -136,7 +136,7 @@ def test_old_entries_go(store: Store) -> None:
         writer.audit.append(old)
     assert Audit(store, Settings(audit_days=0)).prune() == 0
     assert Audit(store, Settings(audit_days=2)).prune() == 1
-    assert [one.who for one in stored(store)] == ["1"]
+    assert [record.who for record in stored(store)] == ["1"]
 
 
 def test_lines_go_to_a_private_file_that_may_be_moved(tmp_path: Path, store: Store) -> None:
@@ -144,8 +144,8 @@ def test_lines_go_to_a_private_file_that_may_be_moved(tmp_path: Path, store: Sto
     previous = os.umask(0)
     try:
         recorder = Audit(store, Settings(audit_log=str(path), audit_reads="on"))
-        done = [(Action.CREATE, "/g/a\n"), (Action.DELETE, "/g/b")]
-        recorder.committed(entries(BY_ANN, done, at=STAMP, correlationid="c"))
+        changes = [(Action.CREATE, "/g/a\n"), (Action.DELETE, "/g/b")]
+        recorder.committed(entries(BY_ANN, changes, at=STAMP, correlationid="c"))
         path.rename(tmp_path / "audit.1")
         recorder.read(ANN, ORIGIN, "/g/a", 200)
         recorder.refused(REFUSAL)
@@ -156,8 +156,8 @@ def test_lines_go_to_a_private_file_that_may_be_moved(tmp_path: Path, store: Sto
     first, second = ((tmp_path / name).read_text().splitlines() for name in ("audit.1", "audit.jsonl"))
     assert [json.loads(line)["action"] for line in first] == ["create", "delete"]
     assert [json.loads(line)["outcome"] for line in second] == ["done", "refused"]
-    assert {stat.S_IMODE(found.stat().st_mode) for found in tmp_path.iterdir()} == {0o600}
-    assert [one.action for one in stored(store)] == ["update"]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
+    assert [record.action for record in stored(store)] == ["update"]
 
 
 def test_a_migration_is_recorded(store_url: str, tmp_path: Path) -> None:
@@ -165,15 +165,15 @@ def test_a_migration_is_recorded(store_url: str, tmp_path: Path) -> None:
     at_revision("0009", store_url)
     for _ in range(2):
         opened = open_recorded(settings)
-        (one,) = stored(opened)
+        (record,) = stored(opened)
         opened.close()
-    assert (one.who, one.action, one.xids) == ("(signalbook)", "administer", ("/",))
-    assert one.details == {"about": f"migrated from schema 0009 to {REVISION}"}
+    assert (record.who, record.action, record.xids) == ("(signalbook)", "administer", ("/",))
+    assert record.details == {"about": f"migrated from schema 0009 to {REVISION}"}
     (line,) = (tmp_path / "audit.jsonl").read_text().splitlines()
-    assert json.loads(line)["about"] == one.details["about"]
+    assert json.loads(line)["about"] == record.details["about"]
 
 
-def test_a_migration_is_not_recorded_where_nothing_is(store_url: str) -> None:
+def test_migration_is_not_recorded_without_auditing(store_url: str) -> None:
     at_revision("0011", store_url)
     opened = open_recorded(Settings(db=store_url, audit="off"))
     assert not stored(opened)
@@ -185,7 +185,7 @@ def test_lines_go_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads(capsys.readouterr().out)["who"] == "ann"
 
 
-def test_lines_that_cannot_be_written_fail_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unwritable_audit_log_does_not_fail_requests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     audit.tell(CREATED, Settings(audit_log="/nowhere/audit.jsonl"))
     assert "could not be written to audit_log: audit_log /nowhere/audit.jsonl: No such file" in caplog.text
     folder = tmp_path / "logs"
@@ -201,7 +201,7 @@ def test_lines_that_cannot_be_written_fail_nothing(tmp_path: Path, caplog: pytes
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"audit": "yes"}, "audit is one of auto, on, off"),
         ({"audit_reads": "on"}, "audit_reads needs audit_log"),
@@ -209,6 +209,6 @@ def test_lines_that_cannot_be_written_fail_nothing(tmp_path: Path, caplog: pytes
         ({"audit_log": "/nowhere/audit.jsonl"}, "there is no folder /nowhere"),
     ],
 )
-def test_settings_that_cannot_be_used(store: Store, given: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_rejected(store: Store, options: dict[str, object], message: str) -> None:
     with pytest.raises(SettingError, match=message):
-        Audit(store, Settings(**given))  # type: ignore[arg-type]
+        Audit(store, Settings(**options))  # type: ignore[arg-type]

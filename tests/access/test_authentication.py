@@ -36,8 +36,8 @@ def presented(
     *headers: tuple[str, str], peer: str = "192.0.2.1", certificate: Identity | None = None
 ) -> dict[str, Any]:
     """An ASGI scope."""
-    given = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
-    scope = {"type": "http", "headers": given, "client": (peer, 1234) if peer else None}
+    pairs = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
+    scope = {"type": "http", "headers": pairs, "client": (peer, 1234) if peer else None}
     return scope if certificate is None else {**scope, "certificate": certificate}
 
 
@@ -70,37 +70,37 @@ def authenticator(store: Store) -> Asking:
     return Asking(store, Settings())
 
 
-def test_who_presents_nothing_is_anonymous(authenticator: Asking) -> None:
+def test_request_without_credentials_is_anonymous(authenticator: Asking) -> None:
     assert authenticator.known(presented(), 1) is ANONYMOUS
     assert authenticator.identify(presented(), 1) is ANONYMOUS
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 def test_an_api_token(store: Store, authenticator: Asking, scheme: str) -> None:
-    own, text = made(store)
-    given = presented(("Authorization", f"{scheme} {text}"))
-    assert authenticator.known(given, 1) is None
-    assert authenticator.identify(given, 1) == Identity(subject="ci", token=own)
-    assert authenticator.known(given, 1) == Identity(subject="ci", token=own)
+    token_id, text = made(store)
+    request = presented(("Authorization", f"{scheme} {text}"))
+    assert authenticator.known(request, 1) is None
+    assert authenticator.identify(request, 1) == Identity(subject="ci", token=token_id)
+    assert authenticator.known(request, 1) == Identity(subject="ci", token=token_id)
 
 
 def test_a_token_as_user_and_password(store: Store, authenticator: Asking) -> None:
-    own, text = made(store)
-    assert authenticator.identify(basic(own, text.rpartition("_")[2]), 1).token == own
+    token_id, text = made(store)
+    assert authenticator.identify(basic(token_id, text.rpartition("_")[2]), 1).token == token_id
 
 
-def test_once_something_was_committed_it_is_looked_up_again(store: Store, authenticator: Asking) -> None:
-    own, text = made(store)
+def test_token_is_checked_again_after_a_commit(store: Store, authenticator: Asking) -> None:
+    token_id, text = made(store)
     authenticator.identify(bearer(text), store.generation())
     assert authenticator.known(bearer(text), store.generation()) is not None
     with store.write() as writer:
-        writer.tokens.remove(own)
+        writer.tokens.remove(token_id)
     assert authenticator.known(bearer(text), store.generation()) is None
     with pytest.raises(Unauthenticated, match="revoked"):
         authenticator.identify(bearer(text), store.generation())
 
 
-def test_it_ends_when_it_expires_in_memory_too(store: Store) -> None:
+def test_cached_token_expires(store: Store) -> None:
     expires = values.now() + timedelta(days=1)
     _, text = made(store, expires=expires)
     now = [expires.timestamp() - 1]
@@ -113,20 +113,20 @@ def test_it_ends_when_it_expires_in_memory_too(store: Store) -> None:
         authenticator.identify(bearer(text), 1)
 
 
-def test_whoever_does_not_have_the_secret_learns_nothing(store: Store, authenticator: Asking) -> None:
-    """Not whether there is a token with this id, nor whether it has expired."""
+def test_wrong_secret_reveals_nothing_about_the_token(store: Store, authenticator: Asking) -> None:
+    """The error does not reveal if a token with this id exists or has expired."""
     there, text = made(store, expires=values.now() - timedelta(seconds=1))
     with store.write() as writer:
         _, gone = tokens.create(writer.tokens, TokenRequest(subject="x"), values.now())
         writer.tokens.remove(tokens.split(gone)[0])  # type: ignore[index]
     random = "a" * 43
     wrong = f"sbk_{there}_{random}{tokens._checksum(there, random)}"
-    said = set()
-    for each in (gone, wrong):
+    messages = set()
+    for credential in (gone, wrong):
         with pytest.raises(Unauthenticated) as error:
-            authenticator.identify(bearer(each), 1)
-        said.add(str(error.value))
-    assert said == {"the API token is unknown or revoked, or its secret is wrong"}
+            authenticator.identify(bearer(credential), 1)
+        messages.add(str(error.value))
+    assert messages == {"the API token is unknown or revoked, or its secret is wrong"}
     with pytest.raises(Unauthenticated, match="has expired"):
         authenticator.identify(bearer(text), 1)
 
@@ -148,24 +148,30 @@ def test_whoever_does_not_have_the_secret_learns_nothing(store: Store, authentic
         ("Basic " + base64.b64encode(b"user:password").decode(), "checksum"),
     ],
 )
-def test_what_is_wrong_is_said(authenticator: Asking, header: str, reason: str) -> None:
+def test_invalid_authorization_header_is_explained(authenticator: Asking, header: str, reason: str) -> None:
     with pytest.raises(Unauthenticated, match=reason):
         authenticator.identify(presented(("Authorization", header)), 1)
 
 
-def test_what_is_claimed_is_known_without_proof(store: Store, authenticator: Asking) -> None:
-    """For counting failed logins."""
-    own, text = made(store)
+def test_claimed_identity_needs_no_proof(store: Store, authenticator: Asking) -> None:
+    """Return the claimed identity, which is used for counting failed logins."""
+    token_id, text = made(store)
     unknown = "sbk_" + "a" * 12 + "_" + "b" * 49
     claimed = []
-    for scope in (bearer(text), basic(own, text.rpartition("_")[2]), bearer(unknown), bearer("x.y.z"), basic("u", "p")):
+    for scope in (
+        bearer(text),
+        basic(token_id, text.rpartition("_")[2]),
+        bearer(unknown),
+        bearer("x.y.z"),
+        basic("u", "p"),
+    ):
         credentials = authenticator.real.credentials(scope)
         assert credentials is not None
         claimed.append(credentials.claimed)
-    assert claimed == [own, own, "a" * 12, "", ""]
+    assert claimed == [token_id, token_id, "a" * 12, "", ""]
 
 
-def test_two_headers_are_none(authenticator: Asking) -> None:
+def test_two_authorization_headers_are_rejected(authenticator: Asking) -> None:
     two = presented(("Authorization", "Bearer x"), ("Authorization", "Bearer y"))
     for ask in (authenticator.known, authenticator.identify):
         with pytest.raises(Unauthenticated, match="more than one"):
@@ -189,7 +195,7 @@ def test_memory_is_bounded(store: Store, authenticator: Asking, monkeypatch: pyt
     assert not any(text.encode() in repr(authenticator.real.__dict__).encode() for text in texts)
 
 
-def test_challenges_say_what_may_be_presented(authenticator: Asking, store: Store) -> None:
+def test_challenges_list_the_accepted_schemes(authenticator: Asking, store: Store) -> None:
     assert authenticator.challenges("http://r") == (
         ("WWW-Authenticate", 'Bearer realm="signalbook"'),
         ("WWW-Authenticate", 'Basic realm="signalbook", charset="UTF-8"'),
@@ -218,12 +224,12 @@ def test_a_trusted_proxy_names_the_user(sqlite_store: Callable[[], Store]) -> No
 
 
 @pytest.mark.parametrize("peer", ["192.0.2.1", "", "unix", "11.0.0.1"])
-def test_nobody_else_does(sqlite_store: Callable[[], Store], peer: str) -> None:
+def test_forwarded_user_of_an_untrusted_peer_is_ignored(sqlite_store: Callable[[], Store], peer: str) -> None:
     assert Asking(sqlite_store(), Settings(**PROXY)).known(named(peer=peer), 1) is ANONYMOUS
     assert Asking(sqlite_store(), Settings()).known(named(), 1) is ANONYMOUS
 
 
-def test_a_proxy_is_not_who_asks(sqlite_store: Callable[[], Store]) -> None:
+def test_proxy_certificate_is_not_the_caller(sqlite_store: Callable[[], Store]) -> None:
     authenticator = Asking(sqlite_store(), Settings(**PROXY))
     assert authenticator.known(presented(peer="10.0.0.1", certificate=CERTIFICATE), 1) is ANONYMOUS
     assert authenticator.known(presented(("X-Forwarded-User", " "), peer="10.0.0.1"), 1) is ANONYMOUS
@@ -234,17 +240,19 @@ def test_a_proxy_is_not_who_asks(sqlite_store: Callable[[], Store]) -> None:
     ("more", "reason"),
     [(("X-Forwarded-User", "eve"), "more than one"), (("X-Forwarded-Groups", "a\x01b"), "printable")],
 )
-def test_what_a_proxy_says_is_checked(sqlite_store: Callable[[], Store], more: tuple[str, str], reason: str) -> None:
+def test_contradictory_proxy_headers_are_rejected(
+    sqlite_store: Callable[[], Store], more: tuple[str, str], reason: str
+) -> None:
     authenticator = Asking(sqlite_store(), Settings(**PROXY))
     with pytest.raises(Unauthenticated, match=reason):
         authenticator.known(named(more), 1)
 
 
 def test_a_certificate_counts_without_anything_else(store: Store, authenticator: Asking) -> None:
-    own, text = made(store)
+    token_id, text = made(store)
     assert authenticator.known(presented(certificate=CERTIFICATE), 1) == CERTIFICATE
     both = presented(("Authorization", f"Bearer {text}"), certificate=CERTIFICATE)
-    assert authenticator.identify(both, 1).token == own
+    assert authenticator.identify(both, 1).token == token_id
 
 
 @pytest.mark.parametrize(
@@ -267,7 +275,7 @@ def test_a_certificate_counts_without_anything_else(store: Store, authenticator:
         {"oidc_leeway": float("nan")},
     ],
 )
-def test_settings_that_make_no_sense(sqlite_store: Callable[[], Store], settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_rejected(sqlite_store: Callable[[], Store], settings: dict[str, Any]) -> None:
     with pytest.raises(SettingError):
         Asking(sqlite_store(), Settings(**settings))
 
@@ -282,30 +290,30 @@ def used(store: Store, id: str) -> datetime | None:
     return stored.used
 
 
-def test_it_is_written_when_a_token_was_used(store: Store, authenticator: Asking) -> None:
-    own, text = made(store)
+def test_last_use_of_a_token_is_stored(store: Store, authenticator: Asking) -> None:
+    token_id, text = made(store)
     authenticator.identify(bearer(text), 1)
-    assert used(store, own) is None
+    assert used(store, token_id) is None
     authenticator.usage.write()
-    first = used(store, own)
+    first = used(store, token_id)
     assert first is not None
     assert abs(values.now() - first) < timedelta(seconds=60)
     authenticator.usage.write()
-    assert used(store, own) == first
+    assert used(store, token_id) == first
     authenticator.known(bearer(text), 1)
     authenticator.usage.write()
-    assert used(store, own) > first  # type: ignore[operator]
+    assert used(store, token_id) > first  # type: ignore[operator]
 
 
-def test_it_is_written_by_itself_and_at_the_end(store: Store) -> None:
-    own, _ = made(store)
+def test_last_use_is_stored_periodically_and_at_shutdown(store: Store) -> None:
+    token_id, _ = made(store)
     usage = Usage(store, seconds=0.01)
-    usage.note(own)
+    usage.note(token_id)
     deadline = time.monotonic() + 60
-    while used(store, own) is None and time.monotonic() < deadline:
+    while used(store, token_id) is None and time.monotonic() < deadline:
         time.sleep(0.01)
     usage.stop()
-    assert used(store, own) is not None
+    assert used(store, token_id) is not None
     other, _ = made(store)
     last = Usage(store, seconds=100)
     last.note(other)
@@ -313,7 +321,7 @@ def test_it_is_written_by_itself_and_at_the_end(store: Store) -> None:
     assert used(store, other) is not None
 
 
-def test_a_store_that_is_away_stops_nothing(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_unavailable_store_does_not_stop_the_recording(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     usage = Usage(store)
     usage.note("x")
     store.close()
@@ -334,10 +342,10 @@ def test_a_store_that_is_away_stops_nothing(store: Store, caplog: pytest.LogCapt
         ("192.0.2.1", ["6.6.6.6"], ""),
     ],
 )
-def test_a_trusted_proxy_says_where_a_request_is_from(
+def test_trusted_proxy_states_the_client_address(
     sqlite_store: Callable[[], Store], peer: str, headers: list[str], expected: str
 ) -> None:
-    """What stands before the last address that is no proxy's, anybody may have sent."""
+    """Anybody can send the addresses before the last address that is not a proxy."""
     authenticator = Authenticator(sqlite_store(), Settings(trusted_proxies=("10.0.0.0/8",)))
-    given = [(b"x-forwarded-for", value.encode()) for value in headers]
-    assert authenticator.forwarded({"headers": given, "client": (peer, 1)}) == expected
+    forwarded = [(b"x-forwarded-for", value.encode()) for value in headers]
+    assert authenticator.forwarded({"headers": forwarded, "client": (peer, 1)}) == expected

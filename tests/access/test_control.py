@@ -49,7 +49,7 @@ def current(control: AccessControl) -> JSON:
 
 
 def readable(control: AccessControl, store: Store) -> bool:
-    """Whether anonymous callers may read."""
+    """Return True if anonymous callers may read."""
     policy = control.policy(store.generation())
     assert policy is not None
     return policy.access(ANONYMOUS).readable(ROOT)
@@ -67,7 +67,7 @@ def test_a_stored_policy_is_in_force_on_every_server_with_its_next_request(store
     assert current(here) == current(there) == OPEN_TO_READ
 
 
-def test_other_writes_leave_the_compiled_policy(store: Store) -> None:
+def test_other_writes_keep_the_compiled_policy(store: Store) -> None:
     control = AccessControl(store, Settings())
     put(control, store, document())
     before = control.policy(store.generation())
@@ -79,7 +79,7 @@ def test_other_writes_leave_the_compiled_policy(store: Store) -> None:
     assert not control.stale(generation)
 
 
-def test_what_is_stored_and_no_policy_lets_nobody_in(store: Store) -> None:
+def test_invalid_stored_policy_admits_nobody(store: Store) -> None:
     control = AccessControl(store, Settings())
     with store.write() as transaction:
         transaction.settings.put_config("access", {"rules": [{"who": ["anyone"], "role": "king"}]})
@@ -108,7 +108,7 @@ def test_a_policy_that_locks_out_is_refused(store: Store, policy: JSON, by: Iden
     assert readable(control, store)
 
 
-def test_who_lost_the_right_meanwhile_changes_nothing(store: Store) -> None:
+def test_caller_who_lost_administration_changes_nothing(store: Store) -> None:
     control = AccessControl(store, Settings())
     put(control, store, {"rules": [ADMINISTRATOR, {"who": ["subject:sam"], "role": "administrator"}]})
     before = control.policy(store.generation())
@@ -119,7 +119,7 @@ def test_who_lost_the_right_meanwhile_changes_nothing(store: Store) -> None:
     assert current(control) == document()
 
 
-def test_who_administers_by_a_group_may_leave_it_at_that(store: Store) -> None:
+def test_administrator_by_group_may_keep_the_policy(store: Store) -> None:
     control = AccessControl(store, Settings())
     team: JSONObject = {"rules": [{"who": ["group:platform"], "role": "administrator"}]}
     put(control, store, team)
@@ -129,7 +129,7 @@ def test_who_administers_by_a_group_may_leave_it_at_that(store: Store) -> None:
         put(control, store, team, by=narrowed)
 
 
-def test_open_access_asks_nothing(local: Store) -> None:
+def test_open_access_needs_no_policy(local: Store) -> None:
     control = AccessControl(local, Settings(access="open"))
     put(control, local, document())
     assert control.open
@@ -138,7 +138,7 @@ def test_open_access_asks_nothing(local: Store) -> None:
     assert current(control) == document()
 
 
-def test_settings_that_cannot_be(local: Store, tmp_path: Path) -> None:
+def test_invalid_settings_are_rejected(local: Store, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="access is \"open\" or empty, not 'all'"):
         AccessControl(local, Settings(access="all"))
     with pytest.raises(SettingError, match="leave out one of them"):
@@ -160,9 +160,9 @@ class PolicyFile:
 
 @pytest.fixture
 def file(tmp_path: Path) -> PolicyFile:
-    found = PolicyFile(tmp_path / "policy.yaml")
-    found.write("rules:\n- {who: ['subject:pat'], role: administrator}\n")
-    return found
+    policy_file = PolicyFile(tmp_path / "policy.yaml")
+    policy_file.write("rules:\n- {who: ['subject:pat'], role: administrator}\n")
+    return policy_file
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def local(sqlite_store: Callable[[], Store]) -> Store:
     return sqlite_store()
 
 
-def test_a_file_is_followed_and_the_last_good_one_stays(
+def test_policy_file_is_followed_and_broken_versions_are_ignored(
     local: Store, file: PolicyFile, caplog: pytest.LogCaptureFixture
 ) -> None:
     control = AccessControl(local, file.settings)
@@ -195,7 +195,7 @@ def test_a_file_is_followed_and_the_last_good_one_stays(
     assert not readable(control, local)
 
 
-def test_a_server_that_starts_with_a_broken_file_goes_on_with_the_last_good_one(local: Store, file: PolicyFile) -> None:
+def test_server_with_a_broken_file_uses_the_last_good_policy(local: Store, file: PolicyFile) -> None:
     AccessControl(local, file.settings)
     good = file.path.read_text(encoding="utf-8")
     file.write("rules: 1\n")
@@ -213,7 +213,7 @@ def test_a_server_that_starts_with_a_broken_file_goes_on_with_the_last_good_one(
     assert AccessControl(local, Settings(access_file=str(other))).policy(None) is not None
 
 
-def test_a_file_that_changed_is_recorded_once_whoever_reads_it(local: Store, file: PolicyFile, tmp_path: Path) -> None:
+def test_changed_policy_file_is_audited_once(local: Store, file: PolicyFile, tmp_path: Path) -> None:
     lines = tmp_path / "audit.jsonl"
     settings = replace(file.settings, audit_log=str(lines))
     here, there = AccessControl(local, settings), AccessControl(local, settings)
@@ -236,7 +236,7 @@ def test_a_file_that_changed_is_recorded_once_whoever_reads_it(local: Store, fil
     assert len(read_entries(local, AuditQuery(), 10)) == 2
 
 
-def test_a_policy_in_a_file_is_not_put(local: Store, file: PolicyFile) -> None:
+def test_policy_of_a_file_cannot_be_put(local: Store, file: PolicyFile) -> None:
     control = AccessControl(local, file.settings)
     with pytest.raises(PolicyRefused, match=r"the policy is the file policy.yaml: change that"):
         put(control, local, document())

@@ -30,9 +30,9 @@ def clock() -> Clock:
 
 
 def caller(held: RequestLimits, who: str) -> Caller:
-    found = held.caller(Access(Identity(subject=who), [], key="k"), "10.0.0.1")
-    assert found is not None
-    return found
+    result = held.caller(Access(Identity(subject=who), [], key="k"), "10.0.0.1")
+    assert result is not None
+    return result
 
 
 def admitted(held: RequestLimits, who: str, *, write: bool = False, most: int = 1000) -> int:
@@ -55,7 +55,7 @@ def test_a_bucket_gives_its_burst_then_its_rate(clock: Clock) -> None:
     assert sum(not bucket.take() for _ in range(100)) == 8
 
 
-def test_each_caller_has_requests_of_his_own(clock: Clock) -> None:
+def test_callers_have_separate_request_limits(clock: Clock) -> None:
     held = RequestLimits(SETTINGS, clock=clock)
     assert admitted(held, "ann") == 100
     assert admitted(held, "bob") == 100
@@ -63,7 +63,7 @@ def test_each_caller_has_requests_of_his_own(clock: Clock) -> None:
     assert admitted(held, "ann") == 10
 
 
-def test_writes_have_a_limit_beside(clock: Clock) -> None:
+def test_writes_have_a_separate_limit(clock: Clock) -> None:
     held = RequestLimits(SETTINGS, clock=clock)
     assert admitted(held, "ann", write=True) == 20
     assert admitted(held, "ann") == 79  # the refused write was a request, too
@@ -72,7 +72,7 @@ def test_writes_have_a_limit_beside(clock: Clock) -> None:
     assert error.value.retry_after == 1
 
 
-def test_nothing_is_limited_by_0() -> None:
+def test_limit_of_0_means_unlimited() -> None:
     held = RequestLimits(replace(SETTINGS, limit_requests=0, limit_writes=0))
     assert admitted(held, "ann", write=True, most=5000) == 5000
 
@@ -84,18 +84,18 @@ def test_callers_are_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> N
     assert len(held._callers) == limits._CALLERS
 
 
-def test_they_hold_where_access_is_configured() -> None:
+def test_limits_apply_where_access_is_configured() -> None:
     def held(choice: str, access: Access) -> bool:
         return RequestLimits(replace(SETTINGS, limits=choice)).caller(access, "10.0.0.1") is not None
 
-    known = Access(Identity(subject="ann"), [], key="k")
-    assert held("auto", known)
+    ann = Access(Identity(subject="ann"), [], key="k")
+    assert held("auto", ann)
     assert not held("auto", UNRESTRICTED)
     assert held("on", UNRESTRICTED)
-    assert not held("off", known)
+    assert not held("off", ann)
 
 
-def test_who_says_nothing_is_known_by_the_address() -> None:
+def test_anonymous_callers_are_limited_by_address() -> None:
     held = RequestLimits(SETTINGS)
     here, there = (held.caller(UNRESTRICTED, address) for address in ("10.0.0.1", "10.0.0.2"))
     assert here is held.caller(UNRESTRICTED, "::ffff:10.0.0.1") is not there
@@ -117,7 +117,7 @@ def test_a_caller_is_an_identity_or_a_network() -> None:
     assert known_as(ANONYMOUS) is None
 
 
-def test_reads_of_one_caller_wait_for_one_another() -> None:
+def test_reads_of_one_caller_are_serialised() -> None:
     async def scenario() -> None:
         held = RequestLimits(SETTINGS)
         running = highest = 0
@@ -190,7 +190,7 @@ def test_failed_logins_cost_ever_longer_waits(clock: Clock) -> None:
     assert waits(guard) == 0
 
 
-def test_a_name_is_guarded_wherever_it_is_guessed_from(clock: Clock) -> None:
+def test_failed_logins_of_a_name_count_across_addresses(clock: Clock) -> None:
     guard = LoginGuard(3, clock=clock)
     for number in range(5):
         guard.failed(f"10.0.0.{number}", "t", number)
@@ -198,7 +198,7 @@ def test_a_name_is_guarded_wherever_it_is_guessed_from(clock: Clock) -> None:
     assert waits(guard, "10.9.9.9", "u") == 0
 
 
-def test_the_same_wrong_credential_again_is_no_guess(clock: Clock) -> None:
+def test_repeated_wrong_credential_counts_once(clock: Clock) -> None:
     guard = LoginGuard(3, clock=clock)
     for _ in range(100):
         guard.failed("10.0.0.1", "t", "expired")
@@ -212,7 +212,7 @@ def test_failed_logins_take_bounded_memory(clock: Clock) -> None:
     assert len(guard._failed) == len(guard._wrong) == limits._CALLERS
 
 
-def test_no_limit_of_logins() -> None:
+def test_login_limit_can_be_disabled() -> None:
     guard = LoginGuard(0)
     for number in range(100):
         guard.failed("10.0.0.1", "t", number)
@@ -220,6 +220,6 @@ def test_no_limit_of_logins() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("limits", "maybe"), ("limit_requests", -1), ("limit_logins", -1)])
-def test_a_limit_that_is_none_is_refused(name: str, value: object) -> None:
+def test_invalid_limit_is_rejected(name: str, value: object) -> None:
     with pytest.raises(SettingError, match=name):
         RequestLimits(replace(SETTINGS, **{name: value}))  # type: ignore[arg-type]

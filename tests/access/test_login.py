@@ -27,8 +27,8 @@ KEY = b"k" * 32
 
 @pytest.fixture
 def issuer() -> Iterator[FakeIssuer]:
-    with fake_issuer() as found:
-        yield found
+    with fake_issuer() as fake:
+        yield fake
 
 
 def client(issuer: FakeIssuer, **more: Any) -> LoginClient:
@@ -39,21 +39,21 @@ def client(issuer: FakeIssuer, **more: Any) -> LoginClient:
 
 def finish(
     issuer: FakeIssuer,
-    found: LoginClient,
+    login: LoginClient,
     claims: dict[str, Any] | None = None,
     *,
     access: Any = "opaque",
     **answer: str | None,
 ) -> LoggedIn:
     """Log in with an ID token of these claims, and an answer to the callback that is right but for ``answer``."""
-    _, attempt = found.begin(CALLBACK, "/ui")
+    _, attempt = login.begin(CALLBACK, "/ui")
     token = issuer.token(**{"aud": "us", "nonce": attempt.nonce, "groups": ["team"], **(claims or {})})
     issuer.granted = (200, {"id_token": token, "access_token": access})
-    given = {"state": attempt.state, "code": "c0de", **answer}
-    return found.finish(attempt, {name: value for name, value in given.items() if value is not None}, CALLBACK)
+    parameters = {"state": attempt.state, "code": "c0de", **answer}
+    return login.finish(attempt, {name: value for name, value in parameters.items() if value is not None}, CALLBACK)
 
 
-def test_what_begins_a_login(issuer: FakeIssuer) -> None:
+def test_login_begins_with_a_pkce_redirect(issuer: FakeIssuer) -> None:
     where, attempt = client(issuer, login_scope="openid groups").begin(CALLBACK, "/ui/x")
     query = {name: values[0] for name, values in parse_qs(urlsplit(where).query).items()}
     challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).decode().rstrip("=")
@@ -65,7 +65,7 @@ def test_what_begins_a_login(issuer: FakeIssuer) -> None:
     assert min(map(len, (attempt.state, attempt.nonce, attempt.verifier))) == 43
 
 
-def test_a_login_that_began_is_sealed(issuer: FakeIssuer) -> None:
+def test_login_state_is_sealed(issuer: FakeIssuer) -> None:
     _, attempt = client(issuer).begin(CALLBACK, "/ui")
     sealed = attempt.sealed(KEY)
     assert LoginAttempt.opened(sealed, KEY) == attempt
@@ -77,7 +77,7 @@ def test_a_login_that_began_is_sealed(issuer: FakeIssuer) -> None:
     assert len(replace(attempt, back="b" * 1000).sealed(KEY)) < 2000, "a cookie takes 4096 bytes"
 
 
-def test_who_logged_in_is_who_a_bearer_token_names(issuer: FakeIssuer) -> None:
+def test_login_has_the_identity_of_a_bearer_token(issuer: FakeIssuer) -> None:
     who = finish(issuer, client(issuer), {"name": "Ann \u00c4"})
     assert (who.identity.subject, who.identity.groups, who.identity.issuer) == ("ann", frozenset({"team"}), issuer.url)
     bearer = TokenVerifier(Settings(oidc_issuers=(issuer.url,), oidc_audience=(AUDIENCE,)))
@@ -89,7 +89,7 @@ def test_who_logged_in_is_who_a_bearer_token_names(issuer: FakeIssuer) -> None:
 
 
 @pytest.mark.parametrize("methods", [None, ["client_secret_post"]])
-def test_a_client_with_a_secret_says_it_as_the_issuer_wants(
+def test_client_secret_is_sent_by_the_method_of_the_issuer(
     issuer: FakeIssuer, tmp_path: Path, methods: list[str] | None
 ) -> None:
     if methods:
@@ -122,17 +122,17 @@ def test_a_client_with_a_secret_says_it_as_the_issuer_wants(
         ({"key": ED_KEY, "algorithm": "EdDSA", "kid": "r1"}, "key"),
     ],
 )
-def test_id_tokens_that_are_not_of_this_login(issuer: FakeIssuer, claims: dict[str, Any], why: str) -> None:
+def test_id_token_of_another_login_is_rejected(issuer: FakeIssuer, claims: dict[str, Any], why: str) -> None:
     with pytest.raises(Unauthenticated, match=why):
         finish(issuer, client(issuer), claims)
 
 
 def test_an_unsigned_id_token_counts_for_nothing(issuer: FakeIssuer) -> None:
-    found = client(issuer)
-    _, attempt = found.begin(CALLBACK, "/ui")
+    login = client(issuer)
+    _, attempt = login.begin(CALLBACK, "/ui")
     issuer.granted = (200, {"id_token": raw_token({"alg": "none"}, issuer.claims(aud="us", nonce=attempt.nonce))})
     with pytest.raises(Unauthenticated, match="alg"):
-        found.finish(attempt, {"state": attempt.state, "code": "c"}, CALLBACK)
+        login.finish(attempt, {"state": attempt.state, "code": "c"}, CALLBACK)
 
 
 @pytest.mark.parametrize(
@@ -148,13 +148,13 @@ def test_an_unsigned_id_token_counts_for_nothing(issuer: FakeIssuer) -> None:
         ({"iss": "https://evil.example"}, "not of the issuer"),
     ],
 )
-def test_answers_that_log_nobody_in(issuer: FakeIssuer, answer: dict[str, Any], why: str) -> None:
+def test_invalid_login_answers_are_rejected(issuer: FakeIssuer, answer: dict[str, Any], why: str) -> None:
     with pytest.raises(LoginFailed, match=why):
         finish(issuer, client(issuer), **answer)
     assert issuer.posted == [], "no code of it is shown to anybody"
 
 
-def test_an_issuer_that_names_itself_in_answers_does_so_in_all(issuer: FakeIssuer) -> None:
+def test_issuer_parameter_is_required_if_announced(issuer: FakeIssuer) -> None:
     issuer.metadata["authorization_response_iss_parameter_supported"] = True
     with pytest.raises(LoginFailed, match="not of the issuer"):
         finish(issuer, client(issuer))
@@ -162,11 +162,11 @@ def test_an_issuer_that_names_itself_in_answers_does_so_in_all(issuer: FakeIssue
 
 
 def test_a_login_has_its_time(issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = client(issuer)
-    _, attempt = found.begin(CALLBACK, "/ui")
+    login = client(issuer)
+    _, attempt = login.begin(CALLBACK, "/ui")
     monkeypatch.setattr(time, "time", lambda: attempt.expires + 1)
     with pytest.raises(LoginFailed, match="longer than 10 minutes"):
-        found.finish(attempt, {"state": attempt.state, "code": "c"}, CALLBACK)
+        login.finish(attempt, {"state": attempt.state, "code": "c"}, CALLBACK)
 
 
 @pytest.mark.parametrize(
@@ -180,22 +180,22 @@ def test_a_login_has_its_time(issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatc
         ((200, b" " * (2 << 20)), AuthenticationUnavailable, "larger"),
     ],
 )
-def test_token_endpoints_that_grant_nothing(issuer: FakeIssuer, granted: Any, error: Any, why: str) -> None:
-    found = client(issuer)
-    _, attempt = found.begin(CALLBACK, "/ui")
+def test_failing_token_endpoint_is_an_error(issuer: FakeIssuer, granted: Any, error: Any, why: str) -> None:
+    login = client(issuer)
+    _, attempt = login.begin(CALLBACK, "/ui")
     issuer.granted = granted
     with pytest.raises(error, match=why):
-        found.finish(attempt, {"state": attempt.state, "code": "c"}, CALLBACK)
+        login.finish(attempt, {"state": attempt.state, "code": "c"}, CALLBACK)
 
 
-def test_groups_come_from_userinfo_where_the_id_token_has_none(issuer: FakeIssuer) -> None:
+def test_groups_come_from_userinfo_if_the_id_token_has_none(issuer: FakeIssuer) -> None:
     issuer.metadata["userinfo_endpoint"] = f"{issuer.url}/userinfo"
     issuer.userinfo = {"sub": "ann", "groups": ["staff"], "email": "ann@example.com"}
     who = finish(issuer, client(issuer), {"groups": None})
     assert (who.identity.groups, who.displayname) == (frozenset({"staff"}), "ann@example.com")
 
 
-def test_without_its_groups_nobody_gets_in(issuer: FakeIssuer) -> None:
+def test_login_without_required_groups_is_rejected(issuer: FakeIssuer) -> None:
     """Rules may deny things to groups: somebody of whom they are unknown must not have more rights."""
     issuer.metadata["userinfo_endpoint"] = f"{issuer.url}/userinfo"
     issuer.userinfo = {"sub": "eve", "groups": []}
@@ -209,8 +209,8 @@ def test_without_its_groups_nobody_gets_in(issuer: FakeIssuer) -> None:
             finish(issuer, client(issuer), {"groups": None}, access=nothing)
 
 
-def test_an_issuer_that_says_no_groups_at_all(issuer: FakeIssuer) -> None:
-    """Whether that suffices is for the policy to say; whoever runs the server is told."""
+def test_login_without_groups_is_marked(issuer: FakeIssuer) -> None:
+    """A login without groups is marked as groupless; the policy decides if that suffices."""
     who = finish(issuer, client(issuer), {"groups": None})
     assert who.groupless
     assert not finish(issuer, client(issuer), {"groups": []}).groupless
@@ -225,19 +225,19 @@ def test_an_issuer_that_says_no_groups_at_all(issuer: FakeIssuer) -> None:
     assert "no UserInfo endpoint and no claim groups" in fault
 
 
-def test_an_issuer_that_is_away(issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who begins a login does not wait for it when somebody has just done so in vain."""
-    found = client(issuer)
+def test_unavailable_issuer_is_not_called_repeatedly(issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login does not wait for the issuer if another login has just failed to reach it."""
+    client_ = client(issuer)
     issuer.away = True
     for _ in range(3):
         with pytest.raises(AuthenticationUnavailable, match="503"):
-            found.begin(CALLBACK, "/ui")
+            client_.begin(CALLBACK, "/ui")
     assert len(issuer.asked) == 1
     monkeypatch.setattr(login, "PAUSE", 0.0)
     issuer.away = False
-    assert found.begin(CALLBACK, "/ui")
+    assert client_.begin(CALLBACK, "/ui")
     issuer.away = True
-    assert found.begin(CALLBACK, "/ui"), "what it said of itself holds a while"
+    assert client_.begin(CALLBACK, "/ui"), "what it said of itself holds a while"
 
 
 @pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint"])
@@ -247,16 +247,16 @@ def test_endpoints_without_tls_are_not_used(issuer: FakeIssuer, name: str) -> No
         finish(issuer, client(issuer))
 
 
-def test_what_an_issuer_lacks_for_logins(issuer: FakeIssuer) -> None:
+def test_missing_issuer_capabilities_are_reported(issuer: FakeIssuer) -> None:
     assert client(issuer).faults() == ()
     issuer.metadata |= {"code_challenge_methods_supported": ["plain"], "response_types_supported": ["id_token"]}
     issuer.metadata |= {"token_endpoint": "http://login.example/", "scopes_supported": ["openid"]}
-    told = " ".join(client(issuer).faults())
+    faults = " ".join(client(issuer).faults())
     for word in ("S256", "code flow", "token_endpoint", "scope profile"):
-        assert word in told
+        assert word in faults
 
 
-def test_where_a_session_ends_at_the_issuer(issuer: FakeIssuer) -> None:
+def test_logout_url_of_the_issuer(issuer: FakeIssuer) -> None:
     assert client(issuer).logout_url("hint", "https://r.example/ui") == ""
     issuer.metadata["end_session_endpoint"] = f"{issuer.url}/end"
     where = client(issuer).logout_url("hint", "https://r.example/ui")
@@ -269,8 +269,8 @@ def test_the_example_works(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("s")
     text = example.read_text(encoding="utf-8").replace("/etc/signalbook/login-secret", str(tmp_path / "secret"))
     (tmp_path / "signalbook.toml").write_text(text)
-    found = load(environ={}, config=tmp_path / "signalbook.toml")
-    assert LoginClient(found, TokenVerifier(found)).issuer == "https://login.example.com/realms/staff"
+    settings = load(environ={}, config=tmp_path / "signalbook.toml")
+    assert LoginClient(settings, TokenVerifier(settings)).issuer == "https://login.example.com/realms/staff"
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_the_example_works(tmp_path: Path) -> None:
         ({"login_client_secret": "file:/nowhere/at/all"}, "cannot read"),
     ],
 )
-def test_settings_that_cannot_be(settings: dict[str, Any], why: str) -> None:
-    found = Settings(**settings)
+def test_invalid_settings_are_rejected(settings: dict[str, Any], why: str) -> None:
+    configuration = Settings(**settings)
     with pytest.raises(SettingError, match=why):
-        LoginClient(found, TokenVerifier(found))
+        LoginClient(configuration, TokenVerifier(configuration))

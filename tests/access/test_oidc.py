@@ -50,7 +50,7 @@ def verifier(issuer: FakeIssuer) -> TokenVerifier:
 
 
 def refused(verifier: TokenVerifier, token: str) -> str:
-    """What is said of a token that does not hold."""
+    """Return the error message for an invalid token."""
     with pytest.raises(Unauthenticated) as error:
         verifier.verify(token)
     assert token[-40:] not in str(error.value)
@@ -61,10 +61,12 @@ def refused(verifier: TokenVerifier, token: str) -> str:
     ("key", "algorithm", "kid"),
     [(RSA_KEY, "RS256", "r1"), (EC_KEY, "ES256", "e1"), (ED_KEY, "EdDSA", "d1"), (EC_KEY, "ES256", None)],
 )
-def test_a_token_that_holds(issuer: FakeIssuer, verifier: TokenVerifier, key: Any, algorithm: str, kid: str) -> None:
-    found = verifier.verify(issuer.token(key, algorithm, kid, groups=["a", "b"]))
-    assert found.identity == Identity(subject="ann", groups=frozenset("ab"), issuer=issuer.url)
-    assert found.expires == pytest.approx(time.time() + 330, abs=60)
+def test_valid_token_is_accepted(
+    issuer: FakeIssuer, verifier: TokenVerifier, key: Any, algorithm: str, kid: str
+) -> None:
+    verified = verifier.verify(issuer.token(key, algorithm, kid, groups=["a", "b"]))
+    assert verified.identity == Identity(subject="ann", groups=frozenset("ab"), issuer=issuer.url)
+    assert verified.expires == pytest.approx(time.time() + 330, abs=60)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_a_token_that_holds(issuer: FakeIssuer, verifier: TokenVerifier, key: An
         ({"groups": ["g"] * 2001}, "no list"),
     ],
 )
-def test_claims_that_are_wrong(
+def test_wrong_claims_are_rejected(
     issuer: FakeIssuer, verifier: TokenVerifier, claims: dict[str, Any], reason: str
 ) -> None:
     assert reason in refused(verifier, issuer.token(**claims))
@@ -113,7 +115,7 @@ def test_clocks_may_differ_a_little(issuer: FakeIssuer) -> None:
     assert "not valid yet" in refused(strict, early)
 
 
-def test_one_of_several_audiences_is_enough(issuer: FakeIssuer) -> None:
+def test_one_matching_audience_is_enough(issuer: FakeIssuer) -> None:
     assert TokenVerifier(settings(issuer, oidc_audience=("a", "b"))).verify(issuer.token(aud=["x", "b"]))
 
 
@@ -127,12 +129,14 @@ def test_one_of_several_audiences_is_enough(issuer: FakeIssuer) -> None:
         ("groups", {}, ""),
     ],
 )
-def test_groups_may_be_anywhere(issuer: FakeIssuer, path: str, claims: dict[str, Any], groups: str) -> None:
+def test_path_of_the_groups_claim_is_configurable(
+    issuer: FakeIssuer, path: str, claims: dict[str, Any], groups: str
+) -> None:
     verifier = TokenVerifier(settings(issuer, oidc_groups_claim=path, oidc_subject_claim="sub"))
     assert verifier.verify(issuer.token(**claims)).identity.groups == frozenset(groups)
 
 
-def test_the_subject_may_be_elsewhere(issuer: FakeIssuer) -> None:
+def test_subject_claim_is_configurable(issuer: FakeIssuer) -> None:
     verifier = TokenVerifier(settings(issuer, oidc_subject_claim="email"))
     assert verifier.verify(issuer.token(email="ann@x.example")).identity.subject == "ann@x.example"
     assert "no subject" in refused(verifier, issuer.token())
@@ -154,14 +158,14 @@ def with_hmac(issuer: FakeIssuer, secret: bytes, algorithm: str = "HS256") -> st
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "nOnE", "", "HS256", "HS384", "RS1", "ES256K", 7, None])
-def test_algorithms_that_prove_nothing(issuer: FakeIssuer, verifier: TokenVerifier, algorithm: Any) -> None:
+def test_insecure_algorithms_are_rejected(issuer: FakeIssuer, verifier: TokenVerifier, algorithm: Any) -> None:
     for signature in (b"", b"x" * 256):
         token = raw_token({"alg": algorithm, "kid": "r1"}, issuer.claims(), signature)
         assert "algorithm" in refused(verifier, token)
     assert issuer.asked == []
 
 
-def test_a_public_key_is_no_secret(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+def test_public_key_is_not_accepted_as_a_secret(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
     """HMAC with the public key, the confusion of algorithms that libraries fell for."""
     document = json.dumps(issuer.keys[0]).encode()
     for secret in (public_pem(), document, b""):
@@ -169,7 +173,7 @@ def test_a_public_key_is_no_secret(issuer: FakeIssuer, verifier: TokenVerifier) 
         assert "signature" in refused(verifier, with_hmac(issuer, secret, "RS256"))
 
 
-def test_a_shared_secret_among_the_keys_is_none(issuer: FakeIssuer) -> None:
+def test_shared_secret_among_the_keys_is_ignored(issuer: FakeIssuer) -> None:
     issuer.keys.append({"kty": "oct", "kid": "r1", "k": "c2VjcmV0"})
     issuer.keys.append({"kty": "oct", "kid": "o1", "k": "c2VjcmV0"})
     verifier = TokenVerifier(settings(issuer))
@@ -178,12 +182,14 @@ def test_a_shared_secret_among_the_keys_is_none(issuer: FakeIssuer) -> None:
 
 
 @pytest.mark.parametrize("kid", ["r1", "x", "../../etc/passwd", "r1' OR '1'='1", "", "x" * 4000, None])
-def test_somebody_elses_key(issuer: FakeIssuer, verifier: TokenVerifier, kid: str | None) -> None:
-    said = refused(verifier, issuer.token(OTHER_RSA, kid=kid))
-    assert "signature" in said or "key that its issuer does not have" in said
+def test_token_signed_with_another_key_is_rejected(
+    issuer: FakeIssuer, verifier: TokenVerifier, kid: str | None
+) -> None:
+    message = refused(verifier, issuer.token(OTHER_RSA, kid=kid))
+    assert "signature" in message or "key that its issuer does not have" in message
 
 
-def test_a_key_that_the_token_brings_is_not_looked_at(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+def test_key_in_the_token_is_ignored(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
     evil = f"{issuer.url}/evil"
     for headers in ({"jwk": jwk(OTHER_RSA, "r1")}, {"jku": evil}, {"x5u": evil}, {"x5c": ["MII"]}):
         assert "signature" in refused(verifier, issuer.token(OTHER_RSA, headers=headers))
@@ -201,7 +207,7 @@ def test_a_key_fits_its_algorithm_alone(issuer: FakeIssuer, verifier: TokenVerif
     [{"use": "enc"}, {"key_ops": ["encrypt"]}, {"key_ops": "verify"}, {"d": "AQAB"}, {"alg": "RS512"}, {"n": "AQAB"},
      {"n": 7}, {"kid": 7}, {"crv": "P-384", "kty": "EC"}],
 )  # fmt: skip
-def test_keys_that_check_no_signatures(issuer: FakeIssuer, more: dict[str, Any]) -> None:
+def test_unusable_keys_are_ignored(issuer: FakeIssuer, more: dict[str, Any]) -> None:
     issuer.keys = [jwk(RSA_KEY, "r1") | more, "x", None]  # type: ignore[list-item]
     assert "does not have" in refused(TokenVerifier(settings(issuer)), issuer.token())
 
@@ -216,7 +222,7 @@ def test_short_keys_and_other_curves(issuer: FakeIssuer) -> None:
         assert "does not have" in refused(verifier, issuer.token(EC_KEY, "ES256", kid))
 
 
-def test_two_keys_with_one_id_are_none(issuer: FakeIssuer) -> None:
+def test_two_keys_with_one_id_are_ignored(issuer: FakeIssuer) -> None:
     issuer.keys = [jwk(RSA_KEY, "r1"), jwk(OTHER_RSA, "r1")]
     assert "does not have" in refused(TokenVerifier(settings(issuer)), issuer.token())
 
@@ -236,18 +242,20 @@ def test_two_keys_with_one_id_are_none(issuer: FakeIssuer) -> None:
         (b"\xff", "header"),
     ],
 )
-def test_headers_that_are_wrong(issuer: FakeIssuer, verifier: TokenVerifier, header: Any, reason: str) -> None:
+def test_invalid_token_headers_are_rejected(
+    issuer: FakeIssuer, verifier: TokenVerifier, header: Any, reason: str
+) -> None:
     assert reason in refused(verifier, raw_token(header, issuer.claims(), b"x"))
     assert issuer.asked == []
 
 
 @pytest.mark.parametrize("claims", [b"{", [], b"[" * 5000, b'{"iss":"a","iss":"b"}', b""])
-def test_claims_that_are_none(verifier: TokenVerifier, claims: Any) -> None:
+def test_invalid_claims_are_rejected(verifier: TokenVerifier, claims: Any) -> None:
     assert "claims" in refused(verifier, raw_token({"alg": "RS256", "kid": "r1"}, claims, b"x"))
 
 
 @pytest.mark.parametrize("token", ["x", "a.b", "a.b.c.d.e", "...", "a.b.c" + "x" * 17000, "!.!.!"])
-def test_what_is_no_token(verifier: TokenVerifier, token: str) -> None:
+def test_malformed_token_is_rejected(verifier: TokenVerifier, token: str) -> None:
     assert refused(verifier, token)
 
 
@@ -256,13 +264,13 @@ def test_types_of_access_tokens(issuer: FakeIssuer, verifier: TokenVerifier, kin
     assert verifier.verify(issuer.token(headers={"typ": kind}))
 
 
-def test_no_claim_is_talked_of_before_the_signature_holds(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+def test_claims_are_checked_after_the_signature(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
     forged = issuer.token(OTHER_RSA, exp=1, aud="x", sub="")
     assert refused(verifier, forged) == "the token's signature does not hold"
 
 
 def test_tokens_of_another_issuer_with_a_trusted_name(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
-    """Its own keys do not count for the name of this one, nor does a name that is nearly the same."""
+    """The keys of another issuer are not accepted for the trusted issuer, nor for a name that resembles it."""
     with fake_issuer() as other:
         other.keys = [jwk(OTHER_RSA, "r1")]
         assert "signature" in refused(verifier, other.token(OTHER_RSA, iss=issuer.url))
@@ -283,7 +291,7 @@ def test_keys_are_fetched_once(issuer: FakeIssuer, verifier: TokenVerifier) -> N
     assert issuer.asked == ["/.well-known/openid-configuration", "/jwks"]
 
 
-def test_unknown_keys_are_no_storm(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+def test_unknown_keys_cause_few_requests_to_the_issuer(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
     verifier.verify(issuer.token())
     for number in range(20):
         refused(verifier, issuer.token(kid=f"new{number}"))
@@ -299,16 +307,16 @@ def test_a_new_key_is_found(issuer: FakeIssuer, verifier: TokenVerifier, monkeyp
     assert issuer.asked.count("/jwks") == 2
 
 
-def test_a_withdrawn_key_ends_what_was_verified(
+def test_withdrawn_key_invalidates_verified_tokens(
     issuer: FakeIssuer, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authenticator = Authenticator(store, settings(issuer))
     old = Credentials(header=b"Bearer " + issuer.token().encode())
     assert authenticator.known(old, 1) is None
     assert authenticator.identify(old, 1).subject == "ann"
-    known = authenticator.known(old, 2)  # commits do not matter
-    assert known is not None
-    assert known.issuer == issuer.url
+    cached = authenticator.known(old, 2)  # commits do not matter
+    assert cached is not None
+    assert cached.issuer == issuer.url
     monkeypatch.setattr(oidc, "PAUSE", 0.0)
     monkeypatch.setattr(oidc, "FRESH", 0.0)
     issuer.keys = [jwk(OTHER_RSA, "r2")]
@@ -319,18 +327,18 @@ def test_a_withdrawn_key_ends_what_was_verified(
         authenticator.identify(old, 1)
 
 
-def test_what_was_verified_ends_when_it_expires(issuer: FakeIssuer, store: Store) -> None:
+def test_verified_token_expires_in_the_cache(issuer: FakeIssuer, store: Store) -> None:
     began = int(time.time())
     now = [float(began)]
     authenticator = Authenticator(store, settings(issuer, oidc_leeway=10.0), clock=lambda: now[0])
-    given = Credentials(header=b"Bearer " + issuer.token(exp=began + 1000).encode())
-    assert authenticator.identify(given, 1)
+    credentials = Credentials(header=b"Bearer " + issuer.token(exp=began + 1000).encode())
+    assert authenticator.identify(credentials, 1)
     for now[0], holds in ((began + 1009.0, True), (began + 1010.0, False)):
-        assert (authenticator.known(given, 1) is not None) == holds
+        assert (authenticator.known(credentials, 1) is not None) == holds
 
 
-def test_an_issuer_that_is_away_at_first(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
-    """That is not the client's doing, and it is not asked with every request."""
+def test_issuer_unavailable_at_the_start_is_retried(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+    """The error blames the issuer, not the client, and the issuer is not called with every request."""
     issuer.away = True
     for _ in range(5):
         with pytest.raises(AuthenticationUnavailable, match="try again"):
@@ -338,7 +346,7 @@ def test_an_issuer_that_is_away_at_first(issuer: FakeIssuer, verifier: TokenVeri
     assert len(issuer.asked) == 1
 
 
-def test_an_issuer_that_goes_away_later(
+def test_known_keys_are_used_while_the_issuer_is_unavailable(
     issuer: FakeIssuer, verifier: TokenVerifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verifier.verify(issuer.token())
@@ -373,7 +381,7 @@ def held_up(issuer: FakeIssuer, ask: Callable[[], object], monkeypatch: pytest.M
         asking.result()
 
 
-def test_nobody_with_keys_waits_for_a_slow_issuer(
+def test_verification_with_known_keys_does_not_wait_for_the_issuer(
     issuer: FakeIssuer, verifier: TokenVerifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verifier.verify(issuer.token())
@@ -383,7 +391,7 @@ def test_nobody_with_keys_waits_for_a_slow_issuer(
         refused(verifier, issuer.token(kid="another"))
 
 
-def test_nobody_waits_for_keys_that_somebody_is_asking_for(
+def test_verification_fails_fast_while_keys_are_being_fetched(
     issuer: FakeIssuer, verifier: TokenVerifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forged tokens would hold up every thread of the server while an issuer hangs."""
@@ -407,14 +415,18 @@ def test_nobody_waits_for_keys_that_somebody_is_asking_for(
         {"jwks_uri": "https://["},
     ],
 )
-def test_issuers_that_are_none(issuer: FakeIssuer, verifier: TokenVerifier, metadata: dict[str, Any]) -> None:
+def test_invalid_issuer_metadata_is_rejected(
+    issuer: FakeIssuer, verifier: TokenVerifier, metadata: dict[str, Any]
+) -> None:
     issuer.metadata |= metadata
     with pytest.raises(AuthenticationUnavailable):
         verifier.verify(issuer.token())
     assert "/jwks" not in issuer.asked
 
 
-def test_keys_that_are_none(issuer: FakeIssuer, verifier: TokenVerifier, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_key_set_is_rejected(
+    issuer: FakeIssuer, verifier: TokenVerifier, caplog: pytest.LogCaptureFixture
+) -> None:
     issuer.metadata["jwks_uri"] = f"{issuer.url}/.well-known/openid-configuration"
     with pytest.raises(AuthenticationUnavailable):
         verifier.verify(issuer.token())

@@ -25,13 +25,13 @@ def xid(text: str) -> Xid:
     return Xid.parse(text)
 
 
-def test_nothing_is_allowed_without_a_rule() -> None:
+def test_policy_without_rules_allows_nothing() -> None:
     access = policy().access(PAT)
     assert not any(access.may(action, ROOT) for action in Action)
     assert not access.readable(xid("/schemagroups/g"))
 
 
-def test_a_rule_covers_what_is_beneath_and_names_are_compared_without_case() -> None:
+def test_rule_covers_descendants_and_ignores_case() -> None:
     access = policy({"who": ["group:payments"], "role": "owner", "on": ["/schemagroups/pay*"]}).access(PAT)
     assert access.may(Action.UPDATE, xid("/schemagroups/Pay.1/schemas/s/versions/1"))
     assert access.may(Action.DELETE, xid("/schemagroups/pay.1"))
@@ -39,15 +39,15 @@ def test_a_rule_covers_what_is_beneath_and_names_are_compared_without_case() -> 
     assert not access.may(Action.ADMINISTER, ROOT)
 
 
-def test_deny_wins_and_hides_what_is_beneath() -> None:
+def test_deny_wins_and_hides_descendants() -> None:
     rules: list[JSONObject] = [
         {"who": ["anyone"], "role": "writer"},
         {"who": ["subject:pat"], "deny": ["read"], "on": ["/schemagroups/*/schemas/secret*"]},
     ]
-    pat, others = policy(*rules).access(PAT), policy(*rules).access(ANONYMOUS)
+    pat, anonymous = policy(*rules).access(PAT), policy(*rules).access(ANONYMOUS)
     secret = xid("/schemagroups/g/schemas/secret-1/versions/1")
-    assert others.readable(secret)
-    assert others.reads_everything
+    assert anonymous.readable(secret)
+    assert anonymous.reads_everything
     assert not pat.readable(secret)
     # Writing needs reading: the outcome of a write would tell what is there.
     assert not pat.may(Action.UPDATE, secret)
@@ -55,7 +55,7 @@ def test_deny_wins_and_hides_what_is_beneath() -> None:
     assert not pat.everything_below(Action.UPDATE, xid("/schemagroups/g"))
 
 
-def test_what_something_readable_is_in_is_readable_too() -> None:
+def test_ancestors_of_a_readable_entity_are_readable() -> None:
     access = policy({"who": ["anyone"], "allow": ["read"], "on": ["/schemagroups/g/schemas/s"]}).access(ANONYMOUS)
     assert access.readable(ROOT)
     assert access.readable(xid("/schemagroups/g"))
@@ -74,7 +74,7 @@ def test_scopes_narrow_what_a_token_may_do() -> None:
     assert narrowed.key != rules.access(Identity(token="t1")).key
 
 
-def test_those_with_the_same_rules_have_the_same_key() -> None:
+def test_identities_with_equal_rules_share_a_key() -> None:
     rules = policy({"who": ["group:payments"], "role": "reader"}, {"who": ["subject:sam"], "role": "writer"})
     other = Identity(subject="kim", groups=frozenset({"payments", "unknown"}))
     assert rules.access(PAT).key == rules.access(other).key
@@ -92,17 +92,17 @@ def test_ids_that_may_be_readable() -> None:
     assert access.readable_ids(xid("/schemagroups/a/schemas")) is None
 
 
-def test_it_explains_itself() -> None:
+def test_decision_names_the_rules() -> None:
     rules = policy(
         {"who": ["anyone"], "role": "writer"},
         {"who": ["subject:pat"], "deny": ["update"], "on": ["/schemagroups/g"]},
         {"who": ["subject:sam"], "role": "administrator"},
     )
-    found = rules.explain(PAT, Action.UPDATE, xid("/schemagroups/g/schemas/s"))
-    assert (found.allowed, found.allowing, found.denying) == (False, (0,), (1,))
+    explanation = rules.explain(PAT, Action.UPDATE, xid("/schemagroups/g/schemas/s"))
+    assert (explanation.allowed, explanation.allowing, explanation.denying) == (False, (0,), (1,))
 
 
-def test_it_explains_what_is_missing() -> None:
+def test_decision_names_the_missing_rights() -> None:
     rules = policy(
         {"who": ["subject:pat"], "allow": ["update", "list"], "on": ["/schemagroups/g"]},
         {"who": ["subject:pat", "anyone"], "deny": ["read"], "on": ["/schemagroups/h"]},
@@ -123,19 +123,21 @@ def test_it_explains_what_is_missing() -> None:
     assert not rules.explain(token, Action.DELETE, group).narrowed
 
 
-def test_deleting_and_configuring_take_all_that_is_beneath() -> None:
-    """What is explained is what a write is held to."""
+def test_delete_and_configure_need_rights_on_all_descendants() -> None:
+    """The explanation matches what a write is allowed to do."""
     rules = policy(
         {"who": ["subject:pat"], "role": "administrator"},
         {"who": ["authenticated"], "deny": ["read"], "on": ["/schemagroups/*/schemas/secret-*"]},
     )
     access = rules.access(PAT)
-    groups = [(Action.DELETE, f"/schemagroups{rest}") for rest in ("", "/g", "/g/schemas")]
+    groups = [(Action.DELETE, f"/schemagroups{path}") for path in ("", "/g", "/g/schemas")]
     for action, where in (*groups, (Action.CONFIGURE, "/"), (Action.CONFIGURE, "/messagegroups")):
-        found = rules.explain(PAT, action, xid(where))
+        explanation = rules.explain(PAT, action, xid(where))
         assert not access.may(action, xid(where))
-        assert (found.allowed, found.denying, found.missing) == (False, (1,), ()), where
-        assert found.reason == "denied by rule 1 (the first is rule 0): it takes rights on all that is beneath, too"
+        assert (explanation.allowed, explanation.denying, explanation.missing) == (False, (1,), ()), where
+        assert (
+            explanation.reason == "denied by rule 1 (the first is rule 0): it takes rights on all that is beneath, too"
+        )
         with pytest.raises(Forbidden, match=f"you may not {action.word} .*everything under it") as refused:
             access.require(action, xid(where))
         assert "secret" not in str(refused.value)
@@ -148,7 +150,7 @@ def test_deleting_and_configuring_take_all_that_is_beneath() -> None:
         rules.access(Identity(subject="sam")).require(Action.DELETE, xid("/schemagroups/g"))
 
 
-def test_a_scope_that_is_no_action_allows_nothing() -> None:
+def test_unknown_scope_allows_nothing() -> None:
     rules = policy({"who": ["token:t"], "role": "administrator"})
     assert not rules.access(Identity(token="t", scopes=frozenset({"everything"}))).readable(ROOT)
 
@@ -162,8 +164,10 @@ def test_denied_listing_wins_over_allowed_reading() -> None:
     assert access.readable(xid("/schemagroups/g"))
 
 
-def test_no_pattern_and_no_id_makes_a_decision_slow() -> None:
-    """Such patterns took minutes of backtracking; and thousands that begin or end alike are one look-up."""
+def test_patterns_and_ids_cause_no_backtracking() -> None:
+    """Patterns that take minutes of backtracking, and thousands of patterns with a common prefix or suffix, are
+    matched quickly.
+    """
     many: list[JSONObject] = [
         {"who": ["anyone"], "role": "reader", "on": [f"/schemagroups/{pattern}"]}
         for pattern in ("*a" * 60 + "*b", *(f"*-{n}" for n in range(5000)), *(f"{n}-*" for n in range(5000)))
@@ -258,18 +262,18 @@ RULES = st.lists(st.tuples(CALLERS, ACTIONS_OF_RULES, PLACES), max_size=8)
 
 
 @given(rules=RULES, parts=st.lists(NAMES, max_size=4), action=st.sampled_from(list(Action)))
-def test_decisions_are_those_of_reading_the_rules_one_by_one(
+def test_decisions_equal_evaluating_the_rules_in_order(
     rules: list[tuple[str, JSONObject, str]], parts: list[str], action: Action
 ) -> None:
-    access = policy(*({"who": [who], **what, "on": [on]} for who, what, on in rules)).access(PAT)
+    access = policy(*({"who": [who], **rule, "on": [on]} for who, rule, on in rules)).access(PAT)
 
     def says(which: str, action: Action, *, beneath: bool = False) -> bool:
-        for who, what, on in rules:
+        for who, rule, on in rules:
             pattern = [part for part in on.split("/") if part]
-            named = {*what.get(which, ())} | {a.word for a in ROLES.get(what.get("role", ""), ()) if which == "allow"}
+            words = {*rule.get(which, ())} | {a.word for a in ROLES.get(rule.get("role", ""), ()) if which == "allow"}
             above = len(pattern) <= len(parts) or beneath
             fits = all(fnmatchcase(part.lower(), glob) for part, glob in zip(parts, pattern, strict=False))
-            if who != "subject:sam" and action.word in named and above and fits:
+            if who != "subject:sam" and action.word in words and above and fits:
                 return True
         return False
 
@@ -299,7 +303,7 @@ ANY = st.recursive(
 
 
 @given(st.one_of(ANY, st.fixed_dictionaries({"rules": st.one_of(ANY, st.lists(NEAR, max_size=5))})))
-def test_anything_is_a_policy_or_is_refused_with_its_faults(document: JSON) -> None:
+def test_any_document_is_a_policy_or_rejected_with_faults(document: JSON) -> None:
     try:
         rules = read_policy(document)
     except InvalidPolicy as error:

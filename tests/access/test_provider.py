@@ -35,8 +35,8 @@ POLICY = {
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[Provider]:
-    with provider() as found:
-        yield found
+    with provider() as running:
+        yield running
 
 
 def settings(issuer: Provider, **more: float) -> Settings:
@@ -56,8 +56,8 @@ def test_tokens_by_client_credentials_and_by_code(issuer: Provider) -> None:
 @pytest.mark.parametrize(("client", "secret"), [("explorer", "explorer's + secret"), ("explorer-public", "")])
 def test_people_log_in_by_the_code_flow(issuer: Provider, client: str, secret: str) -> None:
     """Once with each code, and only with the PKCE verifier that the login began with."""
-    known = replace(settings(issuer), login_client_id=client, login_client_secret=secret)
-    login, callback = LoginClient(known, TokenVerifier(known)), "http://127.0.0.1/ui/-/login/callback"
+    configuration = replace(settings(issuer), login_client_id=client, login_client_secret=secret)
+    login, callback = LoginClient(configuration, TokenVerifier(configuration)), "http://127.0.0.1/ui/-/login/callback"
     assert login.faults() == ()
     for stolen in (False, True):
         where, attempt = login.begin(callback, "/ui")
@@ -73,7 +73,7 @@ def test_people_log_in_by_the_code_flow(issuer: Provider, client: str, secret: s
             login.finish(attempt, answer, callback)
 
 
-def test_tokens_for_others_and_expired_ones(issuer: Provider) -> None:
+def test_expired_tokens_and_tokens_for_another_audience_are_rejected(issuer: Provider) -> None:
     verifier = TokenVerifier(settings(issuer, oidc_leeway=0.0))
     with pytest.raises(Unauthenticated, match="audience"):
         verifier.verify(issuer.machine_token("https://other.example"))
@@ -111,17 +111,17 @@ def log_in(home: Path, url: str, user: str, issuer: str) -> None:
         assert process.stderr is not None
         assert issuer in process.stderr.readline()
         line = process.stderr.readline()
-        found = re.search(r"Open (\S+) in a browser and confirm the code (\S+)", line)
-        assert found, line + process.stderr.read()
-        assert found[2] in found[1]
-        assert "was successful" in Browser(user).visit(found[1])
+        match = re.search(r"Open (\S+) in a browser and confirm the code (\S+)", line)
+        assert match, line + process.stderr.read()
+        assert match[2] in match[1]
+        assert "was successful" in Browser(user).visit(match[1])
         assert "Logged in" in process.stderr.read()
     assert process.returncode == 0
 
 
 @pytest.mark.merge
 def test_signalbook_login(issuer: Provider, tmp_path: Path) -> None:
-    """By the device flow; the token is used by other commands, renewed when it expires, and forgotten at logout."""
+    """Log in with the device flow. Other commands use the token, renew it when it expires, and `logout` deletes it."""
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     options = ("--access-file", "policy.json", "--oidc-issuers", issuer.url, "--oidc-audience", AUDIENCE)
     home = tmp_path / "home"
@@ -131,23 +131,23 @@ def test_signalbook_login(issuer: Provider, tmp_path: Path) -> None:
         issuer.set_lifetime(1)
         log_in(home, url, "ann", issuer.url)
         issuer.set_lifetime(3600)
-        kept = home / "signalbook" / "credentials.json"
-        assert kept.stat().st_mode & 0o777 == 0o600
-        first = json.loads(kept.read_text())[url]["access"]
+        credentials = home / "signalbook" / "credentials.json"
+        assert credentials.stat().st_mode & 0o777 == 0o600
+        first = json.loads(credentials.read_text())[url]["access"]
         token = {"Authorization": f"Bearer {first}"}
         while httpx.get(f"{url}/schemagroups", headers=token, timeout=60).status_code == 200:
             time.sleep(0.05)
         assert httpx.get(f"{url}/schemagroups", headers=token, timeout=60).status_code == 401
         renewed = set()
         for _ in range(2):
-            shown = run(home, "get", "/schemagroups", "--server", url)
-            assert shown.returncode == 0, shown.stderr
-            renewed.add(json.loads(kept.read_text())[url]["access"])
+            result = run(home, "get", "/schemagroups", "--server", url)
+            assert result.returncode == 0, result.stderr
+            renewed.add(json.loads(credentials.read_text())[url]["access"])
         assert (len(renewed), first in renewed) == (1, False)
         machine = {"Authorization": f"Bearer {issuer.machine_token()}"}
         assert httpx.get(f"{url}/schemagroups", headers=machine, timeout=60).status_code == 200
         assert httpx.put(f"{url}/schemagroups/x", json={}, headers=machine, timeout=60).status_code == 403
         assert run(home, "logout", url).returncode == 0
-        assert json.loads(kept.read_text()) == {}
+        assert json.loads(credentials.read_text()) == {}
         assert run(home, "get", "/schemagroups", "--server", url).returncode == 1
         assert run(home, "logout", url).returncode == 1

@@ -38,7 +38,7 @@ def engine(store: Store) -> Engine:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One member for each row that is decoded."""
+    """Return a list that gains one member for each decoded row."""
     rows: list[int] = []
 
     def counting(record: tuple[Any, ...]) -> base.Row:
@@ -52,7 +52,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize(
     ("patterns", "count"), [(["/schemagroups/g00*"], 10), (["/schemagroups/g001", "/schemagroups/g299"], 2)]
 )
-def test_counting_reads_no_rows_of_what_it_counts(
+def test_counting_does_not_read_the_counted_rows(
     engine: Engine, decoded: list[int], patterns: list[str], count: int
 ) -> None:
     with engine.reading(access(*patterns)) as view:

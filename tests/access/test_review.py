@@ -21,14 +21,14 @@ MODEL = builtin("default")
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.yaml")))
-def test_samples_are_as_they_should_be(name: str) -> None:
+def test_samples_have_no_warnings(name: str) -> None:
     policy = read_policy_file(SAMPLES / name)
     check_lockout(policy, UNRESTRICTED)
     assert warnings(policy, MODEL) == []
 
 
 @pytest.mark.parametrize(
-    ("who", "what", "xid", "allowed"),
+    ("who", "action", "xid", "allowed"),
     [
         ("group:platform", "configure", "/", True),
         ("group:staff", "read", "/schemagroups/payments/schemas/order", True),
@@ -48,17 +48,17 @@ def test_samples_are_as_they_should_be(name: str) -> None:
         ("authenticated", "read", "/schemagroups/payments", False),
     ],
 )
-def test_the_sample_of_several_teams(who: str, what: str, xid: str, allowed: bool) -> None:
+def test_the_sample_of_several_teams(who: str, action: str, xid: str, allowed: bool) -> None:
     access = read_policy_file(SAMPLES / "teams.yaml").access(identity_of([who]))
-    assert access.may(ACTIONS[what], Xid.parse(xid)) is allowed
+    assert access.may(ACTIONS[action], Xid.parse(xid)) is allowed
 
 
-def test_patterns_of_what_there_is_not() -> None:
+def test_patterns_of_unknown_types_are_reported() -> None:
     on = ["/", "/Schemagroups/a*/schemas/b", "/schema*", "/*/a/messages", "/pipelines/p", "/metrics"]
     odd = ["/schemagroup/a", "/schemagroups/a/messages/m", "/*/a/things"]
     rules = [ADMINISTRATOR, {"who": ["anyone"], "allow": ["read"], "on": [*on, *odd]}]
-    found = warnings(read_policy({"rules": rules}), MODEL)
-    assert [warning.split(" names nothing")[0] for warning in found] == [
+    messages = warnings(read_policy({"rules": rules}), MODEL)
+    assert [warning.split(" names nothing")[0] for warning in messages] == [
         f"/rules/1/on/{len(on) + number}: {pattern}" for number, pattern in enumerate(odd)
     ]
     assert warnings(read_policy({"rules": rules}), None) == []
@@ -66,14 +66,14 @@ def test_patterns_of_what_there_is_not() -> None:
     assert warnings(read_policy({"rules": many}), MODEL)[20:] == ["and more"]
 
 
-def test_administrators_who_are_kept_from_configuring() -> None:
+def test_denied_administrator_is_reported() -> None:
     rules: list[JSONObject] = [ADMINISTRATOR, {"who": ["group:x"], "deny": ["read"], "on": ["/schemagroups/s"]}]
     assert warnings(read_policy({"rules": rules}), MODEL) == []
-    (found,) = warnings(read_policy({"rules": [*rules, {**rules[1], "who": ["anyone"]}]}), MODEL)
-    assert found.startswith("/rules/2: subject:pat administers, and is kept from changing the model")
+    (message,) = warnings(read_policy({"rules": [*rules, {**rules[1], "who": ["anyone"]}]}), MODEL)
+    assert message.startswith("/rules/2: subject:pat administers, and is kept from changing the model")
 
 
-def test_tokens_that_no_rule_names() -> None:
+def test_token_without_a_matching_rule_is_reported() -> None:
     rules: list[JSONObject] = [ADMINISTRATOR, {"who": ["group:ops"], "role": "reader"}]
     policy = read_policy({"rules": rules})
     assert token_warnings(policy, "pat", []) == token_warnings(policy, "bob", ["ops"]) == []

@@ -14,7 +14,7 @@ KEY = b"k" * 32
 
 
 @given(st.binary(max_size=200), st.binary(max_size=50))
-def test_what_is_sealed_opens_with_its_key_alone(content: bytes, bound: bytes) -> None:
+def test_sealed_content_opens_only_with_its_key(content: bytes, bound: bytes) -> None:
     sealed = seal(KEY, content, bound)
     assert unseal(KEY, sealed, bound) == content
     assert unseal(b"o" * 32, sealed, bound) is None
@@ -23,7 +23,7 @@ def test_what_is_sealed_opens_with_its_key_alone(content: bytes, bound: bytes) -
 
 
 @given(st.text(max_size=100), st.integers(0, 40))
-def test_anything_else_opens_not_at_all(text: str, place: int) -> None:
+def test_altered_content_does_not_open(text: str, place: int) -> None:
     assert unseal(KEY, text) is None
     sealed = seal(KEY, b"content")
     other = "A" if sealed[place] != "A" else "B"
@@ -31,7 +31,7 @@ def test_anything_else_opens_not_at_all(text: str, place: int) -> None:
     assert unseal(KEY, sealed[:place]) is None
 
 
-def test_what_was_sealed_in_the_other_alphabet_opens_as_well() -> None:
+def test_content_sealed_in_standard_base64_opens() -> None:
     """Sessions of servers before this one have their hints in Base64 with + and /, bound to nothing."""
     nonce = b"\xfb\xef\xbe" * 4
     old = base64.b64encode(nonce + AESGCM(KEY).encrypt(nonce, b"an.id.token", None)).decode("ascii")

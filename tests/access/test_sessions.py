@@ -12,15 +12,15 @@ from signalbook.values import now
 def test_sessions_of_one_person_are_bounded_and_stored_as_hashes(store: Store) -> None:
     who = LoggedIn(identity=Identity(subject="ann", groups=frozenset({"g"})), hint="an.id.token")
     with store.write() as transaction:
-        made = [sessions.begin(transaction.sessions, who, now(), 1.0) for _ in range(MOST_SESSIONS + 3)]
+        sessions_begun = [sessions.begin(transaction.sessions, who, now(), 1.0) for _ in range(MOST_SESSIONS + 3)]
     with store.read() as transaction:
-        left = transaction.sessions.of("ann", "")
-        assert set(left) == {stored.id for stored, _ in made[3:]}
-        stored = transaction.sessions.get(left[-1])
-    secret = made[-1][1]
+        remaining = transaction.sessions.of("ann", "")
+        assert set(remaining) == {stored.id for stored, _ in sessions_begun[3:]}
+        stored = transaction.sessions.get(remaining[-1])
+    secret = sessions_begun[-1][1]
     assert stored is not None
     assert stored.groups == ("g",)
     assert secret not in repr(stored)
     assert "an.id.token" not in repr(stored)
     assert sessions.hint(stored, secret) == "an.id.token"
-    assert sessions.hint(stored, made[0][1]) == "", "whoever has the database has no ID token"
+    assert sessions.hint(stored, sessions_begun[0][1]) == "", "whoever has the database has no ID token"

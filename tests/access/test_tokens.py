@@ -16,20 +16,20 @@ from signalbook.values import JSON
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def made(store: Store, **wanted: object) -> tuple[str, str]:
+def made(store: Store, **options: object) -> tuple[str, str]:
     """The id and the text of a new token."""
     with store.write() as writer:
-        stored, text = tokens.create(writer.tokens, TokenRequest(subject="ci", **wanted), NOW)  # type: ignore[arg-type]
+        stored, text = tokens.create(writer.tokens, TokenRequest(subject="ci", **options), NOW)  # type: ignore[arg-type]
     return stored.id, text
 
 
-def test_it_is_known_by_its_secret_alone(store: Store) -> None:
-    own, text = made(store)
+def test_token_is_found_by_its_secret(store: Store) -> None:
+    token_id, text = made(store)
     parts = tokens.split(text)
     assert parts is not None
-    assert parts[0] == own
+    assert parts[0] == token_id
     with store.read() as reader:
-        stored, none = reader.tokens.get(own), reader.tokens.get("x")
+        stored, none = reader.tokens.get(token_id), reader.tokens.get("x")
     assert tokens.holds(stored, parts[1])
     assert not tokens.holds(stored, parts[1][::-1])
     assert not tokens.holds(none, parts[1])
@@ -38,12 +38,12 @@ def test_it_is_known_by_its_secret_alone(store: Store) -> None:
     assert parts[1] not in repr(stored)
 
 
-def test_two_are_never_alike(store: Store) -> None:
+def test_tokens_are_unique(store: Store) -> None:
     assert len({part for _ in range(20) for part in made(store)}) == 40
 
 
 @pytest.mark.parametrize("place", range(0, 66, 5))
-def test_a_mistyped_one_is_none(store: Store, place: int) -> None:
+def test_mistyped_token_is_rejected(store: Store, place: int) -> None:
     _, text = made(store)
     other = "x" if text[place] != "x" else "y"
     assert tokens.split(text) is not None
@@ -51,40 +51,40 @@ def test_a_mistyped_one_is_none(store: Store, place: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "sbk_", "sbk_a_b", "sbk_" + "a" * 12 + "_" + "b" * 49, "é" * 66, "sbk_\n"])
-def test_what_is_no_token(text: str) -> None:
+def test_malformed_token_is_rejected(text: str) -> None:
     assert tokens.split(text) is None
 
 
-def test_scanners_find_it_by_its_form(store: Store) -> None:
+def test_scanners_recognise_a_token_by_its_form(store: Store) -> None:
     _, text = made(store)
-    found = tokens.TOKEN.search(f'"authorization": "Bearer {text}"')
-    assert found is not None
-    assert found[0] == text
+    match = tokens.TOKEN.search(f'"authorization": "Bearer {text}"')
+    assert match is not None
+    assert match[0] == text
 
 
-def test_who_it_acts_as(store: Store) -> None:
-    own, _ = made(store, groups=("a", "b"), scopes=("read", "list"))
+def test_token_acts_with_its_subject_groups_and_scopes(store: Store) -> None:
+    token_id, _ = made(store, groups=("a", "b"), scopes=("read", "list"))
     with store.read() as reader:
-        stored = reader.tokens.get(own)
+        stored = reader.tokens.get(token_id)
     assert stored is not None
-    expected = Identity(subject="ci", groups=frozenset("ab"), token=own, scopes=frozenset({"read", "list"}))
+    expected = Identity(subject="ci", groups=frozenset("ab"), token=token_id, scopes=frozenset({"read", "list"}))
     assert tokens.identity(stored) == expected
     assert tokens.identity(replace(stored, scopes=None)).scopes is None
     assert "hash" not in tokens.describe(stored)
     assert stored.hash not in str(tokens.describe(stored))
 
 
-def test_there_is_an_end_to_how_many(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_tokens_is_limited(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "MAX_TOKENS", 1)
     made(store)
     with pytest.raises(TooManyTokens, match="revoke"):
         made(store)
 
 
-def test_what_may_be_asked_for() -> None:
+def test_valid_token_requests_are_read() -> None:
     assert tokens.read_request({"subject": "ci"}, NOW) == TokenRequest(subject="ci", expires=NOW + timedelta(days=90))
-    wanted: JSON = {"subject": "a b", "groups": ["x", "x"], "scopes": ["read"], "expires": None, "note": "n"}
-    assert tokens.read_request(wanted, NOW) == TokenRequest(subject="a b", groups=("x",), scopes=("read",), note="n")
+    request: JSON = {"subject": "a b", "groups": ["x", "x"], "scopes": ["read"], "expires": None, "note": "n"}
+    assert tokens.read_request(request, NOW) == TokenRequest(subject="a b", groups=("x",), scopes=("read",), note="n")
     later = tokens.read_request({"subject": "ci", "expires": "2030-01-01T02:00:00+01:00"}, NOW)
     assert later.expires == NOW + timedelta(hours=1)
 
@@ -112,7 +112,7 @@ def test_what_may_be_asked_for() -> None:
         ({"subject": "a", "days": 7}, "/days"),
     ],
 )
-def test_what_may_not(document: JSON, path: str) -> None:
+def test_invalid_token_request_is_rejected(document: JSON, path: str) -> None:
     with pytest.raises(InvalidToken) as error:
         tokens.read_request(document, NOW)
     assert [fault.path for fault in error.value.faults] == [path]

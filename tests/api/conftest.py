@@ -96,8 +96,8 @@ class Client:
         """Several requests at once, each a method, a path and a JSON body."""
 
         async def all_of_them() -> list[httpx.Response]:
-            asked = (self._http.request(m, path, json=body, **sent) for m, path, body in requests)
-            return await asyncio.gather(*asked)
+            calls = (self._http.request(m, path, json=body, **sent) for m, path, body in requests)
+            return await asyncio.gather(*calls)
 
         return self._loop.run(all_of_them())
 
@@ -173,8 +173,8 @@ def lasting_store() -> Iterator[Store]:
 def bearer(store: Store, subject: str, *groups: str, scopes: tuple[str, ...] | None = None) -> dict[str, str]:
     """The headers of requests of who has an API token."""
     with store.write() as transaction:
-        wanted = TokenRequest(subject=subject, groups=groups, scopes=scopes)
-        _, text = tokens.create(transaction.tokens, wanted, now())
+        request = TokenRequest(subject=subject, groups=groups, scopes=scopes)
+        _, text = tokens.create(transaction.tokens, request, now())
     return {"Authorization": f"Bearer {text}"}
 
 

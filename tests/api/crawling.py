@@ -99,8 +99,10 @@ def read_parameters(openapi: Mapping[str, Any]) -> dict[str, list[str]]:
     parameters: dict[str, list[str]] = {}
     for path, item in openapi["paths"].items():
         stated = (*item.get("parameters", ()), *item.get("get", {}).get("parameters", ()))
-        resolved = (each if "name" in each else shared[each["$ref"].rpartition("/")[2]] for each in stated)
-        parameters[normalise_path(path)] = [each["name"] for each in resolved if each["in"] == "query"]
+        resolved = (
+            parameter if "name" in parameter else shared[parameter["$ref"].rpartition("/")[2]] for parameter in stated
+        )
+        parameters[normalise_path(path)] = [parameter["name"] for parameter in resolved if parameter["in"] == "query"]
     return parameters
 
 

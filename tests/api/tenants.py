@@ -31,7 +31,7 @@ _JSON_SCHEMA: Final = "JsonSchema/draft-07"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request; ``body`` is sent as JSON unless it is None."""
+    """A request; ``body`` is sent as JSON unless it is None."""
 
     method: str
     path: str
@@ -150,9 +150,14 @@ def _schema(field: str, reference: str = "") -> dict[str, Any]:
 
 
 def _message(schema: str, base: str = "") -> dict[str, Any]:
-    named = {"dataschemaformat": _JSON_SCHEMA, "dataschemaxid": f"/schemagroups/open/schemas/{schema}"}
+    data_schema = {"dataschemaformat": _JSON_SCHEMA, "dataschemaxid": f"/schemagroups/open/schemas/{schema}"}
     bases = {"basemessage": f"/messagegroups/open/messages/{base}"} if base else {}
-    return {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": f"com.{schema}"}}, **named, **bases}
+    return {
+        "envelope": "CloudEvents/1.0",
+        "envelopemetadata": {"type": {"value": f"com.{schema}"}},
+        **data_schema,
+        **bases,
+    }
 
 
 def _endpoint(*groups: str) -> dict[str, Any]:
@@ -167,7 +172,7 @@ def _report(name: str) -> dict[str, Any]:
     return {"batch": f"b-{name}", "fingerprint": "f", **numbers, **zeros, "by_message": counts}
 
 
-def bind(group: str, schema: str, message: str, subject: str, **others: str) -> Binding:
+def bind(group: str, schema: str, message: str, subject: str, **extra: str) -> Binding:
     """Return values for all placeholders: the names of what a request is about, be it visible, hidden or absent."""
     groups = dict.fromkeys(("schemagroups", "messagegroups", "endpoints", "messagecatalog"), group)
     subjects = dict.fromkeys(("subjects", "config", "mode"), subject)
@@ -175,7 +180,7 @@ def bind(group: str, schema: str, message: str, subject: str, **others: str) -> 
     names = {"contexts": f".{group}", "resources": "topic-both", "resources+": "topic-both", "pipelines": "a"}
     messages = {"messages": message, "messagedefinitions": message}
     names |= {"schemas": schema, "tokens": "t", "static": "explorer.css"}
-    return {**groups, **subjects, **numbers, **names, **messages, **others}
+    return {**groups, **subjects, **numbers, **names, **messages, **extra}
 
 
 VISIBLE: Final = bind("open", "order", "placed", ":.open:sale-value")

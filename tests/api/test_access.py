@@ -27,8 +27,8 @@ def policy(*rules: dict[str, Any]) -> dict[str, Any]:
 def client(store: Store, serve: Serve) -> Client:
     """A registry whose policy lets pat administer and staff read."""
     client = serve(store, model="default")
-    made = client.put("/access", policy(READERS))
-    assert made.status_code == 201, made.text
+    response = client.put("/access", policy(READERS))
+    assert response.status_code == 201, response.text
     return client
 
 
@@ -42,12 +42,12 @@ def test_without_a_policy_everybody_may_do_everything(store: Store, serve: Serve
     client = serve(store)
     answer = client.get("/access")
     assert (answer.status_code, "no policy is configured" in answer.text) == (404, True)
-    own = client.get("/access/self").json()
-    assert (own["name"], own["restricted"], len(own["may"])) == ("anonymous", False, len(ACTIONS))
+    identity = client.get("/access/self").json()
+    assert (identity["name"], identity["restricted"], len(identity["may"])) == ("anonymous", False, len(ACTIONS))
     assert client.get("/access/explain?who=anyone&what=read&xid=/").status_code == 404
 
 
-def test_one_of_two_first_policies_is_the_first(store: Store, serve: Serve) -> None:
+def test_first_of_two_concurrent_policies_wins(store: Store, serve: Serve) -> None:
     client = serve(store, model="default")
     answers = client.together(*(("PUT", "/access", policy({**READERS, "who": [who]})) for who in ("anyone", "group:b")))
     assert sorted(answer.status_code for answer in answers) == [201, 401]
@@ -60,32 +60,32 @@ def test_a_policy_closes_the_registry_at_once(client: Client, pat: dict[str, str
         assert "WWW-Authenticate" in refused.headers
     assert client.get("/", headers=sam).status_code == 200
     assert client.get("/access", headers=sam).status_code == 403
-    shown = client.get("/access", headers=pat)
-    assert shown.json() == policy(READERS)
-    assert shown.headers["Cache-Control"] == "no-store"
+    response = client.get("/access", headers=pat)
+    assert response.json() == policy(READERS)
+    assert response.headers["Cache-Control"] == "no-store"
 
 
-def test_only_administrators_change_it(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
-    wanted = policy(READERS, {"who": ["subject:sam"], "role": "administrator"})
-    assert client.put("/access", wanted).status_code == 401
-    assert client.put("/access", wanted, headers=sam).status_code == 403
+def test_only_administrators_change_the_policy(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
+    new_policy = policy(READERS, {"who": ["subject:sam"], "role": "administrator"})
+    assert client.put("/access", new_policy).status_code == 401
+    assert client.put("/access", new_policy, headers=sam).status_code == 403
     # Refused before anything of the request is looked at.
     assert client.put("/access", {"rules": 1}, headers=sam).status_code == 403
     assert client.get("/access", headers=pat).json() == policy(READERS)
-    assert client.put("/access", wanted, headers=pat).status_code == 200
-    assert client.get("/access", headers=sam).json() == wanted
+    assert client.put("/access", new_policy, headers=pat).status_code == 200
+    assert client.get("/access", headers=sam).json() == new_policy
 
 
 def test_a_token_is_narrowed_to_its_scopes(client: Client, store: Store) -> None:
     narrowed = bearer(store, "pat", scopes=("read", "list"))
     assert client.get("/access", headers=narrowed).status_code == 403
-    own = client.get("/access/self", headers=narrowed).json()
-    assert (own["scopes"], own["may"]) == (["list", "read"], ["list", "read"])
+    identity = client.get("/access/self", headers=narrowed).json()
+    assert (identity["scopes"], identity["may"]) == (["list", "read"], ["list", "read"])
 
 
 def test_every_fault_has_its_path(client: Client, pat: dict[str, str]) -> None:
-    wanted = {"rules": [{"who": ["pat"], "role": "king"}, {"who": ["anyone"], "allow": ["read"], "on": ["x"]}]}
-    answer = client.put("/access", wanted, headers=pat)
+    document = {"rules": [{"who": ["pat"], "role": "king"}, {"who": ["anyone"], "allow": ["read"], "on": ["x"]}]}
+    answer = client.put("/access", document, headers=pat)
     assert answer.status_code == 400
     assert [fault["path"] for fault in answer.json()["faults"]] == ["/rules/0/who/0", "/rules/0/role", "/rules/1/on/0"]
     for body in (b"", b"{", b'{"rules": [], "rules": []}', b"[" * 100 + b"]" * 100, b"\xff", b"null"):
@@ -93,8 +93,8 @@ def test_every_fault_has_its_path(client: Client, pat: dict[str, str]) -> None:
     assert client.get("/access", headers=pat).json() == policy(READERS)
 
 
-def test_what_is_odd_is_in_the_answer(client: Client, store: Store, pat: dict[str, str]) -> None:
-    """And no part of the policy."""
+def test_policy_warnings_are_in_the_response(client: Client, store: Store, pat: dict[str, str]) -> None:
+    """The warnings are not part of the policy."""
     odd = policy({"who": ["authenticated"], "deny": ["read"], "on": ["/schemagroup/a", "/schemagroups/b"]})
     answer = client.put("/access", odd, headers=pat)
     assert answer.status_code == 200
@@ -109,7 +109,7 @@ def test_what_is_odd_is_in_the_answer(client: Client, store: Store, pat: dict[st
     assert client.put("/access", policy(READERS), headers=pat).json() == policy(READERS)
 
 
-def test_nobody_is_locked_out(client: Client, pat: dict[str, str]) -> None:
+def test_policy_that_locks_out_administrators_is_rejected(client: Client, pat: dict[str, str]) -> None:
     answer = client.put("/access", {"rules": [READERS]}, headers=pat)
     assert (answer.status_code, "name an administrator" in answer.json()["detail"]) == (409, True)
     other = {"rules": [{"who": ["subject:kim"], "role": "administrator"}]}
@@ -137,34 +137,38 @@ def test_another_server_sees_it_with_its_next_request(
     assert other.get("/", headers=sam).status_code in (403, 404)
 
 
-def test_it_is_explained(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
-    asked = "/access/explain?who=subject:cn=x,dc=y,group:staff&what={}&xid=/schemagroups/g"
-    assert client.get(asked.format("read"), headers=sam).status_code == 403
-    shown = client.get(asked.format("read"), headers=pat).json()
-    assert shown["who"] == "subject:cn=x,dc=y,group:staff"
-    assert (shown["allowed"], shown["reason"]) == (True, "allowed by rule 1 (the first is rule 0)")
-    assert shown["allowing"] == [{"rule": 1, **READERS}]
-    shown = client.get(asked.format("update"), headers=pat).json()
-    assert (shown["allowed"], shown["reason"], shown["missing"]) == (False, "no rule allows to update", ["update"])
+def test_decision_is_explained(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
+    url = "/access/explain?who=subject:cn=x,dc=y,group:staff&what={}&xid=/schemagroups/g"
+    assert client.get(url.format("read"), headers=sam).status_code == 403
+    explanation = client.get(url.format("read"), headers=pat).json()
+    assert explanation["who"] == "subject:cn=x,dc=y,group:staff"
+    assert (explanation["allowed"], explanation["reason"]) == (True, "allowed by rule 1 (the first is rule 0)")
+    assert explanation["allowing"] == [{"rule": 1, **READERS}]
+    explanation = client.get(url.format("update"), headers=pat).json()
+    assert (explanation["allowed"], explanation["reason"], explanation["missing"]) == (
+        False,
+        "no rule allows to update",
+        ["update"],
+    )
     for wrong in ("who=pat&what=read", "who=anyone&what=fly", "what=read", "who=anyone&what=read&xid=//"):
         assert client.get(f"/access/explain?{wrong}", headers=pat).status_code == 400, wrong
 
 
-def test_a_token_is_explained_by_what_it_stands_for(client: Client, store: Store, pat: dict[str, str]) -> None:
+def test_token_is_explained_by_its_subject(client: Client, store: Store, pat: dict[str, str]) -> None:
     narrowed = client.get("/access/self", headers=bearer(store, "pat", scopes=("read",))).json()["token"]
-    asked = f"/access/explain?who=token:{narrowed}&xid=/&what="
-    assert client.get(f"{asked}read", headers=pat).json()["reason"] == "allowed by rule 0 (the first is rule 0)"
-    shown = client.get(f"{asked}administer", headers=pat).json()
-    assert (shown["allowed"], shown["reason"]) == (False, "the scopes of the token leave it out")
+    url = f"/access/explain?who=token:{narrowed}&xid=/&what="
+    assert client.get(f"{url}read", headers=pat).json()["reason"] == "allowed by rule 0 (the first is rule 0)"
+    explanation = client.get(f"{url}administer", headers=pat).json()
+    assert (explanation["allowed"], explanation["reason"]) == (False, "the scopes of the token leave it out")
     assert not client.get("/access/explain?who=token:unknown&what=read", headers=pat).json()["allowed"]
 
 
-def test_who_am_i(client: Client, sam: dict[str, str]) -> None:
-    shown = client.get("/access/self?xid=/schemagroups/g", headers=sam).json()
-    assert shown.pop("token")
+def test_own_identity_and_rights(client: Client, sam: dict[str, str]) -> None:
+    identity_shown = client.get("/access/self?xid=/schemagroups/g", headers=sam).json()
+    assert identity_shown.pop("token")
     identity = {"name": "sam", "authenticated": True, "subject": "sam", "groups": ["staff"]}
     rights = {"restricted": True, "policy": 1, "hidden": False, "may": ["list", "read"], "somewhere": ["list", "read"]}
-    assert shown == {**identity, **rights, "xid": "/schemagroups/g"}
+    assert identity_shown == {**identity, **rights, "xid": "/schemagroups/g"}
     assert client.get("/access/self?xid=schemagroups", headers=sam).status_code == 400
 
 
@@ -183,7 +187,7 @@ def test_the_sample_lets_its_administrator_administer(store: Store, serve: Serve
         assert answer.is_success, answer.text
 
 
-def test_what_is_said_to_be_allowed_is(client: Client, pat: dict[str, str]) -> None:
+def test_explanations_agree_with_decisions(client: Client, pat: dict[str, str]) -> None:
     """Explanations, ``/access/self`` and writes agree, and a refusal says what it takes."""
     hidden = {"who": ["authenticated"], "deny": ["read"], "on": ["/schemagroups/*/schemas/secret-*"]}
     assert client.put("/access", policy(hidden), headers=pat).status_code == 200
@@ -198,8 +202,8 @@ def test_what_is_said_to_be_allowed_is(client: Client, pat: dict[str, str]) -> N
         assert action not in client.get(f"/access/self?xid={xid}", headers=pat).json()["may"]
 
 
-def test_who_may_read_nothing_is_told_so(client: Client, store: Store, pat: dict[str, str]) -> None:
-    """Not "not found": that the server is there is known."""
+def test_caller_without_rights_is_told_why(client: Client, store: Store, pat: dict[str, str]) -> None:
+    """The response is not "not found", because the server is known to exist."""
     assert client.put("/access", policy(), headers=pat).status_code == 200
     for path in ("/", "/model", "/export", "/?inline=*"):
         refused = client.get(path, headers=bearer(store, "sam"))
@@ -207,7 +211,7 @@ def test_who_may_read_nothing_is_told_so(client: Client, store: Store, pat: dict
     assert client.get("/schemagroups/g", headers=bearer(store, "sam")).status_code == 404
 
 
-def test_refusals_say_what_was_refused(client: Client, store: Store, pat: dict[str, str]) -> None:
+def test_refusal_names_the_missing_right(client: Client, store: Store, pat: dict[str, str]) -> None:
     owner = {"who": ["subject:olga"], "role": "owner", "on": ["/schemagroups/shop"]}
     readers = {"who": ["authenticated"], "role": "reader"}
     assert client.put("/access", policy(owner, readers), headers=pat).status_code == 200
@@ -221,14 +225,14 @@ def test_refusals_say_what_was_refused(client: Client, store: Store, pat: dict[s
     assert (refused.status_code, refused.json()["detail"]) == (403, "you may not make or read reports of anything here")
 
 
-def test_open_access_holds_to_no_policy(client: Client, store: Store, serve: Serve) -> None:
+def test_open_access_ignores_the_policy(client: Client, store: Store, serve: Serve) -> None:
     opened = serve(store, model="default", access="open")
     assert opened.get("/").status_code == 200
     assert opened.get("/access").json() == policy(READERS)
     assert client.get("/").status_code == 401
 
 
-def test_what_outlives_open_access_is_not_changed_by_who_need_not_prove_who_he_is(store: Store, serve: Serve) -> None:
+def test_open_access_cannot_change_policy_or_tokens(store: Store, serve: Serve) -> None:
     opened = serve(store, model="default", access="open")
     with store.write() as transaction:
         stored, _ = tokens.create(transaction.tokens, TokenRequest(subject="pat"), now())
@@ -243,7 +247,7 @@ def test_what_outlives_open_access_is_not_changed_by_who_need_not_prove_who_he_i
     assert [token["id"] for token in opened.get("/access/tokens").json()] == [stored.id]
 
 
-def test_a_policy_in_a_file_is_not_put(store: Store, serve: Serve, pat: dict[str, str], tmp_path: Any) -> None:
+def test_policy_of_a_file_cannot_be_put(store: Store, serve: Serve, pat: dict[str, str], tmp_path: Any) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("rules:\n- {who: ['subject:pat'], role: administrator}\n", encoding="utf-8")
     client = serve(store, access_file=str(file))
@@ -252,7 +256,7 @@ def test_a_policy_in_a_file_is_not_put(store: Store, serve: Serve, pat: dict[str
     assert (answer.status_code, "the policy is the file policy.yaml" in answer.text) == (409, True)
 
 
-def test_who_may_read_nothing_learns_no_types(client: Client, store: Store, pat: dict[str, str]) -> None:
+def test_caller_without_rights_learns_no_types(client: Client, store: Store, pat: dict[str, str]) -> None:
     client.put("/schemagroups/g", {}, headers=pat)
     for headers in ({}, bearer(store, "kim")):
         answers = [
@@ -260,13 +264,13 @@ def test_who_may_read_nothing_learns_no_types(client: Client, store: Store, pat:
             for path in ("/schemagroups", "/nothing", "/schemagroups/g", "/nothing/g/x/y", "/model", "/")
         ]
         assert {answer.status_code for answer in answers} == {200}
-        told = [{name: value for name, value in answer.headers.items() if name != "date"} for answer in answers]
-        assert told == [told[0]] * len(told)
+        headers_seen = [{name: value for name, value in answer.headers.items() if name != "date"} for answer in answers]
+        assert headers_seen == [headers_seen[0]] * len(headers_seen)
         # What a browser may send is not limited by who it is before it says so.
-        assert {"PUT", "DELETE"} <= set(told[0]["access-control-allow-methods"].split(", "))
-        assert told[0]["allow"] == "GET, HEAD, OPTIONS"
-        known, unknown = (client.get(path, headers=headers) for path in ("/schemagroups", "/schemagroupz"))
-        assert (known.status_code, known.text) == (unknown.status_code, unknown.text.replace("groupz", "groups"))
+        assert {"PUT", "DELETE"} <= set(headers_seen[0]["access-control-allow-methods"].split(", "))
+        assert headers_seen[0]["allow"] == "GET, HEAD, OPTIONS"
+        existing, unknown = (client.get(path, headers=headers) for path in ("/schemagroups", "/schemagroupz"))
+        assert (existing.status_code, existing.text) == (unknown.status_code, unknown.text.replace("groupz", "groups"))
         written = [client.put(path, {}, headers=headers) for path in ("/schemagroups/g", "/schemagroupz/g")]
         assert written[0].text == written[1].text.replace("groupz", "groups")
         assert {answer.status_code for answer in written} == {403 if headers else 401}

@@ -45,8 +45,8 @@ def test_the_root_is_json_for_programs_with_a_query_and_without_an_explorer(
 
 def test_a_preflight_is_allowed(client: Client) -> None:
     """R138, R315."""
-    asked = {"Origin": "http://ui.example", "Access-Control-Request-Method": "GET"}
-    answer = client.send("OPTIONS", "/dirs/d1", headers=asked)
+    preflight = {"Origin": "http://ui.example", "Access-Control-Request-Method": "GET"}
+    answer = client.send("OPTIONS", "/dirs/d1", headers=preflight)
     assert (answer.status_code, "GET" in answer.headers["Access-Control-Allow-Methods"]) == (200, True)
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
     assert answer.headers["Access-Control-Allow-Headers"] == "*, Authorization"
@@ -66,7 +66,7 @@ def test_the_base_url_can_be_set(store: Store, serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("host", ['x"><script>', "a b", "é", "", "host:port"])
-def test_a_host_that_is_none_is_not_repeated(store: Store, serve: Serve, host: str) -> None:
+def test_invalid_host_is_not_repeated(store: Store, serve: Serve, host: str) -> None:
     answer = serve(store, host="192.0.2.1", access="open").get("/", headers={"Host": host.encode()})
     assert answer.status_code == 200
     assert "script" not in answer.text + answer.headers["Link"]
@@ -82,7 +82,7 @@ def small(serve: Serve) -> Iterator[Client]:
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_body_beyond_the_bound(small: Client, chunked: bool) -> None:
-    """R312."""
+    """A body that exceeds the limit is rejected (R312)."""
 
     async def parts() -> Any:
         for _ in range(20):
@@ -98,7 +98,7 @@ def test_a_compressed_body(client: Client) -> None:
 
 
 def test_a_large_body(client: Client) -> None:
-    """It is decoded beside other writes, and its faults are reported like any other's."""
+    """A large body is decoded next to other writes, and its errors are reported as usual."""
     notes = {f"n{n}": {"description": "x" * 1000} for n in range(300)}
     assert len(client.send("POST", "/dirs/d1/notes", json=notes).json()) == 300
     client.refused("PUT", "/dirs/d1", "parsing_data", content=b"[" + b"1," * 200_000)
@@ -117,13 +117,13 @@ def test_a_large_body(client: Client) -> None:
 )
 @pytest.mark.parametrize("count", [20, 200_000])
 def test_a_body_with_too_many_values(serve: Serve, method: str, path: str, count: int) -> None:
-    """Of 60 MB they would become gigabytes."""
+    """A body of 60 MB with millions of values would take gigabytes of memory."""
     store = open_store("sqlite://")
     client = serve(store, model="default", max_json_values=20)
     answer = client.send(method, path, content=b'{"labels":[%b[]]}' % (b"[]," * count))
-    shown = answer.json()["errors"][0] if path.startswith("/check") else answer.json()
+    problem = answer.json()["errors"][0] if path.startswith("/check") else answer.json()
     assert answer.status_code == (200 if path.startswith("/check") else 400)
-    assert shown["type"].endswith("#parsing_data")
+    assert problem["type"].endswith("#parsing_data")
     assert "more than 20 values" in answer.text
     assert "max_json_values" in answer.text
     assert client.send(method, path, content=b'{"labels":{}}').status_code != 500
@@ -131,7 +131,7 @@ def test_a_body_with_too_many_values(serve: Serve, method: str, path: str, count
 
 
 def test_a_document_with_too_many_values(serve: Serve) -> None:
-    """It is no schema; what is none is shown in base64 instead of as millions of values."""
+    """The document is not a schema and is returned in base64 instead of as millions of values."""
     content = b"[%b[]]" % (b"[]," * 1_000_000)
     store = open_store("sqlite://")
     client = serve(store, model="default")
@@ -146,7 +146,7 @@ def test_a_document_with_too_many_values(serve: Serve) -> None:
 
 @pytest.mark.parametrize("path", ["/model", "/?inline=model"])
 def test_an_answer_beyond_the_bound(small: Client, path: str) -> None:
-    """R203."""
+    """A response that exceeds the limit is replaced by an error (R203)."""
     answer = small.get(path)
     assert (answer.status_code, answer.json()["type"].rsplit("#")[1]) == (406, "too_large")
 
@@ -184,7 +184,7 @@ class Failing(Store):
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "code", "told"),
+    ("error", "status", "code", "detail"),
     [
         (StorageBusy("another writer held the database"), 503, "server_busy", "another writer"),
         (StorageError("the file is damaged; restore it"), 500, "server_error", "the file is damaged"),
@@ -193,8 +193,10 @@ class Failing(Store):
         (ZeroDivisionError("secret"), 500, "server_error", ""),
     ],
 )
-def test_a_store_that_fails(error: Exception, status: int, code: str, told: str, serve: Serve) -> None:
-    """What may be shown is; an unexpected failure only leaves its number."""
+def test_failing_store_has_an_error_response(
+    error: Exception, status: int, code: str, detail: str, serve: Serve
+) -> None:
+    """The response shows the details of known failures; an unexpected failure shows only its number."""
     store = Failing(open_store("sqlite://"), error)
     client = serve(store, model="default")
     store.fail()
@@ -202,7 +204,7 @@ def test_a_store_that_fails(error: Exception, status: int, code: str, told: str,
         answer = client.send(method, "/schemagroups/g", json={})
         body = answer.json()
         assert (answer.status_code, body["type"].rsplit("#")[1]) == (status, code)
-        assert told in body.get("detail", "")
+        assert detail in body.get("detail", "")
         assert "secret" not in answer.text
         assert ("Retry-After" in answer.headers) == (status == 503)
         assert ("instance" in body) == (status == 500)
@@ -220,8 +222,8 @@ def test_not_ready_while_the_store_fails(serve: Serve) -> None:
     store.close()
 
 
-def test_a_failed_write_leaves_nothing(serve: Serve) -> None:
-    """R22."""
+def test_failed_write_changes_nothing(serve: Serve) -> None:
+    """A failed write leaves no trace (R22)."""
     store = Failing(open_store("sqlite://"), StorageFull("the disk is full"))
     client = serve(store, model="default")
     store.fail()
@@ -254,5 +256,5 @@ def test_every_api_has_its_path(store: Store, serve: Serve, path: str, status: i
         ("/health", "not_found"),
     ],
 )
-def test_what_no_path_fits_belongs_to_the_api_around_it(client: Client, path: str, code: str) -> None:
+def test_unknown_path_belongs_to_the_surrounding_api(client: Client, path: str, code: str) -> None:
     client.refused("GET", path, code)

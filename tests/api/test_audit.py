@@ -53,12 +53,12 @@ def closed(client: Client) -> Client:
 def shown(client: Client, headers: dict[str, str], query: str = "") -> list[dict[str, Any]]:
     answer = client.get(f"/audit{query}", headers=headers)
     assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()
-    return found
+    records: list[dict[str, Any]] = answer.json()
+    return records
 
 
 def recorded(client: Client, headers: dict[str, str]) -> list[dict[str, Any]]:
-    """What was refused, once it is stored."""
+    """Return the audit entries of refused requests, once they are stored."""
     assert client.audit is not None
     client.audit.store_refusals()
     return shown(client, headers, "?outcome=refused")
@@ -68,8 +68,8 @@ def told(client: Client, headers: dict[str, str], query: str = "") -> list[tuple
     return [(entry["who"], entry["action"], entry["xids"]) for entry in shown(client, headers, query)]
 
 
-def test_writes_are_recorded_with_who_did_them(client: Client, pat: dict[str, str]) -> None:
-    made = client.put("/dirs/d/notes/n", {"text": "swordfish"}, headers=pat)
+def test_writes_are_audited_with_their_callers(client: Client, pat: dict[str, str]) -> None:
+    response = client.put("/dirs/d/notes/n", {"text": "swordfish"}, headers=pat)
     client.put("/dirs/d/notes/n/versions/2", {}, headers=pat)
     client.send("DELETE", "/dirs/d", headers=pat)
     client.put("/modelsource", {**MODEL, "attributes": {"x": {"type": "string"}}}, headers=pat)
@@ -83,14 +83,14 @@ def test_writes_are_recorded_with_who_did_them(client: Client, pat: dict[str, st
         ("anonymous", "administer", ["/access"]),
     ]
     created = entries[4]
-    assert created["correlationid"] == made.headers["xRegistry-xregcorrelationid"]
+    assert created["correlationid"] == response.headers["xRegistry-xregcorrelationid"]
     assert (created["outcome"], created["peer"]) == ("done", "127.0.0.1")
     assert (created["api"], created["method"], len(created["token"]) > 4) == ("xregistry", "PUT", True)
     assert [entry["number"] for entry in entries] == sorted((entry["number"] for entry in entries), reverse=True)
     assert "swordfish" not in json.dumps(entries)
 
 
-def test_what_fails_or_is_only_tried_is_not_recorded(client: Client, pat: dict[str, str]) -> None:
+def test_failed_and_trial_requests_are_not_audited(client: Client, pat: dict[str, str]) -> None:
     before = shown(client, pat)
     assert client.put("/dirs/d/notes/n", {"epoch": 7, "noteid": "other"}, headers=pat).status_code == 400
     assert client.put("/check/dirs/d/notes/n", {}, headers=pat).status_code == 200
@@ -98,31 +98,31 @@ def test_what_fails_or_is_only_tried_is_not_recorded(client: Client, pat: dict[s
     assert shown(client, pat) == before
 
 
-def test_what_is_no_entity_is_recorded_without_its_secrets(client: Client, pat: dict[str, str]) -> None:
+def test_audit_hides_secrets_of_non_entities(client: Client, pat: dict[str, str]) -> None:
     body = {"protocol": "HTTP", "sink": ELSEWHERE}
-    made = client.send("POST", "/subscriptions", json=body, headers=pat)
-    path = f"/subscriptions/{made.json()['id']}"
+    created = client.send("POST", "/subscriptions", json=body, headers=pat)
+    path = f"/subscriptions/{created.json()['id']}"
     client.put(path, body, headers=pat)
     client.send("DELETE", path, headers=pat)
     client.put("/access", POLICY, headers=pat)
     token = client.send("POST", "/access/tokens", json={"subject": "sam"}, headers=pat)
-    own = f"/access/tokens/{token.json()['id']}"
-    client.send("DELETE", own, headers=pat)
+    token_path = f"/access/tokens/{token.json()['id']}"
+    client.send("DELETE", token_path, headers=pat)
     assert token.json()["token"] not in json.dumps(shown(client, pat))
     ends = f"for sam, expires {token.json()['expires']}"
     assert [entry["about"] for entry in shown(client, pat)[:2]] == [f"revoked, {ends}", f"made {ends}"]
     assert told(client, pat)[:6] == [
-        *[("pat", "administer", [own])] * 2,
+        *[("pat", "administer", [token_path])] * 2,
         ("pat", "administer", ["/access"]),
         *[("pat", "subscribe", [path])] * 3,
     ]
     assert "swordfish" not in json.dumps(shown(client, pat))
 
 
-def test_what_the_program_does_under_a_policy_is_recorded(
+def test_writes_of_the_program_are_audited_under_a_policy(
     store: Store, serve: Serve, client: Client, pat: dict[str, str]
 ) -> None:
-    """As by signalbook import --db, or by following another registry; and reports of pipelines."""
+    """Examples are `signalbook import --db`, replication from another registry, and pipeline reports."""
 
     def write(name: str, **settings: Any) -> None:
         with Engine(store, settings=Settings(**settings)).writing() as session:
@@ -160,19 +160,19 @@ def test_refusals_are_recorded_soon(client: Client, pat: dict[str, str], sam: di
     assert "swordfish" not in json.dumps(refused)
 
 
-def test_what_becomes_of_a_revoked_token_is_seen(client: Client, pat: dict[str, str]) -> None:
-    made = client.send("POST", "/access/tokens", json={"subject": "sam", "scopes": ["read"]}, headers=pat).json()
-    path, own = f"/access/tokens/{made['id']}", {"Authorization": f"Bearer {made['token']}"}
+def test_use_of_a_revoked_token_is_audited(client: Client, pat: dict[str, str]) -> None:
+    token = client.send("POST", "/access/tokens", json={"subject": "sam", "scopes": ["read"]}, headers=pat).json()
+    path, token_headers = f"/access/tokens/{token['id']}", {"Authorization": f"Bearer {token['token']}"}
     client.send("DELETE", path, headers=pat)
-    assert client.get("/", headers=own).status_code == 401
+    assert client.get("/", headers=token_headers).status_code == 401
     refused = recorded(client, pat)
     assert [(entry["who"], entry["xids"]) for entry in refused] == [("anonymous", [path])]
     assert "unknown or revoked" in refused[0]["error"]
-    assert made["token"] not in json.dumps(refused)
+    assert token["token"] not in json.dumps(refused)
 
 
 def test_an_auditor_reads_the_audit_alone(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
-    """Who watches administrators need not be one of them."""
+    """An auditor of administrators need not be an administrator."""
     rules = [*POLICY["rules"], {"who": ["subject:sam"], "role": "auditor"}]
     assert client.put("/access", {"rules": rules}, headers=pat).is_success
     assert client.get("/audit", headers=sam).is_success
@@ -202,14 +202,14 @@ def test_wrong_questions(client: Client, pat: dict[str, str], query: str) -> Non
     assert client.get(f"/audit?{query}", headers=pat).status_code == 400
 
 
-def test_nothing_is_recorded_where_access_is_not_configured(store: Store, serve: Serve) -> None:
+def test_audit_is_empty_without_access_control(store: Store, serve: Serve) -> None:
     client = serve(store)
     client.send("PATCH", "/", json={"name": "n"})
     assert client.get("/audit").json() == []
 
 
 @pytest.mark.parametrize(("audit", "expected"), [("on", ["update"]), ("off", [])])
-def test_the_operator_may_say_otherwise(store: Store, serve: Serve, audit: str, expected: list[str]) -> None:
+def test_operator_can_enable_and_disable_auditing(store: Store, serve: Serve, audit: str, expected: list[str]) -> None:
     client = serve(store, audit=audit)
     client.send("PATCH", "/", json={"name": "n"})
     assert [entry["action"] for entry in client.get("/audit").json()] == expected
@@ -242,8 +242,8 @@ def test_quotas_hold_in_every_api(store: Store, serve: Serve, pat: dict[str, str
     client.put("/schemagroups/g/schemas/one/versions/1$details", schema, headers=pat)
     client.put("/schemagroups/g/schemas/one/versions/2$details", schema, headers=pat)
     assert client.put(f"{catalog}/g", {"specversion": "0.1", "format": "CloudEvents"}, headers=pat).is_success
-    events = [{"id": each, "definition": {"attributes": {"type": {"value": each}}}} for each in "abc"]
-    posted = [client.send("POST", f"{catalog}/g/messagedefinitions", json=each, headers=pat) for each in events]
+    events = [{"id": event_id, "definition": {"attributes": {"type": {"value": event_id}}}} for event_id in "abc"]
+    posted = [client.send("POST", f"{catalog}/g/messagedefinitions", json=event_id, headers=pat) for event_id in events]
     assert [answer.status_code for answer in posted[:2]] == [200, 200]
     whole = {"schemagroups": {"g": {"schemas": {"two": schema}}, "new": {}}}
     sent = {"headers": {**pat, "Content-Type": "application/schema+json"}, "content": '{"type": "integer"}'}
@@ -304,27 +304,29 @@ def test_pages_and_names_that_are_refused_are_counted_and_recorded(
     client = closed(serve(store, host="127.0.0.1", allow_hosts=("r.example",)))
 
     def counted() -> list[float]:
-        found = samples(client.get("/metrics", headers=pat).content)
-        return [found.get(("signalbook_refused_requests_total", (each,)), 0) for each in ("host", "origin")]
+        metrics = samples(client.get("/metrics", headers=pat).content)
+        return [
+            metrics.get(("signalbook_refused_requests_total", (error_name,)), 0) for error_name in ("host", "origin")
+        ]
 
     before = counted()
     for number in range(20):
         assert client.put(f"/dirs/d{number}?swordfish", {}, headers={**pat, **PAGE}).status_code == 403
         assert client.get(f"/dirs/d{number}", headers={**pat, "Host": "evil.example"}).status_code == 421
     assert [now - then for now, then in zip(counted(), before, strict=True)] == [20, 20]
-    found = {entry["error"]: entry for entry in recorded(client, pat)}
-    assert found.keys() == {"421 Misdirected Request: host", "403 Forbidden: origin"}
-    for entry, method in ((found["421 Misdirected Request: host"], "GET"), (found["403 Forbidden: origin"], "PUT")):
+    metrics = {entry["error"]: entry for entry in recorded(client, pat)}
+    assert metrics.keys() == {"421 Misdirected Request: host", "403 Forbidden: origin"}
+    for entry, method in ((metrics["421 Misdirected Request: host"], "GET"), (metrics["403 Forbidden: origin"], "PUT")):
         assert (entry["who"], entry["action"], entry["count"]) == ("anonymous", "request", 20)
         assert (entry["peer"], entry["api"], entry["method"]) == ("127.0.0.1", "xregistry", method)
         assert "evil" not in str(entry)
         assert "swordfish" not in str(entry)
 
 
-@pytest.mark.parametrize(("given", "entries"), [({}, 0), ({"audit": "on"}, 1), ({"audit": "off"}, 0)])
-def test_where_nobody_governs_refused_pages_are_recorded_as_writes_are(
-    store: Store, serve: Serve, given: dict[str, str], entries: int
+@pytest.mark.parametrize(("options", "entries"), [({}, 0), ({"audit": "on"}, 1), ({"audit": "off"}, 0)])
+def test_refused_pages_are_audited_like_writes_without_a_policy(
+    store: Store, serve: Serve, options: dict[str, str], entries: int
 ) -> None:
-    client = serve(store, **given)
+    client = serve(store, **options)
     assert client.put("/dirs/d", {}, headers=PAGE).status_code == 403
     assert len(recorded(client, {})) == entries

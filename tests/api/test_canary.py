@@ -59,68 +59,71 @@ def mark(number: int) -> str:
 FORMATS = ("JsonSchema/draft-07", "Avro/1.12.0", "Protobuf/3")
 
 
-def schema(form: str, own: str, other: str) -> dict[str, Any]:
-    """What a Version says of its document, which has its own mark and refers to another one."""
-    found: dict[str, Any] = {"format": form}
+def schema(form: str, marker: str, other: str) -> dict[str, Any]:
+    """Return the attributes of a Version, whose document has its own mark and refers to another document."""
+    attributes: dict[str, Any] = {"format": form}
     if form.startswith("JsonSchema"):
-        properties = {own: {"type": "string"}, **({"r": {"$ref": f"http://r.example{other}"}} if other else {})}
-        document = {"type": "object", "description": own, "properties": properties}
-        return found | {"contenttype": "application/schema+json", "schema": document}
+        properties = {marker: {"type": "string"}, **({"r": {"$ref": f"http://r.example{other}"}} if other else {})}
+        document = {"type": "object", "description": marker, "properties": properties}
+        return attributes | {"contenttype": "application/schema+json", "schema": document}
     if form.startswith("Avro"):
         more = [{"name": "r", "type": "string", "doc": f"#{other}"}] if other else []
-        fields = [{"name": own, "type": "string"}, *more]
-        return found | {"schema": {"type": "record", "name": own, "doc": own, "fields": fields}}
+        fields = [{"name": marker, "type": "string"}, *more]
+        return attributes | {"schema": {"type": "record", "name": marker, "doc": marker, "fields": fields}}
     line = f'import "{other[-5:]}.proto";\n' if other else ""
-    text = f'syntax = "proto3";\n{line}message {own.upper()} {{ string {own} = 1; }}\n'
-    return found | {"contenttype": "text/plain", "schemabase64": base64.b64encode(text.encode()).decode()}
+    text = f'syntax = "proto3";\n{line}message {marker.upper()} {{ string {marker} = 1; }}\n'
+    return attributes | {"contenttype": "text/plain", "schemabase64": base64.b64encode(text.encode()).decode()}
 
 
 def registry(random: Random) -> Entities:
     """Two Groups of each type with some Resources, which refer to each other."""
-    found: Entities = {}
+    entities: Entities = {}
     number = iter(range(99))
 
-    def texts(own: str) -> dict[str, Any]:
+    def texts(marker: str) -> dict[str, Any]:
         return {
-            "name": own,
-            "description": f"about {own}",
-            "labels": {own: own},
-            "documentation": f"https://e.example/{own}",
+            "name": marker,
+            "description": f"about {marker}",
+            "labels": {marker: marker},
+            "documentation": f"https://e.example/{marker}",
         }
 
     for groups in ("schemagroups", "messagegroups", "endpoints"):
         for _ in range(2):
-            own = mark(next(number))
-            found[f"/{groups}/{own}"] = texts(own)
-    for xid in [xid for xid in found if xid.startswith("/schemagroups/")]:
+            marker = mark(next(number))
+            entities[f"/{groups}/{marker}"] = texts(marker)
+    for xid in [xid for xid in entities if xid.startswith("/schemagroups/")]:
         for _ in range(random.randint(2, 3)):
-            own = mark(next(number))
-            others = [other for other in found if "/schemas/" in other and "versions" in found[other]]
-            if others and random.random() < 0.4:
-                found[f"{xid}/schemas/{own}"] = {"meta": {"xref": random.choice(others)}}
+            marker = mark(next(number))
+            candidates = [other for other in entities if "/schemas/" in other and "versions" in entities[other]]
+            if candidates and random.random() < 0.4:
+                entities[f"{xid}/schemas/{marker}"] = {"meta": {"xref": random.choice(candidates)}}
                 continue
-            version = schema(random.choice(FORMATS), own, random.choice(others) if others else "")
-            versions = {"1": {**version, **texts(own), "globaluri": f"urn:e:{own}"}, "2": {**version, **texts(own)}}
+            version = schema(random.choice(FORMATS), marker, random.choice(candidates) if candidates else "")
+            versions = {
+                "1": {**version, **texts(marker), "globaluri": f"urn:e:{marker}"},
+                "2": {**version, **texts(marker)},
+            }
             meta = random.choice(({}, {"meta": {"compatibility": "backward"}}))
-            found[f"{xid}/schemas/{own}"] = {"versions": versions, **meta}
-    schemas = [xid for xid in found if "/schemas/" in xid]
-    for xid in [xid for xid in found if xid.startswith("/messagegroups/")]:
+            entities[f"{xid}/schemas/{marker}"] = {"versions": versions, **meta}
+    schemas = [xid for xid in entities if "/schemas/" in xid]
+    for xid in [xid for xid in entities if xid.startswith("/messagegroups/")]:
         for _ in range(random.randint(2, 3)):
-            own = mark(next(number))
+            marker = mark(next(number))
             referred = random.choice(schemas)
             schema_of = {"dataschemaformat": "JsonSchema/draft-07", "dataschemaxid": referred}
-            message = {**texts(own), "envelope": "CloudEvents/1.0", "envelopemetadata": {}, **schema_of}
+            message = {**texts(marker), "envelope": "CloudEvents/1.0", "envelopemetadata": {}, **schema_of}
             message["dataschemauri"] = f"#{referred}"
-            others = [other for other in found if "/messages/" in other]
-            if others:
-                message["basemessage"] = random.choice(others)
-            found[f"{xid}/messages/{own}"] = {"versions": {"1": message}}
-    for xid in [xid for xid in found if xid.startswith("/endpoints/")]:
-        referred = random.choice([other for other in found if re.fullmatch("/messagegroups/[^/]+", other)])
-        alternative = random.choice(sorted(found))
-        found[xid] |= {"usage": ["producer"], "messagegroups": [referred]}
-        found[xid]["deprecated"] = {"alternative": f"http://r.example{alternative}"}
-    return found
+            candidates = [other for other in entities if "/messages/" in other]
+            if candidates:
+                message["basemessage"] = random.choice(candidates)
+            entities[f"{xid}/messages/{marker}"] = {"versions": {"1": message}}
+    for xid in [xid for xid in entities if xid.startswith("/endpoints/")]:
+        referred = random.choice([other for other in entities if re.fullmatch("/messagegroups/[^/]+", other)])
+        alternative = random.choice(sorted(entities))
+        entities[xid] |= {"usage": ["producer"], "messagegroups": [referred]}
+        entities[xid]["deprecated"] = {"alternative": f"http://r.example{alternative}"}
+    return entities
 
 
 def patterns(xids: list[str]) -> st.SearchStrategy[str]:
@@ -133,10 +136,10 @@ def policies(xids: list[str]) -> st.SearchStrategy[list[Rule]]:
     """Rules about reading some of the registry and writing some of that; at least one that allows to read."""
 
     def rules(effect: str, actions: st.SearchStrategy[list[str]], least: int, on: st.SearchStrategy[str]) -> Any:
-        one = st.fixed_dictionaries(
+        rule_strategy = st.fixed_dictionaries(
             {"who": st.just(["subject:ann"]), effect: actions, "on": st.lists(on, min_size=1, max_size=3)}
         )
-        return st.lists(one, min_size=least, max_size=3)
+        return st.lists(rule_strategy, min_size=least, max_size=3)
 
     read = st.just(["read"])
     write = st.lists(st.sampled_from(["create", "update", "delete"]), min_size=1, max_size=3, unique=True)
@@ -146,7 +149,7 @@ def policies(xids: list[str]) -> st.SearchStrategy[list[Rule]]:
         rules("deny", read, 0, patterns(xids)),
         rules("allow", write, 0, below),
     )
-    return st.tuples(*parts).map(lambda found: [rule for some in found for rule in some])
+    return st.tuples(*parts).map(lambda groups: [rule for some in groups for rule in some])
 
 
 def readable(rules: list[Rule], xid: str) -> bool:
@@ -154,9 +157,11 @@ def readable(rules: list[Rule], xid: str) -> bool:
     parts = xid.strip("/").split("/") if xid != "/" else []
 
     def fits(pattern: str, *, above: bool) -> bool:
-        wanted = pattern.strip("/").split("/") if pattern != "/" else []
-        near = len(wanted) <= len(parts) or above
-        return near and all(fnmatchcase(part.lower(), want.lower()) for want, part in zip(wanted, parts, strict=False))
+        pattern_parts = pattern.strip("/").split("/") if pattern != "/" else []
+        near = len(pattern_parts) <= len(parts) or above
+        return near and all(
+            fnmatchcase(part.lower(), want.lower()) for want, part in zip(pattern_parts, parts, strict=False)
+        )
 
     def some(effect: str, *, above: bool) -> bool:
         return any("read" in rule.get(effect, ()) and fits(on, above=above) for rule in rules for on in rule["on"])
@@ -165,7 +170,7 @@ def readable(rules: list[Rule], xid: str) -> bool:
 
 
 def nested(entities: Entities) -> dict[str, Any]:
-    """All of them as one document."""
+    """Return all entities as one document."""
     root: dict[str, Any] = {}
     for xid, body in entities.items():
         at = root
@@ -181,8 +186,8 @@ def found(store: Store, stack: ExitStack, entities: Entities, rules: list[Rule])
     app = create_app(Engine(store, settings=chosen), chosen, direct=True, close=lambda: None)
     client = stack.enter_context(Client(app))
     client.send("PATCH", "/capabilities", json={"shortself": True})
-    made = client.send("POST", "/", json=nested(entities))
-    assert made.is_success, made.text
+    response = client.send("POST", "/", json=nested(entities))
+    assert response.is_success, response.text
     put_policy(store, *rules, {"who": ["subject:ann"], "allow": ["subscribe"]})
     return client
 
@@ -193,7 +198,7 @@ def plain(value: Any) -> Any:
         event = "specversion" in value and "source" in value
         return {k: plain(v) for k, v in value.items() if k not in MOVING and not (event and k == "id")}
     if isinstance(value, list):
-        return [plain(each) for each in value if not _is_of_owner(each)]
+        return [plain(element) for element in value if not _is_of_owner(element)]
     return value
 
 
@@ -220,15 +225,15 @@ def reads(document: dict[str, Any], entities: Entities, random: Random) -> Itera
     marks = [xid.rpartition("/")[2] for xid in entities]
     for flags in ("inline=*", "inline=*&doc", "inline=*&binary&doc"):
         yield "GET", f"/?{flags}"
-    for own in random.sample(marks, 4):
+    for marker in random.sample(marks, 4):
         for path in (
             "schemagroups.name",
             "schemagroups.schemas.name",
             "messagegroups.messages.basemessage",
             "endpoints.name",
         ):
-            yield "GET", f"/?inline=*&filter={path}=*{own}*"
-        yield "GET", f"/schemagroups?filter=schemas.versions.labels.{own}={own}&inline=*"
+            yield "GET", f"/?inline=*&filter={path}=*{marker}*"
+        yield "GET", f"/schemagroups?filter=schemas.versions.labels.{marker}={marker}&inline=*"
     yield "GET", "/?filter=schemagroups.schemascount>1&inline=schemagroups"
     yield "GET", "/?filter=schemagroups.schemas.versionscount>=2,messagegroups.messages.name!=null&inline=*"
     for xid in entities:
@@ -296,7 +301,7 @@ def writes(entities: Entities) -> Iterator[tuple[str, str, Any]]:
 
 @contextmanager
 def logged() -> Iterator[list[str]]:
-    """What is logged meanwhile."""
+    """Yield the list of messages that are logged in the context."""
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
@@ -308,54 +313,54 @@ def logged() -> Iterator[list[str]]:
 
 
 def compare_events(*both: tuple[Client, Store], hidden: list[str]) -> None:
-    """What a stream sends at once, and what subscriptions of the identity would have delivered."""
+    """Compare what a stream sends at once, and what subscriptions of the identity would have delivered."""
     texts, delivered = [], []
     for client, store in both:
         texts.append(client.run(streamed(client.app, ANN, "after=0")))
         rights = DeliveryRights(store, AccessControl(store, Settings()))
         rights.renew()
         with store.read() as transaction:
-            records = [each for each in transaction.outbox.records(0, 10_000) if rights.allow(OWNER, each)]
+            records = [item for item in transaction.outbox.records(0, 10_000) if rights.allow(OWNER, item)]
         dialect = of_source("http://r.example/", "http://r.example")
         assert dialect is not None
-        sent = [event for each in records for event in dialect.events(each)]
+        sent = [event for item in records for event in dialect.events(item)]
         delivered.append([plain(event) for event in sent if not _is_of_owner(event)])
     assert delivered[0] == delivered[1]
-    said = texts[0] + json.dumps(delivered[0])
-    assert not [each for each in hidden if each in said and each not in texts[1]]
+    sent_text = texts[0] + json.dumps(delivered[0])
+    assert not [item for item in hidden if item in sent_text and item not in texts[1]]
 
 
 def prove(full: Store, bare: Store, entities: Entities, rules: list[Rule], random: Random) -> None:
-    """All requests have the same outcome in both registries, and none tells a hidden mark that the other does not."""
-    shown = {xid: body for xid, body in entities.items() if readable(rules, xid)}
-    hidden = [xid.rpartition("/")[2] for xid in entities.keys() - shown.keys()]
+    """Check that all requests have the same outcome in both registries, and that none reveals a hidden mark."""
+    visible = {xid: body for xid, body in entities.items() if readable(rules, xid)}
+    hidden = [xid.rpartition("/")[2] for xid in entities.keys() - visible.keys()]
 
     with ExitStack() as stack:
-        one, other = found(full, stack, entities, rules), found(bare, stack, shown, rules)
+        full_client, other = found(full, stack, entities, rules), found(bare, stack, visible, rules)
         with logged() as lines:
 
             def compare(method: str, path: str, **sent: Any) -> str:
                 """Returns where the next page is."""
                 answers, texts = [], []
-                for client in (one, other):
+                for client in (full_client, other):
                     lines.clear()
                     answers.append(client.send(method, path, headers=ANN, **sent))
                     texts.append(f"{answers[-1].headers}{answers[-1].text}{lines}")
                 assert comparable(answers[0]) == comparable(answers[1]), (method, path, sent, rules)
-                leaks = [each for each in hidden if each in texts[0] and each not in texts[1]]
+                leaks = [request for request in hidden if request in texts[0] and request not in texts[1]]
                 assert not leaks, (method, path, sent, rules)
                 following = httpx.URL(answers[0].links.get("next", {}).get("url", ""))
                 return following.raw_path.decode() if following.host else ""
 
-            document = one.send("GET", "/openapi.json", headers=ADMINISTRATOR).json()
+            document = full_client.send("GET", "/openapi.json", headers=ADMINISTRATOR).json()
             for method, path in reads(document, entities, random):
                 compare(method, path)
             for path in PAGED:
                 while path:
                     path = compare("GET", path)
-            compare_events((one, full), (other, bare), hidden=hidden)
+            compare_events((full_client, full), (other, bare), hidden=hidden)
             for key in range(1, 40):
-                answer = one.send("GET", f"/~{key:x}", headers=ANN)
+                answer = full_client.send("GET", f"/~{key:x}", headers=ANN)
                 if answer.is_success:
                     assert readable(rules, answer.headers.get("xRegistry-xid") or answer.json()["xid"]), key
             for method, path, body in writes(entities):
@@ -364,13 +369,21 @@ def prove(full: Store, bare: Store, entities: Entities, rules: list[Rule], rando
                 compare(method, path, json=body)
             for path in ("/?inline=*", "/export"):
                 compare("GET", path)
-            compare_events((one, full), (other, bare), hidden=hidden)
+            compare_events((full_client, full), (other, bare), hidden=hidden)
             # A URI that a hidden Version has is taken, and nothing is said of whose it is.
-            for own in hidden:
-                taken = {"globaluri": f"urn:e:{own}", "schema": {"type": "string"}, "format": "JsonSchema/draft-07"}
-                answer = one.send("POST", "/schemagroups/qx00z/schemas", json={f"new-{own}": taken}, headers=ANN)
-                told = answer.text.replace(own, "").replace("/schemagroups/qx00z", "")  # which is what was asked for
-                assert not [each for each in hidden if each in told], answer.text
+            for marker in hidden:
+                new_schema = {
+                    "globaluri": f"urn:e:{marker}",
+                    "schema": {"type": "string"},
+                    "format": "JsonSchema/draft-07",
+                }
+                answer = full_client.send(
+                    "POST", "/schemagroups/qx00z/schemas", json={f"new-{marker}": new_schema}, headers=ANN
+                )
+                message = answer.text.replace(marker, "").replace(
+                    "/schemagroups/qx00z", ""
+                )  # which is what was asked for
+                assert not [request for request in hidden if request in message], answer.text
 
 
 @pytest.mark.merge
@@ -382,14 +395,14 @@ def prove(full: Store, bare: Store, entities: Entities, rules: list[Rule], rando
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_what_is_hidden_leaves_no_trace(sqlite_store: Callable[[], Store], random: Random, data: st.DataObject) -> None:
+def test_hidden_entities_leave_no_trace(sqlite_store: Callable[[], Store], random: Random, data: st.DataObject) -> None:
     entities = registry(random)
     prove(sqlite_store(), sqlite_store(), entities, data.draw(policies(sorted(entities))), random)
 
 
 @pytest.mark.merge
-def test_nor_where_much_is_readable_and_written(store: Store, sqlite_store: Callable[[], Store]) -> None:
-    """On each database: parts of Groups are hidden, what is shown refers to them, and much may be written."""
+def test_hidden_entities_leave_no_trace_for_writers(store: Store, sqlite_store: Callable[[], Store]) -> None:
+    """Parts of Groups are hidden on each database, visible entities refer to them, and the caller can write a lot."""
     entities = registry(Random(1))
     actions, written = ["create", "update", "delete"], ["/schemagroups/qx00z", "/messagegroups/qx02z"]
     rules: list[Rule] = [
@@ -399,9 +412,9 @@ def test_nor_where_much_is_readable_and_written(store: Store, sqlite_store: Call
         {"who": ["subject:ann"], "allow": actions, "on": written},
         {"who": ["subject:ann"], "allow": ["update"], "on": ["/endpoints/qx*", "/schemagroups/qx01z"]},
     ]
-    shown = [xid for xid in entities if readable(rules, xid)]
-    hidden = entities.keys() - shown
-    assert min(len(shown), len(hidden)) > 4
+    visible = [xid for xid in entities if readable(rules, xid)]
+    hidden = entities.keys() - visible
+    assert min(len(visible), len(hidden)) > 4
     # What is shown refers to what is hidden.
-    assert any(xid in json.dumps(entities[other]) for xid in hidden for other in shown)
+    assert any(xid in json.dumps(entities[other]) for xid in hidden for other in visible)
     prove(store, sqlite_store(), entities, rules, Random(2))

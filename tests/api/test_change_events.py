@@ -205,7 +205,7 @@ MORE = {
 
 
 def told(client: Client, after: int) -> list[JSONObject]:
-    """All events behind a position."""
+    """Return all events behind a position."""
     events: list[JSONObject] = client.get(f"/events?after={after}&limit=10000").json()
     return events
 
@@ -215,14 +215,14 @@ def newest(client: Client) -> int:
 
 
 def named(events: list[JSONObject]) -> Told:
-    """As the tables say it; one event per type and subject (R297)."""
-    found: Told = {}
+    """Return the changed attributes by type and subject. Each pair has one event (R297)."""
+    changes: Told = {}
     for event in events:
         key = (event["type"].removeprefix("io.xregistry."), event["subject"])
-        assert key not in found
-        found[key] = set(event["data"]["changed"]) if "data" in event else None
-        assert "data" not in event or len(event["data"]["changed"]) == len(found[key] or ())
-    return found
+        assert key not in changes
+        changes[key] = set(event["data"]["changed"]) if "data" in event else None
+        assert "data" not in event or len(event["data"]["changed"]) == len(changes[key] or ())
+    return changes
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_interactions(sampled: Client, sample: Sample) -> None:
     assert len({event["time"] for event in events}) == 1
 
 
-def test_a_version_that_makes_room(sampled: Client) -> None:
+def test_pruned_version_is_reported_as_deleted(sampled: Client) -> None:
     """E-19, R304: one that is pruned is reported as any other that goes"""
     model = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file", "maxversions": 2}}}}}
     sampled.put("/modelsource", model).raise_for_status()
@@ -256,20 +256,20 @@ def test_a_version_that_makes_room(sampled: Client) -> None:
         sampled.put(f"{path}$details", {}).raise_for_status()
     before = newest(sampled)
     sampled.put(f"{V3}$details", {}).raise_for_status()
-    found = named(told(sampled, before))
-    assert found.pop(("resource.updated", F1)) == MOVED | MEMBERS
-    assert found == {
+    changes = named(told(sampled, before))
+    assert changes.pop(("resource.updated", F1)) == MOVED | MEMBERS
+    assert changes == {
         ("version.created", V3): None,
         ("version.deleted", V1): None,
         ("version.updated", V2): {*STAMPS, "ancestorid"},
     }
 
 
-def test_no_two_requests_have_the_same_correlation_id(sampled: Client) -> None:
+def test_every_request_has_its_own_correlation_id(sampled: Client) -> None:
     """E-5, E-6, R296: upper and lower case are one; who changed nothing has none"""
     answers = [sampled.put(f"/dirs/d{number}", {}) for number in range(20)]
-    found = {answer.headers["xRegistry-xregcorrelationid"].casefold() for answer in answers}
-    assert len(found - {""}) == len({event["xregcorrelationid"] for event in told(sampled, 0)}) - 1 == 20
+    ids = {answer.headers["xRegistry-xregcorrelationid"].casefold() for answer in answers}
+    assert len(ids - {""}) == len({event["xregcorrelationid"] for event in told(sampled, 0)}) - 1 == 20
     idle = sampled.send("DELETE", "/dirs", json={})
     assert (idle.status_code, "xRegistry-xregcorrelationid" in idle.headers) == (204, False)
 
@@ -278,15 +278,15 @@ def test_importing_a_whole_registry(store: Store, serve: Serve) -> None:
     """E-24, the sample "Import an entire Registry" """
     client = serve(store)
     assert client.put("/", WHOLE).status_code == 200
-    found = named(told(client, 0))
-    assert "flags" in (found.pop(("capabilities.updated", "/capabilities")) or ())
+    changes = named(told(client, 0))
+    assert "flags" in (changes.pop(("capabilities.updated", "/capabilities")) or ())
     created: Told = {}
     for number in (1, 2):
         created[("group.created", f"/dirs/d{number}")] = None
         created[("resource.created", f"/dirs/d{number}/files/f1")] = None
         for version in ("v1", "v2"):
             created[("version.created", f"/dirs/d{number}/files/f1/versions/{version}")] = None
-    assert found == {
+    assert changes == {
         ("registry.updated", "/"): {*NAMED, "model", "modelsource", "capabilities", "dirs", "dirscount"},
         ("model.updated", "/model"): None,
         ("modelsource.updated", "/modelsource"): None,

@@ -24,9 +24,11 @@ def client(store: Store, serve: Serve) -> Client:
 
 def subscribe(client: Client, **settings: Any) -> tuple[str, str]:
     """The path of a new subscription's consent, and the key to it."""
-    made = client.send("POST", "/subscriptions", json={"protocol": "HTTP", "sink": SINK, "protocolsettings": settings})
-    assert made.status_code == 201, made.text
-    made_id = made.json()["id"]
+    response = client.send(
+        "POST", "/subscriptions", json={"protocol": "HTTP", "sink": SINK, "protocolsettings": settings}
+    )
+    assert response.status_code == 201, response.text
+    made_id = response.json()["id"]
     key = hmac.new(bytes.fromhex("ab" * 32), f"{made_id}\n{SINK}".encode(), hashlib.sha256).hexdigest()
     return f"/subscriptions/{made_id}/consent", key
 
@@ -49,31 +51,31 @@ def test_both_methods_agree(client: Client, store: Store, method: str) -> None:
 @pytest.mark.parametrize(
     ("header", "rate"), [({}, 60), ({"WebHook-Allowed-Rate": "30"}, 30), ({"WebHook-Allowed-Rate": "*"}, None)]
 )
-def test_the_rate_is_that_of_the_call_or_what_was_asked(
+def test_rate_is_the_allowed_or_the_requested_rate(
     client: Client, store: Store, header: dict[str, str], rate: int | None
 ) -> None:
-    """D-34"""
+    """The rate of the header is used, or else the requested rate (D-34)."""
     path, key = subscribe(client, rate=60)
     assert client.send("POST", f"{path}?key={key}", headers=header).status_code == 200
     assert given(store, path)["rate"] == rate
 
 
 @pytest.mark.parametrize("query", ["", "?key=", "?key=é", "?key=" + "0" * 64, "?key=" + "0" * 10_000])
-def test_without_the_key_nothing_is_learned(client: Client, store: Store, query: str) -> None:
+def test_wrong_key_reveals_nothing(client: Client, store: Store, query: str) -> None:
     path, _ = subscribe(client)
     unknown = client.get(f"/subscriptions/none/consent{query}")
-    known = client.get(path + query)
-    assert (known.status_code, unknown.status_code) == (404, 404)
-    assert known.json()["type"] == unknown.json()["type"]
+    existing = client.get(path + query)
+    assert (existing.status_code, unknown.status_code) == (404, 404)
+    assert existing.json()["type"] == unknown.json()["type"]
     assert given(store, path) is None
 
 
 def test_a_key_is_for_one_subscription(client: Client, store: Store) -> None:
-    (one, _), (_, other) = subscribe(client), subscribe(client)
-    assert client.get(f"{one}?key={other}").status_code == 404
+    (path, _), (_, other) = subscribe(client), subscribe(client)
+    assert client.get(f"{path}?key={other}").status_code == 404
 
 
-def test_what_is_no_rate(client: Client, store: Store) -> None:
+def test_invalid_rate_is_rejected(client: Client, store: Store) -> None:
     path, key = subscribe(client)
     answer = client.send("POST", f"{path}?key={key}", headers={"WebHook-Allowed-Rate": "fast"})
     assert (answer.status_code, given(store, path)) == (400, None)

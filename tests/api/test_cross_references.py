@@ -60,10 +60,10 @@ def bind(schema: str, message: str) -> dict[str, str]:
     """Return the values of the placeholders of all paths."""
     groups = dict.fromkeys(("schemagroups", "messagegroups", "endpoints", "messagecatalog"), "g")
     subjects = dict.fromkeys(("subjects", "config", "mode"), f":.g:{schema}")
-    others = {"contexts": ".g", "ids": "1", "guids": "0" * 32, "resources": "r", "resources+": "n", "~": "5"}
-    others |= {"pipelines": "p", "reports": "1", "subscriptions": "0" * 28, "tokens": "t", "static": "explorer.css"}
+    fixed = {"contexts": ".g", "ids": "1", "guids": "0" * 32, "resources": "r", "resources+": "n", "~": "5"}
+    fixed |= {"pipelines": "p", "reports": "1", "subscriptions": "0" * 28, "tokens": "t", "static": "explorer.css"}
     messages = {"messages": message, "messagedefinitions": message}
-    return {**groups, **subjects, **others, **messages, "schemas": schema, "versions": "1"}
+    return {**groups, **subjects, **fixed, **messages, "schemas": schema, "versions": "1"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -135,7 +135,7 @@ def test_pages_say_why_there_is_no_schema(client: Client, path: str) -> None:
         "/ui/-/try/messagegroups/g/messages/missing",
     ],
 )
-def test_pages_that_need_a_version_say_why_there_is_none(client: Client, path: str) -> None:
+def test_pages_explain_a_missing_version(client: Client, path: str) -> None:
     answer = client.get(path, headers=ANN)
     assert answer.status_code == 404
     assert "/nothing, which does not exist or which you cannot read." in answer.text

@@ -38,8 +38,8 @@ def registry(store: Store, serve: Serve) -> Client:
 
 def told(client: Client, after: int) -> list[dict[str, Any]]:
     """The events of the draft behind a position."""
-    found: list[dict[str, Any]] = client.get(f"/events?source={SCHEMAS}&after={after}").json()
-    return found
+    events: list[dict[str, Any]] = client.get(f"/events?source={SCHEMAS}&after={after}").json()
+    return events
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_the_time_of_a_definition(registry: Client) -> None:
     registry.send("PUT", "/messagegroups/m", json={"envelope": "CloudEvents/1.0", "messages": messages})
     mount = "/compat/messagecatalog/v0.1"
     events = registry.get(f"/events?source={mount}").json()
-    (event,) = [each for each in events if each["subject"] == "/messagecatalog/m/messagedefinitions/d"]
-    shown = registry.get(f"{mount}{event['subject']}").json()
-    assert event["time"] == shown["updatedtimeutc"] == "2023-01-01T00:00:00Z"
+    (event,) = [candidate for candidate in events if candidate["subject"] == "/messagecatalog/m/messagedefinitions/d"]
+    definition = registry.get(f"{mount}{event['subject']}").json()
+    assert event["time"] == definition["updatedtimeutc"] == "2023-01-01T00:00:00Z"
 
 
 CATALOG = "/compat/messagecatalog/v0.1/messagecatalog/g"
@@ -138,9 +138,9 @@ def definition(description: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("source", ["/compat/messagecatalog/v0", "/compat/messagecatalog/v0.1"])
-def test_both_catalogs_tell_the_same(registry: Client, source: str) -> None:
+def test_both_catalogs_have_equal_events(registry: Client, source: str) -> None:
     """D-18, J-21: one change feeds the events of both APIs, each with its own source"""
-    told: list[tuple[str, str]] = []
+    expected_events: list[tuple[str, str]] = []
     group = {"id": "g", "format": "CloudEvents", "specversion": "0.1"}
     definitions = f"{CATALOG}/messagedefinitions"
     steps: list[tuple[str, str, Any, list[tuple[str, str]]]] = [
@@ -154,8 +154,10 @@ def test_both_catalogs_tell_the_same(registry: Client, source: str) -> None:
     for method, path, body, expected in steps:
         answer = registry.send(method, path, **({} if body is None else {"json": body}))
         assert answer.is_success, answer.text
-        told += expected
+        expected_events += expected
     events = registry.get(f"/events?source={source}").json()
     types = "io.cloudevents.messagecatalog"
-    assert [(event["type"], event["subject"]) for event in events] == [(f"{types}.{how}.v1", of) for how, of in told]
+    assert [(event["type"], event["subject"]) for event in events] == [
+        (f"{types}.{how}.v1", of) for how, of in expected_events
+    ]
     assert {event["source"] for event in events} == {f"http://r.example{source}"}

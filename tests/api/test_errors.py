@@ -51,7 +51,7 @@ def client(file: Path, serve: Serve) -> Client:
 
 
 def sql(file: Path, text: str) -> None:
-    """What a careless operator does to the database behind the server's back."""
+    """Execute SQL on the database, as a careless operator would."""
     with sqlite3.connect(file) as connection:
         connection.execute(text)
     connection.close()
@@ -83,7 +83,7 @@ def test_server_error(client: Client, file: Path) -> None:
 
 
 def test_too_large(client: Client) -> None:
-    """R203."""
+    """A response that exceeds the limit is rejected (R203)."""
     for number in range(3):
         schema = {"format": "None/1", "schema": "x" * 100_000, "contenttype": "text/plain"}
         assert client.put(f"{GROUP}/schemas/s{number}$details", schema).status_code == 201
@@ -103,7 +103,7 @@ def test_readonly(file: Path, client: Client) -> None:
     assert client.get(f"{GROUP}?inline=*").json() == before
 
 
-def test_these_are_all() -> None:
-    """With the cases of the kit the catalogue is complete."""
+def test_all_errors_are_covered() -> None:
+    """The catalogue is complete together with the cases of the kit."""
     here = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert unreached().keys() <= here

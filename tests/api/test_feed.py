@@ -18,25 +18,25 @@ def test_each_committed_change_is_reported_once_in_order(client: Any) -> None:
     """R293, R294, R296, R298, R307."""
     start = client.get("/events").json()[-1]["id"]
     answer = client.put("/dirs/d1", {"name": "first"})
-    told = client.get(f"/events?after={start}").json()
-    assert [(event["type"], event["subject"]) for event in told] == [
+    events = client.get(f"/events?after={start}").json()
+    assert [(event["type"], event["subject"]) for event in events] == [
         ("io.xregistry.registry.updated", "/"),
         ("io.xregistry.group.created", "/dirs/d1"),
     ]
-    assert set(told[0]["data"]["changed"]) >= {"epoch", "modifiedat", "dirs", "dirscount"}
-    assert {event["source"] for event in told} == {"http://r.example/"}
-    assert {event["xregcorrelationid"] for event in told} == {answer.headers["xRegistry-xregcorrelationid"]}
+    assert set(events[0]["data"]["changed"]) >= {"epoch", "modifiedat", "dirs", "dirscount"}
+    assert {event["source"] for event in events} == {"http://r.example/"}
+    assert {event["xregcorrelationid"] for event in events} == {answer.headers["xRegistry-xregcorrelationid"]}
 
 
-def test_a_refused_write_tells_nothing(client: Any) -> None:
-    """R309."""
+def test_rejected_write_has_no_events(client: Any) -> None:
+    """A rejected write has no events (R309)."""
     before = client.get("/events").json()
     client.refused("PUT", "/dirs/d1", "invalid_attribute", json={"name": 1})
     assert client.get("/events").json() == before
 
 
-def test_a_link_leads_behind_all_events(client: Any) -> None:
-    """Where to follow from, for who has read the registry itself."""
+def test_last_link_leads_after_all_events(client: Any) -> None:
+    """A client that has read the registry itself can follow the events from this link."""
     client.put("/dirs/d", {})
     last = client.get("/events?limit=1").links["last"]["url"]
     assert client.get(last).json() == []
@@ -70,7 +70,7 @@ def test_a_bad_position_or_limit_is_named(client: Any, query: str) -> None:
         '[{"prefix": {"subject": "/dirs/"}}, {"not": {"suffix": {"type": ".updated"}}}]',
     ],
 )
-def test_only_what_is_wanted(client: Any, filter: str) -> None:
+def test_events_are_filtered(client: Any, filter: str) -> None:
     """D-29: the dialects, page by page"""
     for number in range(5):
         client.put(f"/dirs/d{number}", {})
@@ -93,21 +93,21 @@ def test_the_events_of_a_api(store: Store, serve: Serve, source: str, expected: 
     client = serve(store, model="default")
     for group in ("schemagroups", "messagegroups"):
         client.put(f"/{group}/g", {}).raise_for_status()
-    for named in (source, f"http://r.example{source}"):
-        query = urlencode({"source": named, "limit": 1, "filter": NOT_UPDATED})
+    for source_uri in (source, f"http://r.example{source}"):
+        query = urlencode({"source": source_uri, "limit": 1, "filter": NOT_UPDATED})
         events = [event for page in client.pages(f"/events?{query}") for event in page.json()]
         assert {event["source"] for event in events} == {f"http://r.example{source}"}
         assert [(event["type"], event["subject"]) for event in events] == expected
 
 
 @pytest.mark.parametrize("source", ["/compat", "http://other.example/", "x"])
-def test_a_source_that_is_no_api(client: Any, source: str) -> None:
-    """D-25"""
+def test_unknown_source_is_rejected(client: Any, source: str) -> None:
+    """A source that is not an API is rejected (D-25)."""
     body = client.refused("GET", f"/events?{urlencode({'source': source})}", "bad_request")
     assert "http://r.example/compat/schemaregistry/v0.2" in body["title"]
 
 
-def test_history_that_is_kept_no_longer(store: Store, client: Any) -> None:
+def test_pruned_history_is_an_error(store: Store, client: Any) -> None:
     for number in range(4):
         client.put(f"/dirs/d{number}", {})
     ids = [int(event["id"]) for event in client.get("/events").json()]
@@ -125,12 +125,12 @@ def test_history_that_is_kept_no_longer(store: Store, client: Any) -> None:
 
 
 @pytest.mark.parametrize("filter", ["subject =", "{", '{"near": {}}', "[" * 100])
-def test_a_filter_that_is_none(client: Any, filter: str) -> None:
+def test_invalid_filter_is_rejected(client: Any, filter: str) -> None:
     """D-29: an unknown dialect and bad SQL are refused"""
     client.refused("GET", f"/events?{urlencode({'filter': filter})}", "bad_filter")
 
 
-def test_only_what_one_may_read_now(store: Store, serve: Serve) -> None:
+def test_events_show_only_readable_entities(store: Store, serve: Serve) -> None:
     client = serve(store, **PROXIED)
     client.put("/modelsource", MODEL)
     for group in ("shown", "hidden"):
@@ -153,9 +153,7 @@ def test_only_what_one_may_read_now(store: Store, serve: Serve) -> None:
     assert client.get("/events").status_code == 401
 
 
-def test_a_page_of_hidden_changes_ends_and_leads_on(
-    store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_of_hidden_changes_has_a_next_page(store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("signalbook.api.feed._DEFAULT", 10)
     monkeypatch.setattr("signalbook.api.feed._LOOKED_AT", 20)
     client = serve(store, **PROXIED)
@@ -164,7 +162,7 @@ def test_a_page_of_hidden_changes_ends_and_leads_on(
     client.put("/dirs/shown", {})
     put_policy(store, {"who": ["subject:ann"], "allow": ["read"], "on": ["/dirs/shown"]})
     pages = [page.json() for page in client.pages("/events", headers={"X-User": "ann"})]
-    found = [event["subject"] for page in pages for event in page]
+    subjects_found = [event["subject"] for page in pages for event in page]
     assert len(pages) > 4
-    assert "/dirs/shown" in found
-    assert not [subject for subject in found if "hidden" in subject]
+    assert "/dirs/shown" in subjects_found
+    assert not [subject for subject in subjects_found if "hidden" in subject]

@@ -62,7 +62,7 @@ HEADERS = st.dictionaries(
 def test_any_request(
     hostile: Client, method: str, path: str, query: list[tuple[str, str]], body: Any, headers: dict[str, str]
 ) -> None:
-    """R22."""
+    """No request fails with 5xx, and rejected requests change nothing (R22)."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     before = hostile.get("/export").text
     answer = hostile.send(method, f"http://r.example{path}?{urlencode(query)}", content=content, headers=headers)
@@ -104,7 +104,9 @@ TEXTS = st.text(max_size=8) | st.sampled_from(
 
 
 def harmless(client: Client, method: str, path: str, **sent: Any) -> None:
-    """No failure inside; what is refused changes nothing; what is taken can be read again."""
+    """Send a request and check that it does not fail inside, that a rejection changes nothing, and that accepted
+    content can be read again.
+    """
     before = client.get("/export").content
     answer = client.send(method, path, **sent)
     assert answer.status_code < 500, (answer.text, method, path, sent)
@@ -165,7 +167,7 @@ def test_any_filter(client: Client, text: str) -> None:
         assert answer.status_code < 500, answer.text
 
 
-def test_names_that_come_twice_are_refused(client: Client) -> None:
+def test_duplicate_names_are_rejected(client: Client) -> None:
     """R20, RFC8259 4: two readers would take two different things from it."""
     body = client.refused("PUT", "/dirs/d1", "parsing_data", content=b'{"name": "a", "labels": {}, "name": "b"}')
     assert "'name' twice" in body["title"]

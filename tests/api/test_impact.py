@@ -27,7 +27,7 @@ ANN = {"X-User": "ann"}
 @pytest.fixture
 def client(store: Store, serve: Serve) -> Client:
     """A message with a schema, which ann reads alone; a pipeline that lands it, and a subscription to it."""
-    made = serve(store, model="default", **PROXIED)
+    new_client = serve(store, model="default", **PROXIED)
     put_policy(store, {"who": ["subject:ann"], "allow": ["read"], "on": [SCHEMA]})
     body = {
         "schemagroups": {"g": {"schemas": {"s": {"format": "JsonSchema/draft-07", "schema": {}}}}},
@@ -35,43 +35,48 @@ def client(store: Store, serve: Serve) -> Client:
             "g": {"messages": {"m": {"dataschemaformat": "JsonSchema/draft-07", "dataschemaxid": SCHEMA}}}
         },
     }
-    assert made.send("PATCH", "/", json=body, headers=ADMINISTRATOR).status_code == 200
-    sent = made.send("POST", "/pipelines/lake/reports", json=report(), headers=ADMINISTRATOR)
+    assert new_client.send("PATCH", "/", json=body, headers=ADMINISTRATOR).status_code == 200
+    sent = new_client.send("POST", "/pipelines/lake/reports", json=report(), headers=ADMINISTRATOR)
     assert sent.status_code == 201
     other = {**report(), "by_message": {"/messagegroups/g/messages/other": report()["by_message"][MESSAGE]}}
-    assert made.send("POST", "/pipelines/other/reports", json=other, headers=ADMINISTRATOR).status_code == 201
-    return made
+    assert new_client.send("POST", "/pipelines/other/reports", json=other, headers=ADMINISTRATOR).status_code == 201
+    return new_client
 
 
 def impact(client: Client, query: str, who: dict[str, str] = ADMINISTRATOR) -> dict[str, Any]:
     answer = client.get(f"/impact?{query}", headers=who)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    result: dict[str, Any] = answer.json()
+    return result
 
 
-def test_whom_a_change_concerns(client: Client) -> None:
-    wanted = {"sink": "https://hooks.example/", "protocol": "HTTP", "filters": [{"prefix": {"subject": MESSAGE[1:]}}]}
+def test_impact_lists_dependents_and_subscriptions(client: Client) -> None:
+    filtered = {"sink": "https://hooks.example/", "protocol": "HTTP", "filters": [{"prefix": {"subject": MESSAGE[1:]}}]}
     all_of_it = {"sink": "https://hooks.example/", "protocol": "HTTP"}
     ids = []
-    for document in (wanted, all_of_it):
+    for document in (filtered, all_of_it):
         sent = client.send("POST", "/subscriptions", json=document, headers=ADMINISTRATOR)
         assert sent.status_code == 201, sent.text
         ids.append(sent.json()["id"])
-    found = impact(client, f"xid={SCHEMA}")
-    assert found["dependents"] == [{"xid": MESSAGE, "relation": "dataschema", "on": SCHEMA, "depth": 1}]
-    assert (found["xid"], found["complete"]) == (SCHEMA, True)
-    assert found["pipelines"] == [{"name": "lake", "messages": [MESSAGE]}]
-    heard = {each["id"]: each["xids"] for each in found["subscriptions"]}
+    result = impact(client, f"xid={SCHEMA}")
+    assert result["dependents"] == [{"xid": MESSAGE, "relation": "dataschema", "on": SCHEMA, "depth": 1}]
+    assert (result["xid"], result["complete"]) == (SCHEMA, True)
+    assert result["pipelines"] == [{"name": "lake", "messages": [MESSAGE]}]
+    heard = {subscription["id"]: subscription["xids"] for subscription in result["subscriptions"]}
     assert heard[ids[1]] == [SCHEMA, MESSAGE]
 
 
-def test_what_is_hidden_does_not_show(client: Client) -> None:
+def test_impact_hides_unreadable_entities(client: Client) -> None:
     assert client.send(
         "POST", "/subscriptions", json={"sink": "https://h.example/", "protocol": "HTTP"}, headers=ADMINISTRATOR
     ).is_success
-    found = impact(client, f"xid={SCHEMA}", ANN)
-    assert (found["dependents"], found["pipelines"], found["subscriptions"], found["complete"]) == ([], [], [], True)
+    result = impact(client, f"xid={SCHEMA}", ANN)
+    assert (result["dependents"], result["pipelines"], result["subscriptions"], result["complete"]) == (
+        [],
+        [],
+        [],
+        True,
+    )
     hidden, missing = (client.get(f"/impact?xid={xid}", headers=ANN) for xid in (MESSAGE, f"{MESSAGE}x"))
     assert hidden.status_code == missing.status_code == 404
     assert hidden.text.replace(MESSAGE, "") == missing.text.replace(f"{MESSAGE}x", "")
@@ -89,7 +94,7 @@ def test_what_is_hidden_does_not_show(client: Client) -> None:
         ("xid=/schemagroups/none", 404),
     ],
 )
-def test_what_makes_no_sense_is_refused(client: Client, query: str, status: int) -> None:
+def test_invalid_impact_request_is_rejected(client: Client, query: str, status: int) -> None:
     assert client.get(f"/impact?{query}", headers=ADMINISTRATOR).status_code == status
 
 
@@ -102,7 +107,7 @@ def attempt(client: Client, document: Any, query: str = f"xid={SCHEMA}", who: di
 
 @pytest.fixture
 def strict(client: Client) -> Client:
-    """With a version that says something, by the rule backward, and a subscription."""
+    """Return a client of a registry with a version under the rule backward, and a subscription."""
     document = {"type": "object", "properties": {"own": {"type": "string"}}}
     body = {"format": "JsonSchema/draft-07", "schema": document, "meta": {"compatibility": "backward"}}
     assert client.send("PATCH", f"{SCHEMA}$details", json=body, headers=ADMINISTRATOR).is_success
@@ -114,57 +119,57 @@ def strict(client: Client) -> Client:
 def test_a_change_is_tried(strict: Client) -> None:
     answer = attempt(strict, CHANGED)
     assert answer.status_code == 200, answer.text
-    found = answer.json()
-    assert (found["safe"], found["outcome"], found["rule"], found["default"]) == (False, "breaks", "backward", True)
-    assert found["findings"][0]["rule"] == "type_changed"
-    assert not found["check"]["accepted"]
-    assert found["check"]["errors"][0]["type"].endswith("compatibility_violation")
+    result = answer.json()
+    assert (result["safe"], result["outcome"], result["rule"], result["default"]) == (False, "breaks", "backward", True)
+    assert result["findings"][0]["rule"] == "type_changed"
+    assert not result["check"]["accepted"]
+    assert result["check"]["errors"][0]["type"].endswith("compatibility_violation")
     expected = {"xid": MESSAGE, "relation": "dataschema", "on": SCHEMA, "depth": 1, "outcome": "breaks"}
-    assert found["dependents"] == [expected]
-    assert found["pipelines"] == [{"name": "lake", "messages": [MESSAGE], "outcome": "breaks"}]
-    assert found["subscriptions"][0]["xids"] == [SCHEMA, MESSAGE]
+    assert result["dependents"] == [expected]
+    assert result["pipelines"] == [{"name": "lake", "messages": [MESSAGE], "outcome": "breaks"}]
+    assert result["subscriptions"][0]["xids"] == [SCHEMA, MESSAGE]
     assert strict.get(f"{SCHEMA}/versions", headers=ADMINISTRATOR).json().keys() == {"1"}, "nothing is stored"
 
 
-def test_what_breaks_nothing_is_safe(strict: Client) -> None:
+def test_compatible_change_is_safe(strict: Client) -> None:
     wider = {"type": "object", "properties": {"own": {"type": ["string", "null"]}}}
-    found = attempt(strict, wider).json()
-    assert (found["safe"], found["outcome"], found["check"]["accepted"]) == (True, "holds", True)
-    assert [each["outcome"] for each in (*found["dependents"], *found["pipelines"])] == ["holds", "holds"]
+    result = attempt(strict, wider).json()
+    assert (result["safe"], result["outcome"], result["check"]["accepted"]) == (True, "holds", True)
+    assert [check["outcome"] for check in (*result["dependents"], *result["pipelines"])] == ["holds", "holds"]
     forward = attempt(strict, wider, f"xid={SCHEMA}&compatibility=FORWARD").json()
     assert (forward["safe"], forward["outcome"], forward["rule"]) == (False, "breaks", "forward")
     assert attempt(strict, wider, f"xid={SCHEMA}/versions/1").json()["safe"]
 
 
-def test_what_is_no_schema_is_refused_and_breaks_all(strict: Client) -> None:
-    found = attempt(strict, {"type": 7}).json()
-    assert (found["safe"], found["check"]["accepted"], found["outcome"]) == (False, False, "breaks")
-    assert "could not be read" in found["why"]
+def test_invalid_schema_breaks_everything(strict: Client) -> None:
+    result = attempt(strict, {"type": 7}).json()
+    assert (result["safe"], result["check"]["accepted"], result["outcome"]) == (False, False, "breaks")
+    assert "could not be read" in result["why"]
 
 
-def test_a_version_that_stays_keeps_others_from_meeting_the_new_one(strict: Client) -> None:
+def test_sticky_default_version_protects_dependents(strict: Client) -> None:
     body = {"defaultversionid": "1", "defaultversionsticky": True}
     assert strict.send("PATCH", f"{SCHEMA}/meta", json=body, headers=ADMINISTRATOR).is_success
-    found = attempt(strict, CHANGED).json()
-    assert (found["default"], found["dependents"], found["pipelines"]) == (False, [], [])
+    result = attempt(strict, CHANGED).json()
+    assert (result["default"], result["dependents"], result["pipelines"]) == (False, [], [])
 
 
-def test_trying_takes_no_more_than_reading_and_shows_no_more(strict: Client) -> None:
-    found = attempt(strict, CHANGED, who=ANN).json()
-    assert (found["outcome"], found["dependents"], found["pipelines"]) == ("breaks", [], [])
-    assert MESSAGE not in json.dumps(found)
+def test_trial_needs_and_shows_only_readable_entities(strict: Client) -> None:
+    result = attempt(strict, CHANGED, who=ANN).json()
+    assert (result["outcome"], result["dependents"], result["pipelines"]) == ("breaks", [], [])
+    assert MESSAGE not in json.dumps(result)
     assert attempt(strict, CHANGED, f"xid={MESSAGE}", ANN).status_code == 404
 
 
-def test_trials_keep_nobody_else_waiting(strict: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each may take a minute, and whoever may read may ask for many."""
+def test_trials_do_not_block_other_requests(strict: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial may take a minute, and every reader may start many of them."""
     begun: list[Any] = []
     go = threading.Event()
 
-    def slow(*given: Any) -> JSONObject:
-        begun.append(given)
+    def slow(*arguments: Any) -> JSONObject:
+        begun.append(arguments)
         go.wait(60)
-        return trial_document(*given)
+        return trial_document(*arguments)
 
     monkeypatch.setattr(impact_api, "trial_document", slow)
 
@@ -176,7 +181,7 @@ def test_trials_keep_nobody_else_waiting(strict: Client, monkeypatch: pytest.Mon
                 await asyncio.sleep(0.01)
             read, held = await http.get("/export"), len(begun)
             go.set()
-            return [read.status_code, held, *(each.status_code for each in await asyncio.gather(*tasks))]
+            return [read.status_code, held, *(task.status_code for task in await asyncio.gather(*tasks))]
 
     assert strict.run(asked()) == [200, 1, *[200] * 10]
 
@@ -226,10 +231,10 @@ def test_a_trial_ends_when_the_client_goes_away(strict: Client, monkeypatch: pyt
 
     async def leave() -> None:
         loops.append(asyncio.get_running_loop())
-        asked = asyncio.create_task(strict.app(scope, receive, send))
+        task = asyncio.create_task(strict.app(scope, receive, send))
         await begun.wait()
         gone.set()
-        await asked
+        await task
 
     strict.run(leave())
     assert finished.wait(60)
@@ -263,6 +268,6 @@ def test_a_refused_candidate_takes_a_part_of_the_work(strict: Client, monkeypatc
         ("", 400),
     ],
 )
-def test_what_cannot_be_tried(client: Client, query: str, status: int) -> None:
+def test_invalid_trial_is_rejected(client: Client, query: str, status: int) -> None:
     assert attempt(client, {}, query).status_code == status
     assert client.send("POST", f"/impact?xid={SCHEMA}", headers=ADMINISTRATOR).status_code == 400, "no document"

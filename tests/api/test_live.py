@@ -27,7 +27,7 @@ PATIENCE = 300
 
 
 class Reader:
-    """One listener: what it was sent so far, and the other end of the line."""
+    """A listener: the events that it received so far, and the connection to the server."""
 
     def __init__(self, app: Starlette) -> None:
         self._app = app
@@ -42,12 +42,12 @@ class Reader:
     async def listening(self, headers: dict[str, str] | None = None, **query: Any) -> AsyncIterator[None]:
         """Ask for the stream; at the end hang up, and see that the server takes notice."""
         self.text = b""
-        given = {"accept": "text/event-stream", "host": "r.example", **(headers or {})}
+        header_values = {"accept": "text/event-stream", "host": "r.example", **(headers or {})}
         scope = {
             "type": "http", "method": "GET", "path": "/events", "scheme": "http", "http_version": "1.1",
             "client": ("127.0.0.1", 1),
             "query_string": urlencode(query, doseq=True).encode(),
-            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+            "headers": [(name.encode(), value.encode()) for name, value in header_values.items()],
         }  # fmt: skip
         self._hung_up.clear()
         self.over = task = asyncio.create_task(self._app(scope, self._receive, self._send))
@@ -104,7 +104,7 @@ def run(store: Store) -> Callable[[Body], None]:
     return lambda body: asyncio.run(tell(body))
 
 
-def test_what_was_and_what_comes(run: Callable[[Body], None]) -> None:
+def test_stream_begins_with_history_and_continues_live(run: Callable[[Body], None]) -> None:
     """R293 to R296: history first, then each change once it is committed"""
 
     async def story(reader: Reader) -> None:
@@ -135,7 +135,7 @@ def test_going_on_where_the_line_broke(run: Callable[[Body], None]) -> None:
     run(story)
 
 
-def test_what_is_kept_back_moves_the_position(run: Callable[[Body], None]) -> None:
+def test_filtered_events_advance_the_position(run: Callable[[Body], None]) -> None:
     """D-29: a filter hides events; who comes back is behind them all the same"""
 
     async def story(reader: Reader) -> None:
@@ -150,7 +150,7 @@ def test_what_is_kept_back_moves_the_position(run: Callable[[Body], None]) -> No
     run(story)
 
 
-def test_a_question_that_makes_no_sense_is_no_stream(run: Callable[[Body], None]) -> None:
+def test_invalid_stream_request_is_rejected(run: Callable[[Body], None]) -> None:
     async def story(reader: Reader) -> None:
         queries: list[dict[str, Any]] = [{"filter": "subject LIKE"}, {"after": "x"}]
         for query in queries:
@@ -185,7 +185,7 @@ def test_a_policy_holds_for_those_who_listen_already(
     run(story)
 
 
-def test_a_revoked_token_ends_what_it_listens_to(run: Callable[[Body], None], store: Store) -> None:
+def test_revoked_token_ends_its_stream(run: Callable[[Body], None], store: Store) -> None:
     async def story(reader: Reader) -> None:
         put_policy(store, {"who": ["subject:bot"], "role": "reader"})
         with store.write() as transaction:

@@ -68,7 +68,7 @@ def may(granted: set[str], action: str) -> bool:
     return action in granted and (action not in WRITES or "read" in granted)
 
 
-def test_what_each_role_may_do_in_each_api(store: Store, serve: Serve) -> None:
+def test_rights_of_each_role_in_each_api(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     names = {role: role.replace(" ", "-") for role in GRANTED}
     old = {f"{name}-{age}": DOCUMENT for name in names.values() for age in ("old", "older")}
@@ -91,7 +91,7 @@ def test_what_each_role_may_do_in_each_api(store: Store, serve: Serve) -> None:
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_the_roles_are_what_they_are_said_to_be(store: Store, serve: Serve) -> None:
+def test_roles_allow_their_actions_only(store: Store, serve: Serve) -> None:
     """A role allows as much as its actions do, and no more."""
     client = serve(store, model="default", **PROXIED)
     roles = ("reader", "writer", "owner", "auditor", "administrator")

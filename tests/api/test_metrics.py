@@ -25,7 +25,7 @@ def asked(client: Client) -> dict[tuple[str, tuple[str, ...]], float]:
     return samples(answer.content)
 
 
-def test_what_was_done_is_counted(client: Client) -> None:
+def test_requests_are_counted(client: Client) -> None:
     before = asked(client)
     assert client.put("/dirs/d", {}).status_code == 201
     assert [client.get("/dirs/d").status_code for _ in range(3)] == [200] * 3
@@ -47,18 +47,18 @@ def test_what_was_done_is_counted(client: Client) -> None:
     assert after["signalbook_write_queue_length", ()] == 0
 
 
-def test_deliveries_by_state_and_how_far_they_are_behind(client: Client, store: Store) -> None:
+def test_metrics_count_deliveries_and_their_lag(client: Client, store: Store) -> None:
     assert asked(client)["signalbook_subscriptions", ("retrying",)] == 0
     with store.write() as writing:
         for name, behind in (("a", 1), ("b", 0)):
             state = DeliveryState(position=writing.outbox.position() - behind, state=RETRYING)
             writing.subscriptions.put_delivery(name, state)
         writing.subscriptions.put_delivery("c", DeliveryState(position=0))
-    found = asked(client)
-    assert found["signalbook_subscriptions", ("retrying",)] == 2
-    assert found["signalbook_subscriptions", ("active",)] == 1
-    assert found["signalbook_delivery_lag_changes", ("retrying",)] == 1
-    assert ("signalbook_delivery_lag_changes", ("active",)) not in found
+    metrics = asked(client)
+    assert metrics["signalbook_subscriptions", ("retrying",)] == 2
+    assert metrics["signalbook_subscriptions", ("active",)] == 1
+    assert metrics["signalbook_delivery_lag_changes", ("retrying",)] == 1
+    assert ("signalbook_delivery_lag_changes", ("active",)) not in metrics
 
 
 def test_while_the_database_is_away(serve: Serve) -> None:
@@ -69,7 +69,7 @@ def test_while_the_database_is_away(serve: Serve) -> None:
     store.close()
 
 
-def test_who_may_not_read_them_is_refused(serve: Serve, store: Store, tmp_path: Path) -> None:
+def test_metrics_require_the_right_to_read(serve: Serve, store: Store, tmp_path: Path) -> None:
     policy = tmp_path / "access.json"
     for on, status in (("/metrics", 200), ("/dirs", 401)):
         admin = {"who": ["subject:root"], "role": "administrator"}

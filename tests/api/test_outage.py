@@ -19,7 +19,7 @@ GROUP = "/schemagroups/g"
 
 
 class Proxy:
-    """What stands between a server and its database, on a port of its own: ``up`` or ``down``."""
+    """A proxy between a server and its database, with a port of its own; it is ``up`` or ``down``."""
 
     def __init__(self, port: int, target: str) -> None:
         self._port = port
@@ -32,11 +32,11 @@ class Proxy:
         threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
 
     def down(self) -> None:
-        for each in (self._listening, *self._open):
-            if each is not None:
+        for sock in (self._listening, *self._open):
+            if sock is not None:
                 with suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
-                each.close()
+                    sock.shutdown(socket.SHUT_RDWR)
+                sock.close()
         self._open.clear()
 
     def _accept(self, listening: socket.socket) -> None:
@@ -46,12 +46,12 @@ class Proxy:
                 server = socket.socket(socket.AF_UNIX)
                 server.connect(self._target)
                 self._open += [client, server]
-                for one, other in ((client, server), (server, client)):
-                    threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
+                for origin, other in ((client, server), (server, client)):
+                    threading.Thread(target=self._copy, args=(origin, other), daemon=True).start()
 
-    def _copy(self, one: socket.socket, other: socket.socket) -> None:
+    def _copy(self, origin: socket.socket, other: socket.socket) -> None:
         with suppress(OSError):
-            while data := one.recv(1 << 16):
+            while data := origin.recv(1 << 16):
                 other.sendall(data)
             other.shutdown(socket.SHUT_WR)
 
@@ -89,7 +89,7 @@ def ready(url: str) -> None:
 
 @pytest.fixture
 def proxy(postgres_database: str) -> Iterator[tuple[Proxy, str]]:
-    """It is down. And the database's URL that leads through it."""
+    """Yield a proxy that is down, and the URL of the database through it."""
     real = make_url(postgres_database)
     with kept_port() as port:
         proxy = Proxy(port, f"{real.query['host']}/.s.PGSQL.5432")

@@ -59,7 +59,7 @@ def olga(store: Store) -> dict[str, str]:
         ("DELETE", "/check/schemagroups/public/schemas/order", None),
     ],
 )
-def test_trials_of_readers_are_of_what_they_read(
+def test_readers_try_changes_only_of_readable_entities(
     client: Client, bob: dict[str, str], method: str, path: str, body: Any
 ) -> None:
     """A model that does not fit names all that it does not fit, and a deletion takes the turn of those who write."""
@@ -68,7 +68,7 @@ def test_trials_of_readers_are_of_what_they_read(
     assert "CANARY" not in answer.text
 
 
-def test_readers_may_try_what_they_could_write(client: Client, bob: dict[str, str]) -> None:
+def test_callers_can_try_what_they_can_write(client: Client, bob: dict[str, str]) -> None:
     answer = client.put("/check/schemagroups/public/schemas/order$details", {**SCHEMA, "name": "Order"}, headers=bob)
     assert (answer.status_code, answer.json().get("errors", [])) == (200, [])
 
@@ -95,7 +95,7 @@ def test_a_write_of_nothing_is_a_write(
 @pytest.mark.parametrize("path", ["", "/public/schemas", "/hidden-CANARY/schemas"])
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"1E5"])
 def test_a_deletion_of_nothing_is_a_deletion(client: Client, bob: dict[str, str], path: str, body: bytes) -> None:
-    """Of who may read something, or nothing at all."""
+    """The same holds for callers that can read something, and for those that can read nothing."""
     assert client.send("DELETE", f"/schemagroups{path}", content=body, headers=bob).status_code == 403
     assert client.send("DELETE", f"/schemagroups{path}", content=body).status_code == 401
 
@@ -103,7 +103,7 @@ def test_a_deletion_of_nothing_is_a_deletion(client: Client, bob: dict[str, str]
 @pytest.mark.parametrize("method", ["PATCH", "POST", "PUT"])
 @pytest.mark.parametrize("below", ["", "/schemas"])
 @pytest.mark.parametrize("body", [{}, {"s": {}}, {"schemas": {}}])
-def test_a_hidden_group_is_as_one_that_is_not_there(
+def test_hidden_group_is_answered_like_a_missing_one(
     client: Client, bob: dict[str, str], method: str, below: str, body: Any
 ) -> None:
     hidden, absent = (
@@ -114,7 +114,7 @@ def test_a_hidden_group_is_as_one_that_is_not_there(
     assert hidden.text.replace("HIDDEN", "absent") == absent.text
 
 
-def test_constraints_hold_for_what_is_hidden(client: Client, olga: dict[str, str]) -> None:
+def test_constraints_apply_to_hidden_entities(client: Client, olga: dict[str, str]) -> None:
     constraints = {"schemas": {"format": {"enum": ["JsonSchema/draft-07"]}}}
     answer = client.send("PATCH", "/schemagroups/public", json={"constraints": constraints}, headers=olga)
     assert answer.status_code >= 400
@@ -123,7 +123,7 @@ def test_constraints_hold_for_what_is_hidden(client: Client, olga: dict[str, str
 
 
 @pytest.mark.parametrize("path", ["/access/tokens", "/schemagroups/public"])
-def test_a_body_that_comes_slowly_comes_from_nobody_if_the_token_is_revoked(
+def test_token_revoked_during_a_slow_body_is_rejected(
     client: Client, store: Store, pat: dict[str, str], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admission, "_RECENT", 1e-6)
@@ -142,7 +142,7 @@ def test_a_body_that_comes_slowly_comes_from_nobody_if_the_token_is_revoked(
     assert answer.status_code == 401, answer.text
 
 
-def test_reports_are_for_those_who_may_report_of_that_pipeline(client: Client, olga: dict[str, str]) -> None:
+def test_reports_require_rights_on_their_pipeline(client: Client, olga: dict[str, str]) -> None:
     assert client.send("DELETE", "/pipelines/other", headers=olga).status_code == 403
     assert client.get("/pipelines/other", headers=olga).status_code == 403
     assert client.send("POST", "/pipelines/other/reports", json=REPORT, headers=olga).status_code == 403
@@ -150,9 +150,7 @@ def test_reports_are_for_those_who_may_report_of_that_pipeline(client: Client, o
     assert client.get("/pipelines", headers=olga).json() == []
 
 
-def test_readiness_shows_its_parts_to_those_who_may_list_everything(
-    client: Client, bob: dict[str, str], pat: dict[str, str]
-) -> None:
+def test_readiness_details_require_the_right_to_list(client: Client, bob: dict[str, str], pat: dict[str, str]) -> None:
     assert client.get("/health/ready").json() == {"status": "ok"}
     assert client.get("/health/ready", headers=bob).json() == {"status": "ok"}
     assert "deliveries" in client.get("/health/ready", headers=pat).json()

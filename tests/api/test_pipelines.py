@@ -15,7 +15,7 @@ LONG = "0" * 5000 + "1"
 
 
 def report(batch: str = "b1", **more: Any) -> dict[str, Any]:
-    """One that adds up, as a pipeline makes it."""
+    """Return a consistent report, as a pipeline sends it."""
     counts = {"read": 3, "landed": 2, "dead_lettered": 1, "dropped": 0, "seconds": 0.5, "events_per_second": 6}
     example = {"source": "f", "position": 0, "message": "no", "excerpt": "{}"}
     return {
@@ -38,19 +38,19 @@ def post(client: Client, *batches: str, name: str = "p") -> None:
         assert answer.status_code == 201, answer.text
 
 
-def test_a_report_is_kept_once(client: Client) -> None:
+def test_repeated_report_is_stored_once(client: Client) -> None:
     first = client.send("POST", "/pipelines/p/reports", json=report())
     again = client.send("POST", "/pipelines/p/reports/", json=report())
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json() == again.json() == {"pipeline": "p", "number": 1}
     assert first.headers["Location"] == "http://r.example/pipelines/p/reports/1"
-    one = client.get("/pipelines/p/reports/1")
-    assert (one.json()["number"], one.json()["report"]) == (1, report())
-    assert one.headers["Cache-Control"] == "no-store"
+    stored = client.get("/pipelines/p/reports/1")
+    assert (stored.json()["number"], stored.json()["report"]) == (1, report())
+    assert stored.headers["Cache-Control"] == "no-store"
     assert len(client.get("/pipelines/p/reports").json()) == 1
 
 
-def test_who_reports(client: Client) -> None:
+def test_pipelines_are_listed_with_their_last_report(client: Client) -> None:
     assert client.get("/pipelines").json() == []
     post(client, "b1", "b2")
     post(client, "b1", name="Other")
@@ -65,13 +65,13 @@ def test_who_reports(client: Client) -> None:
 def test_pages(client: Client) -> None:
     post(client, *(f"b{number}" for number in range(5)))
     pages = client.pages("/pipelines/p/reports?limit=2")
-    batches = [[each["report"]["batch"] for each in page.json()] for page in pages]
+    batches = [[entry["report"]["batch"] for entry in page.json()] for page in pages]
     assert batches == [["b4", "b3"], ["b2", "b1"], ["b0"]]
     post(client, "x", name="q")
     first = client.get("/pipelines?limit=1")
-    assert [each["name"] for each in first.json()] == ["p"]
+    assert [entry["name"] for entry in first.json()] == ["p"]
     assert any("cursor=p" in link for link in first.headers.get_list("link"))
-    assert [each["name"] for each in client.get("/pipelines?cursor=p").json()] == ["q"]
+    assert [entry["name"] for entry in client.get("/pipelines?cursor=p").json()] == ["q"]
 
 
 def test_pages_contain_and_name_only_visible_pipelines(store: Store, serve: Serve) -> None:
@@ -90,10 +90,10 @@ def test_pages_contain_and_name_only_visible_pipelines(store: Store, serve: Serv
     assert [name in explorer for name in names] == [True, False, False, True, True]
 
 
-def test_the_newest_are_kept(store: Store, serve: Serve) -> None:
+def test_newest_reports_are_kept(store: Store, serve: Serve) -> None:
     client = serve(store, max_reports=2, max_pipelines=1)
     post(client, "b1", "b2", "b3")
-    assert [each["number"] for each in client.get("/pipelines/p/reports").json()] == [3, 2]
+    assert [entry["number"] for entry in client.get("/pipelines/p/reports").json()] == [3, 2]
     assert client.get("/pipelines/p/reports/1").status_code == 404
     full = client.send("POST", "/pipelines/q/reports", json=report())
     assert (full.status_code, "max_pipelines" in full.text) == (400, True)
@@ -125,7 +125,7 @@ def test_a_pipeline_is_forgotten(client: Client) -> None:
         ({"violations": [{"definition": ""}]}, "missing required field"),
     ],
 )
-def test_what_is_no_report_is_refused(client: Client, change: dict[str, Any], words: str) -> None:
+def test_inconsistent_report_is_rejected(client: Client, change: dict[str, Any], words: str) -> None:
     answer = client.send("POST", "/pipelines/p/reports", json=report() | change)
     assert answer.status_code == 400, answer.text
     body = answer.json()
@@ -135,7 +135,7 @@ def test_what_is_no_report_is_refused(client: Client, change: dict[str, Any], wo
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"[" * 100, b'{"batch":"a","batch":"b"}', b"\xff"])
-def test_what_is_no_json_is_refused(client: Client, content: bytes) -> None:
+def test_invalid_json_is_rejected(client: Client, content: bytes) -> None:
     assert client.send("POST", "/pipelines/p/reports", content=content).status_code == 400
 
 
@@ -167,7 +167,7 @@ def test_other_requests(client: Client, method: str, path: str, status: int) -> 
 
 
 def test_leading_zeros(client: Client) -> None:
-    """Some are harmless; of thousands no number can be made."""
+    """Few leading zeros are harmless; a number with thousands of digits is rejected."""
     post(client, "b1")
     assert client.get("/pipelines/p/reports/0001").json()["number"] == 1
     assert client.get("/pipelines/p/reports?limit=01&cursor=02").status_code == 200
@@ -176,8 +176,8 @@ def test_leading_zeros(client: Client) -> None:
         assert client.get(path + LONG).status_code == 400, path
 
 
-def test_the_registry_does_not_notice(store: Store, serve: Serve) -> None:
-    """No event, no epoch, and answers in memory stay."""
+def test_reports_do_not_change_the_registry(store: Store, serve: Serve) -> None:
+    """A report makes no event and no epoch, and cached responses stay valid."""
     client = serve(store)
     before, events = client.get("/").text, client.get("/events").text
     with store.read() as reader:

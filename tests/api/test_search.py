@@ -17,11 +17,14 @@ SCHEMA = {"format": "JsonSchema/draft-07", "schema": {"properties": {"customer_i
 @pytest.fixture
 def client(store: Store, serve: Serve) -> Client:
     """A registry with five schemas, of which ann reads one."""
-    made = serve(store, model="default", **PROXIED)
+    new_client = serve(store, model="default", **PROXIED)
     put_policy(store, {"who": ["subject:ann"], "allow": ["read"], "on": ["/schemagroups/g/schemas/s3"]})
     schemas = {f"s{number}": SCHEMA for number in range(5)}
-    assert made.put("/schemagroups/g", {"schemas": schemas, "name": "Sales"}, headers=ADMINISTRATOR).status_code == 201
-    return made
+    assert (
+        new_client.put("/schemagroups/g", {"schemas": schemas, "name": "Sales"}, headers=ADMINISTRATOR).status_code
+        == 201
+    )
+    return new_client
 
 
 def found(client: Client, query: str, who: dict[str, str] = ADMINISTRATOR) -> dict[str, Any]:
@@ -31,7 +34,7 @@ def found(client: Client, query: str, who: dict[str, str] = ADMINISTRATOR) -> di
     return page
 
 
-def test_a_hit_says_what_it_is_and_why(client: Client) -> None:
+def test_hit_describes_the_entity_and_the_match(client: Client) -> None:
     page = found(client, "q=field:customer_id&limit=1")
     assert (page["count"], page["complete"]) == (5, True)
     entity = {"xid": "/schemagroups/g/schemas/s0", "kind": "resource", "type": "schemas", "group": "/schemagroups/g"}
@@ -50,7 +53,7 @@ def test_a_parameter_without_a_value_asks_for_nothing(client: Client) -> None:
     assert found(client, "q=&type=&group=&deprecated=&versions=")["count"] == 6
 
 
-def test_what_is_hidden_is_not_there(client: Client) -> None:
+def test_search_hides_unreadable_entities(client: Client) -> None:
     page = found(client, "q=customer", ANN)
     assert [hit["id"] for hit in page["hits"]] == ["s3"]
     assert page["count"] == 1
@@ -60,7 +63,7 @@ def test_what_is_hidden_is_not_there(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("q=%22open", "has no end"),
         ("q=%00", "cannot be seen"),
@@ -75,10 +78,10 @@ def test_what_is_hidden_is_not_there(client: Client) -> None:
         ("q=a&cursor=abc&limit=1", "limit"),
     ],
 )
-def test_what_makes_no_sense_is_explained(client: Client, query: str, said: str) -> None:
+def test_invalid_query_is_explained(client: Client, query: str, message: str) -> None:
     answer = client.get(f"/search?{query}", headers=ADMINISTRATOR)
     assert answer.status_code == 400
-    assert said in answer.text
+    assert message in answer.text
 
 
 def test_a_cursor_is_of_one_search(client: Client) -> None:

@@ -24,13 +24,13 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def made(client: Client, by: str, **wanted: Any) -> dict[str, Any]:
-    answer = client.send("POST", "/access/tokens", json=wanted, headers=bearer(by))
+def made(client: Client, by: str, **request: Any) -> dict[str, Any]:
+    answer = client.send("POST", "/access/tokens", json=request, headers=bearer(by))
     assert answer.status_code == 201, answer.text
     assert answer.headers["Location"].endswith(f"/access/tokens/{answer.json()['id']}")
     assert answer.headers["Cache-Control"] == "no-store"
-    found: dict[str, Any] = answer.json()
-    return found
+    token: dict[str, Any] = answer.json()
+    return token
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def root(client: Client, store: Store) -> str:
     return str(answer.json()["token"])
 
 
-def test_who_has_a_token_may_what_its_subject_and_groups_may(client: Client, root: str) -> None:
+def test_token_has_the_rights_of_its_subject_and_groups(client: Client, root: str) -> None:
     team = made(client, root, subject="ci", groups=["team"])
     user = base64.b64encode(f"{team['id']}:{team['token'].rpartition('_')[2]}".encode()).decode()
     for number, headers in enumerate((bearer(team["token"]), {"Authorization": f"Basic {user}"})):
@@ -58,7 +58,7 @@ def test_who_has_a_token_may_what_its_subject_and_groups_may(client: Client, roo
     assert client.get("/access/tokens").status_code in (401, 403)
 
 
-def test_what_is_wrong_is_said_with_what_may_be_sent(client: Client, root: str) -> None:
+def test_invalid_credentials_are_answered_with_the_accepted_schemes(client: Client, root: str) -> None:
     for header in (f"Bearer {root}x", "Bearer a.b.c", "Basic !", "Negotiate x", f"Bearer {root[:-1]}"):
         for path in ("/", "/dirs", "/dirs/open", "/access/tokens", "/subscriptions", DRAFT):
             answer = client.get(path, headers={"Authorization": header})
@@ -75,23 +75,23 @@ def test_scopes_narrow(client: Client, root: str) -> None:
     assert client.put("/dirs/x", {}, headers=bearer(reader["token"])).status_code == 403
 
 
-def test_a_narrowed_administrator_makes_none_that_may_more(client: Client, root: str) -> None:
+def test_narrowed_administrator_creates_only_narrow_tokens(client: Client, root: str) -> None:
     narrowed = made(client, root, subject="root", scopes=["administer", "read"])["token"]
     for scopes in ({}, {"scopes": None}, {"scopes": ["read", "update"]}):
-        wanted = {"subject": "root", **scopes}
-        answer = client.send("POST", "/access/tokens", json=wanted, headers=bearer(narrowed))
+        request = {"subject": "root", **scopes}
+        answer = client.send("POST", "/access/tokens", json=request, headers=bearer(narrowed))
         assert (answer.status_code, "your own token" in answer.text) == (400, True)
     assert made(client, narrowed, subject="root", scopes=["read"])
 
 
-def test_they_are_listed_shown_and_revoked(client: Client, root: str) -> None:
+def test_tokens_are_listed_shown_and_revoked(client: Client, root: str) -> None:
     first = made(client, root, subject="a", note="n")
     second = made(client, root, subject="b")
     listed = client.get("/access/tokens", headers=bearer(root))
-    assert {one["subject"] for one in listed.json()} == {"root", "a", "b"}
+    assert {token["subject"] for token in listed.json()} == {"root", "a", "b"}
     assert first["token"].rpartition("_")[2] not in listed.text
-    shown = client.get(f"/access/tokens/{first['id']}", headers=bearer(root)).json()
-    assert shown == {name: value for name, value in first.items() if name != "token"}
+    token_shown = client.get(f"/access/tokens/{first['id']}", headers=bearer(root)).json()
+    assert token_shown == {name: value for name, value in first.items() if name != "token"}
     assert client.get("/", headers=bearer(second["token"])).status_code in (200, 404)
     assert client.send("DELETE", f"/access/tokens/{second['id']}", headers=bearer(root)).status_code == 204
     assert client.get("/", headers=bearer(second["token"])).status_code == 401
@@ -100,7 +100,7 @@ def test_they_are_listed_shown_and_revoked(client: Client, root: str) -> None:
 
 
 @pytest.mark.parametrize("id", ["%00", "a%00b", "x", "%F0%9F%98%80", "a" * 5000])
-def test_what_cannot_be_an_id(client: Client, root: str, id: str) -> None:
+def test_invalid_token_id_is_not_found(client: Client, root: str, id: str) -> None:
     for method in ("GET", "DELETE"):
         assert client.send(method, f"/access/tokens/{id}", headers=bearer(root)).status_code == 404
     assert client.get(f"/access/tokens?cursor={id}", headers=bearer(root)).status_code == 400
@@ -110,7 +110,7 @@ def test_pages(client: Client, root: str) -> None:
     for _ in range(4):
         made(client, root, subject="a")
     pages = client.pages("/access/tokens?limit=2", headers=bearer(root))
-    seen = [one["id"] for page in pages for one in page.json()]
+    seen = [token["id"] for page in pages for token in page.json()]
     assert seen == sorted(set(seen))
     assert len(seen) == 5
 
@@ -119,27 +119,27 @@ def test_pages(client: Client, root: str) -> None:
     ("body", "path"),
     [({}, "/subject"), ({"subject": "a", "scopes": ["x"]}, "/scopes"), ([], ""), ({"subject": 1}, "/subject")],
 )
-def test_wishes_that_cannot_be(client: Client, root: str, body: Any, path: str) -> None:
+def test_invalid_token_requests_are_rejected(client: Client, root: str, body: Any, path: str) -> None:
     answer = client.send("POST", "/access/tokens", json=body, headers=bearer(root))
     assert answer.status_code == 400
     assert [fault["path"] for fault in answer.json()["faults"]] == [path]
 
 
-def test_where_tokens_come_from_is_public(serve: Serve, store: Store) -> None:
+def test_oauth_metadata_is_public(serve: Serve, store: Store) -> None:
     issuer = {"oidc_issuers": ("https://i.example",), "oidc_audience": ("a",), "oidc_client_id": "cli"}
     client = serve(store, **issuer)
     with store.write() as transaction:
         transaction.settings.put_config("access", POLICY)
-    found = client.get("/.well-known/oauth-protected-resource").json()
-    assert found["authorization_servers"] == ["https://i.example"]
-    assert (found["resource"], found["signalbook_client_id"]) == ("http://r.example", "cli")
-    wanted = client.get("/access/tokens").headers["WWW-Authenticate"]
-    assert 'resource_metadata="http://r.example/.well-known/oauth-protected-resource"' in wanted
+    metadata = client.get("/.well-known/oauth-protected-resource").json()
+    assert metadata["authorization_servers"] == ["https://i.example"]
+    assert (metadata["resource"], metadata["signalbook_client_id"]) == ("http://r.example", "cli")
+    challenge = client.get("/access/tokens").headers["WWW-Authenticate"]
+    assert 'resource_metadata="http://r.example/.well-known/oauth-protected-resource"' in challenge
     assert serve(store).get("/.well-known/oauth-protected-resource").status_code == 404
 
 
-def test_a_server_for_others_admits_nobody_without_a_policy(serve: Serve, store: Store) -> None:
-    """It would not have started so: the policy is gone."""
+def test_public_server_without_a_policy_admits_nobody(serve: Serve, store: Store) -> None:
+    """The policy must have been deleted later, since the server does not start without one."""
     assert serve(store, host="0.0.0.0").get("/").status_code == 401
     assert serve(store, host="0.0.0.0", access="open").get("/").status_code == 200
     assert serve(store).get("/").status_code == 200

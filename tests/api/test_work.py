@@ -54,17 +54,17 @@ def watched(owner: Any, name: str, before: Callable[[], None] = lambda: None) ->
     threads: list[str] = []
     original = getattr(owner, name)
 
-    def call(*given: Any, **named: Any) -> Any:
+    def call(*arguments: Any, **keywords: Any) -> Any:
         threads.append(threading.current_thread().name.partition("_")[0])
         before()
-        return original(*given, **named)
+        return original(*arguments, **keywords)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, call)
         yield threads
 
 
-def test_what_is_large_is_checked_and_compared_outside_of_the_turn(client: Client) -> None:
+def test_large_documents_are_checked_outside_of_the_write_turn(client: Client) -> None:
     with watched(AvroFormat, "check") as checks, watched(compatibility, "violations") as comparisons:
         versions = {"1": details(avro("a")), "2": details(avro("b"), ancestorid="1")}
         body = {"meta": {"compatibility": "backward"}, "versions": versions}
@@ -77,7 +77,7 @@ def test_what_is_large_is_checked_and_compared_outside_of_the_turn(client: Clien
     assert version["formatvalidated"] is version["compatibilityvalidated"] is True
 
 
-def test_what_is_small_is_done_at_once(client: Client) -> None:
+def test_small_documents_are_checked_in_the_write_turn(client: Client) -> None:
     with watched(AvroFormat, "check") as checks:
         assert client.put(f"{S}$details", details({"type": "int"})).status_code == 201
     assert checks == ["write"]
@@ -90,15 +90,15 @@ def test_all_errors_of_a_request_are_answered_with(client: Client) -> None:
     assert {fault["path"].split("/")[4][0] for fault in refused["faults"]} == {"x", "y", "z"}
 
 
-def test_what_was_added_meanwhile_is_compared_with(client: Client, store: Store) -> None:
-    """Between the two turns of a write, which are over for others, one of them adds the Version that it follows now."""
+def test_version_added_between_the_turns_is_compared(client: Client, store: Store) -> None:
+    """Another writer adds, between the two turns of a write, the Version that the new one now follows."""
     first = {"meta": {"compatibility": "backward"}, "versions": {"1": details(avro("a"))}}
     assert client.put(f"{S}$details", first).status_code == 201
-    others: list[int] = []
+    added: list[int] = []
 
     def add() -> None:
-        if not others:
-            others.append(1)
+        if not added:
+            added.append(1)
             body = details(avro("a", "b", "c"), ancestorid="1")
             body["schema"]["fields"][1]["default"] = body["schema"]["fields"][2]["default"] = 0
             # An engine of its own, as another server would have it.
@@ -109,13 +109,13 @@ def test_what_was_added_meanwhile_is_compared_with(client: Client, store: Store)
         new = details(avro("a", doc="other" + "x" * IN_TURN))
         new["schema"]["fields"].append({"name": "b", "type": "string", "default": ""})
         answer = client.send("POST", f"{S}/versions?setdefaultversionid=null", json={"3": new})
-    assert others
+    assert added
     assert answer.status_code == 400, answer.text
     assert "type_changed" in answer.text
     assert comparisons.count("work") >= 2
 
 
-def test_what_a_schema_refers_to_is_read_between_the_turns(client: Client) -> None:
+def test_references_are_read_between_the_turns(client: Client) -> None:
     """References lead from one large document to the next; the last one decides."""
     uris = [f"/schemagroups/g/schemas/part{number}" for number in range(3)]
 
@@ -171,7 +171,7 @@ def test_a_large_model_is_compiled_outside_of_the_turn(store: Store, serve: Serv
     wrong = large_model(10, wrong={"singular": "Wrong!"})
     fault = client.refused("PUT", "/modelsource", "model_error", json=wrong)
     verdict = client.send("PUT", "/check/modelsource", json=wrong).json()
-    assert [each["title"] for each in verdict["errors"]] == [fault["title"]]
+    assert [error["title"] for error in verdict["errors"]] == [fault["title"]]
     client.refused("PUT", "/modelsource", "too_complex", json=large_model(200))
     assert client.get("/model").json()["groups"]["gs"]["resources"].keys() == {f"r{i}s" for i in range(10)}
 

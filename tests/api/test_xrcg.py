@@ -60,14 +60,14 @@ def url(server: str) -> str:
     return server
 
 
-def completed(sent: Any, shown: Any) -> Any:
-    """What was sent, in the order in which the registry shows it and with the defaults of its model."""
-    if not isinstance(sent, dict) or not isinstance(shown, dict):
+def completed(sent: Any, stored: Any) -> Any:
+    """Return the sent document in the order in which the registry shows it, with the defaults of its model."""
+    if not isinstance(sent, dict) or not isinstance(stored, dict):
         return sent
     defaults = ("required", "type")
     return {
         name: completed(sent[name], value) if name in sent else value
-        for name, value in shown.items()
+        for name, value in stored.items()
         if name in sent or (name in defaults and not isinstance(value, dict))
     }
 
@@ -91,12 +91,12 @@ def generated(folder: Path, definitions: str, name: str) -> dict[str, Counter[st
 
 @pytest.mark.merge
 @pytest.mark.parametrize(
-    "scenario", [*SCENARIOS.split(), *(pytest.param(each, marks=pytest.mark.soak) for each in MORE_SCENARIOS.split())]
+    "scenario", [*SCENARIOS.split(), *(pytest.param(name, marks=pytest.mark.soak) for name in MORE_SCENARIOS.split())]
 )
-def test_code_from_the_server_is_code_from_the_file(
+def test_code_from_the_server_equals_code_from_the_file(
     url: str, tmp_path: Path, sample_file: Callable[[str], Path], scenario: str
 ) -> None:
-    """What others generate from the registry is what they generate from the document that went in."""
+    """Code generated from the registry equals code generated from the imported document."""
     sent = json.loads(sample_file(f"{scenario}.xreg.json").read_text(encoding="utf-8"))
     assert httpx.post(f"{url}/", json=sent, timeout=60).status_code == 200
     source = tmp_path / "source.xreg.json"
@@ -131,5 +131,5 @@ def test_the_catalog_commands(url: str, tmp_path: Path) -> None:
     catalog("messagegroup", "message", "remove", *second)
     assert list(httpx.get(f"{url}/messagegroups/shop/messages", timeout=60).json()) == ["order"]
     catalog("messagegroup", "remove", *shop)
-    shown = httpx.get(f"{url}/?inline=*", timeout=60).json()
-    assert (shown["messagegroupscount"], shown["schemagroupscount"]) == (0, 1)
+    contents = httpx.get(f"{url}/?inline=*", timeout=60).json()
+    assert (contents["messagegroupscount"], contents["schemagroupscount"]) == (0, 1)

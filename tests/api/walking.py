@@ -19,7 +19,9 @@ _READS = ("get", "head", "options")
 
 
 def walk(document: dict[str, Any], xids: list[str], random: Random, most: int) -> Iterator[Request]:
-    """Each path that is read, for ``most`` of the ``xids`` it may be about; and with each of its flags for one."""
+    """Yield a request for each path that is read, for ``most`` of the ``xids`` that fit it, and for one of them
+    with each of the flags.
+    """
     marks = [xid.rpartition("/")[2] for xid in xids]
     for path, item in document["paths"].items():
         # What these answer has the number of requests so far in it, and the time.
@@ -44,16 +46,16 @@ def walk(document: dict[str, Any], xids: list[str], random: Random, most: int) -
 
 def _targets(path: str, xids: Iterable[str]) -> set[str]:
     """The paths that a template stands for."""
-    found = set()
+    targets = set()
     for xid in xids:
         parts = xid.strip("/").split("/")
         names = dict(zip(("groupid", "resourceid"), parts[1::2], strict=False))
         names |= {"group": names["groupid"], "name": names.get("resourceid", "")}
-        wanted = set(_NAMES.findall(path)) - {"versionid", "version"}
-        if not wanted or not all(names.get(name) for name in wanted) or not _is_about(path, parts):
+        required = set(_NAMES.findall(path)) - {"versionid", "version"}
+        if not required or not all(names.get(name) for name in required) or not _is_about(path, parts):
             continue
-        found |= {_filled(path, names, version) for version in ("1", "2")}
-    return found
+        targets |= {_filled(path, names, version) for version in ("1", "2")}
+    return targets
 
 
 def _filled(path: str, names: dict[str, str], version: str) -> str:
@@ -61,7 +63,7 @@ def _filled(path: str, names: dict[str, str], version: str) -> str:
 
 
 def _is_about(path: str, parts: list[str]) -> bool:
-    """Whether a template is about what these are the parts of, or is in it."""
+    """Return True if a template addresses the entity with these path segments, or something inside it."""
     deep = "{resourceid}" in path or "{name}" in path
     if path.startswith(SCHEMAS):
         return parts[0] == "schemagroups" and deep == (len(parts) == 4)
@@ -77,7 +79,7 @@ def _flags(
     document: dict[str, Any], item: dict[str, Any], operation: dict[str, Any], marks: list[str]
 ) -> list[tuple[str, list[str]]]:
     """The parameters in the query, each with values to try."""
-    known = {
+    values = {
         "filter": [f"name=*{marks[0]}*", f"labels.{marks[1]}={marks[1]}", "name!=null,epoch>=1"],
         "inline": ["*", "schemas.versions", "messages", "schemagroups,endpoints"],
         "sort": ["name", "name=desc", "labels.x"],
@@ -90,18 +92,22 @@ def _flags(
         "who": [f"subject:{marks[0]}"],
         "cursor": [marks[0]],
     }
-    found = []
-    for given in (*item.get("parameters", ()), *operation.get("parameters", ())):
-        one = given if "name" in given else document["components"]["parameters"][given["$ref"].rpartition("/")[2]]
-        if one["in"] == "query":
-            found.append((one["name"], known.get(one["name"], [""])))
-    return found
+    flags = []
+    for parameter in (*item.get("parameters", ()), *operation.get("parameters", ())):
+        definition = (
+            parameter
+            if "name" in parameter
+            else document["components"]["parameters"][parameter["$ref"].rpartition("/")[2]]
+        )
+        if definition["in"] == "query":
+            flags.append((definition["name"], values.get(definition["name"], [""])))
+    return flags
 
 
 def lookups(xid: str) -> Iterator[str]:
     """URIs by which the drafts find a Version."""
-    own = xid.rpartition("/")[2]
-    yield from (quote(f"http://r.example{SCHEMAS}{xid}/versions/2", safe=""), quote(f"urn:e:{own}", safe=""))
+    last_id = xid.rpartition("/")[2]
+    yield from (quote(f"http://r.example{SCHEMAS}{xid}/versions/2", safe=""), quote(f"urn:e:{last_id}", safe=""))
     yield quote(f"http://r.example{xid}/versions/1", safe="")
 
 
@@ -119,9 +125,9 @@ async def streamed(app: Starlette, headers: dict[str, str], query: str) -> str:
             over.set()
         sent.append(f"{message.get('status', '')}{message.get('body', b'').decode()}")
 
-    given = {"accept": "text/event-stream", "host": "r.example", **headers}
+    header_values = {"accept": "text/event-stream", "host": "r.example", **headers}
     scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/events", "scheme": "http"}
     scope |= {"http_version": "1.1", "client": ("127.0.0.1", 1), "query_string": query.encode()}
-    scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+    scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in header_values.items()]
     await app(scope, receive, send)
     return "".join(sent)

@@ -15,7 +15,7 @@ MOUNT = "/compat/confluent"
 
 def record(name: str = "R", **fields: Any) -> str:
     """A record in Avro with fields of type int."""
-    described = [{"name": each, "type": "int", **more} for each, more in fields.items()]
+    described = [{"name": field, "type": "int", **more} for field, more in fields.items()]
     return json.dumps({"type": "record", "name": name, "fields": described})
 
 
@@ -32,16 +32,16 @@ class Api:
         self.mount = mount
 
     def send(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
-        """Any request."""
+        """Send a request and return the response."""
         options |= {"json": body} if body is not None else {}
         return self.client.send(method, self.mount + path, **options)
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The answer to what succeeds."""
-        found = self.send(method, path, body)
-        assert found.status_code == 200, found.text
-        assert found.headers["Content-Type"] == "application/vnd.schemaregistry.v1+json"
-        return found.json()
+        response = self.send(method, path, body)
+        assert response.status_code == 200, response.text
+        assert response.headers["Content-Type"] == "application/vnd.schemaregistry.v1+json"
+        return response.json()
 
     def get(self, path: str) -> Any:
         """The answer to GET."""
@@ -49,10 +49,10 @@ class Api:
 
     def code(self, method: str, path: str, body: Any = None, **options: Any) -> int:
         """The code of what fails, whose first digits are the status."""
-        found = self.send(method, path, body, **options)
-        code = found.json()["error_code"]
-        assert found.status_code == (code // 100 if code >= 10_000 else code)
-        assert found.json()["message"]
+        response = self.send(method, path, body, **options)
+        code = response.json()["error_code"]
+        assert response.status_code == (code // 100 if code >= 10_000 else code)
+        assert response.json()["message"]
         return int(code)
 
     def register(self, subject: str, schema: str = ONE, **more: Any) -> Any:

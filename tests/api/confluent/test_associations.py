@@ -28,32 +28,32 @@ STRONG: dict[str, Any] = {"associationType": "value", "lifecycle": "STRONG", "sc
 
 @pytest.fixture
 def topics(api: Api) -> Api:
-    """With a subject s that has a version."""
+    """Return an API with a subject s that has a version."""
     api.register("s")
     return api
 
 
 def test_a_weak_association(topics: Api) -> None:
-    made = topics.ask("POST", "/associations", wanted(weak()))
+    created = topics.ask("POST", "/associations", wanted(weak()))
     info = {"subject": "s", "associationType": "value", "lifecycle": "WEAK"}
-    assert made == {**LKC, "resourceType": "topic", "associations": [info]}
-    assert topics.ask("POST", "/associations", wanted(weak())) == made, "the same again"
-    (found,) = topics.get(BY_NAME)
-    assert found.items() >= {**LKC, **info}.items()
-    assert found["createTs"] <= found["updateTs"]
-    by_wildcard = [f"/associations/resources/{each}" for each in ("-/orders", "lkc-1/-", "-/-")]
+    assert created == {**LKC, "resourceType": "topic", "associations": [info]}
+    assert topics.ask("POST", "/associations", wanted(weak())) == created, "the same again"
+    (listed,) = topics.get(BY_NAME)
+    assert listed.items() >= {**LKC, **info}.items()
+    assert listed["createTs"] <= listed["updateTs"]
+    by_wildcard = [f"/associations/resources/{row}" for row in ("-/orders", "lkc-1/-", "-/-")]
     for path in (BY_ID, *by_wildcard, "/associations/subjects/s"):
-        assert [each["guid"] for each in topics.get(path)] == [found["guid"]]
+        assert [row["guid"] for row in topics.get(path)] == [listed["guid"]]
     assert topics.get("/associations/resources/lkc-2/orders") == topics.get("/associations/resources/lkc-1/order") == []
     topics.ask("POST", "/associations", wanted(weak(), resourceName="returns", resourceId="topic-2"))
-    assert [each["resourceName"] for each in topics.get("/associations/subjects/s")] == ["orders", "returns"]
+    assert [row["resourceName"] for row in topics.get("/associations/subjects/s")] == ["orders", "returns"]
 
 
-def test_what_is_listed(topics: Api) -> None:
+def test_associations_are_filtered_by_type_and_paginated(topics: Api) -> None:
     topics.ask("POST", "/associations", wanted(weak(), weak(kind="key")))
 
     def types(query: str) -> list[str]:
-        return [each["associationType"] for each in topics.get(f"{BY_NAME}?{query}")]
+        return [association["associationType"] for association in topics.get(f"{BY_NAME}?{query}")]
 
     assert types("") == types("associationType=key&associationType=value") == types("limit=-1") == ["key", "value"]
     assert types("associationType=key&resourceType=topic") == types("limit=1") == ["key"]
@@ -63,13 +63,13 @@ def test_what_is_listed(topics: Api) -> None:
 
 
 def test_a_strong_association_brings_its_schema(topics: Api) -> None:
-    made = topics.ask("POST", "/associations", wanted(STRONG))["associations"][0]
-    assert (made["subject"], made["lifecycle"]) == (OWN, "STRONG")
-    assert made["schema"]["version"] == 1
+    created = topics.ask("POST", "/associations", wanted(STRONG))["associations"][0]
+    assert (created["subject"], created["lifecycle"]) == (OWN, "STRONG")
+    assert created["schema"]["version"] == 1
     assert topics.get(f"/subjects/{OWN}/versions") == [1]
     there = topics.client.send("GET", "/schemagroups/lkc-1/schemas/orders-value/versions/1$details").json()
     assert there["formatvalidated"] is True
-    assert topics.ask("POST", "/associations", wanted(STRONG))["associations"][0] == made
+    assert topics.ask("POST", "/associations", wanted(STRONG))["associations"][0] == created
     other = {**STRONG, "schema": {"schema": TWO}}
     assert topics.code("POST", "/associations", wanted(other)) == 40903
     topics.ask("PUT", BY_ID, wanted({**other, "frozen": True}))
@@ -84,14 +84,14 @@ def test_deleting(topics: Api) -> None:
     assert topics.code("DELETE", "/subjects/s") == 40904
     assert topics.code("DELETE", "/subjects/s/versions/1") == 40907
     assert topics.send("DELETE", f"{BY_ID}?associationType=key").status_code == 204
-    assert [each["associationType"] for each in topics.get(BY_ID)] == ["value"]
+    assert [association["associationType"] for association in topics.get(BY_ID)] == ["value"]
     assert topics.send("DELETE", BY_ID).status_code == 204
     assert topics.code("DELETE", BY_ID) == 40410
     assert topics.get("/associations/subjects/s") == topics.get(BY_NAME) == []
     assert topics.ask("DELETE", "/subjects/s") == [1]
 
 
-def test_a_strong_one_takes_its_subject_along(topics: Api) -> None:
+def test_deleting_a_strong_association_deletes_its_subject(topics: Api) -> None:
     topics.ask("POST", "/associations", wanted(STRONG))
     assert topics.code("DELETE", BY_ID) == 40908
     assert topics.send("DELETE", f"{BY_ID}?cascadeLifecycle=true&dryRun=true").status_code == 204
@@ -103,9 +103,9 @@ def test_a_strong_one_takes_its_subject_along(topics: Api) -> None:
 
 
 def test_changing(topics: Api) -> None:
-    """What is there of a topic can be added to, and stays what it is."""
-    made = topics.ask("PUT", BY_ID, wanted(weak()))
-    assert topics.ask("PUT", BY_ID, wanted(weak())) == made
+    """Associations can be added to a topic; existing ones do not change."""
+    created = topics.ask("PUT", BY_ID, wanted(weak()))
+    assert topics.ask("PUT", BY_ID, wanted(weak())) == created
     topics.register("t", TWO)
     assert topics.ask("PUT", BY_ID, wanted(weak("t", kind="key")))["associations"][0]["subject"] == "t"
     assert topics.code("PUT", BY_ID, wanted(weak("t"))) == 42212
@@ -145,13 +145,13 @@ def test_changing(topics: Api) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_association(topics: Api, body: Any) -> None:
+def test_invalid_association_is_rejected(topics: Api, body: Any) -> None:
     assert topics.code("POST", "/associations", body) == 42212
     assert topics.get("/associations/subjects/s") == topics.get(BY_ID) == []
     assert topics.get("/subjects") == ["s"]
 
 
-def test_a_subject_without_versions_has_none(topics: Api) -> None:
+def test_subject_without_versions_cannot_be_associated(topics: Api) -> None:
     assert topics.code("POST", "/associations", wanted(weak("none"))) == 40907
     topics.ask("DELETE", "/subjects/s")
     assert topics.code("POST", "/associations", wanted(weak())) == 40907
@@ -197,7 +197,7 @@ def test_a_subject_of_a_topic_and_references_exclude_each_other(topics: Api) -> 
     ],
 )
 def test_modes(topics: Api, mode: str, method: str, body: Any, code: int) -> None:
-    """In mode IMPORT an association needs no schema."""
+    """An association in mode IMPORT needs no schema."""
     topics.register(OWN)
     topics.ask("PUT", f"/mode/{OWN}?force=true", {"mode": mode})
     sent = topics.send(method, BY_ID if method == "PUT" else "/associations", wanted(body))
@@ -205,12 +205,12 @@ def test_modes(topics: Api, mode: str, method: str, body: Any, code: int) -> Non
 
 
 def test_the_default_group_as_a_namespace(topics: Api) -> None:
-    """Its context has two names."""
+    """The context of the default group has two names."""
     body = wanted({**STRONG, "subject": ":.default:orders-value"}, resourceNamespace="default")
     assert topics.ask("POST", "/associations", body)["associations"][0]["subject"] == "orders-value"
 
 
-def test_a_trial_leaves_nothing(topics: Api) -> None:
+def test_trial_changes_nothing(topics: Api) -> None:
     body = {**wanted(STRONG), "resourceId": ""}
     trial = {"resourceName": "orders", "resourceNamespace": "lkc-1", "resourceType": "topic"}
     assert topics.ask("POST", "/associations?dryRun=true", body) == trial
@@ -247,12 +247,12 @@ def test_batches(topics: Api) -> None:
         ]
     }
     results = topics.ask("POST", "/associations:batchMutate", body)["results"]
-    assert [each.get("error", {}).get("error_code") for each in results] == [None, 40907, None, None, 42212, 40907]
-    assert [each["associationType"] for each in results[2]["result"]["associations"]] == ["key", "value"]
+    assert [result.get("error", {}).get("error_code") for result in results] == [None, 40907, None, None, 42212, 40907]
+    assert [result["associationType"] for result in results[2]["result"]["associations"]] == ["key", "value"]
     assert len(topics.get("/associations/resources/half")) == 1, "what was done before an error stays"
-    asked = {"requests": [{"resourceId": "topic-1"}, {**LKC, "resourceName": "own", "resourceId": None}, {}]}
-    first, second, third = topics.ask("POST", "/associations:batchGet?includeSchemas=true", asked)["results"]
-    assert [each["associationType"] for each in first["result"]["associations"]] == ["key", "value"]
+    request = {"requests": [{"resourceId": "topic-1"}, {**LKC, "resourceName": "own", "resourceId": None}, {}]}
+    first, second, third = topics.ask("POST", "/associations:batchGet?includeSchemas=true", request)["results"]
+    assert [result["associationType"] for result in first["result"]["associations"]] == ["key", "value"]
     assert second["result"]["associations"][0]["schema"]["schemaType"] == "AVRO"
     assert third["error"]["error_code"] == 42212
     gone = {
@@ -264,28 +264,28 @@ def test_batches(topics: Api) -> None:
         ]
     }
     results = topics.ask("POST", "/associations:batchMutate", gone)["results"]
-    assert [each.get("error", {}).get("error_code") for each in results] == [None, 40908, None, 40410]
+    assert [result.get("error", {}).get("error_code") for result in results] == [None, 40908, None, 40410]
     assert len(topics.get("/associations/resources/-/orders")) == 1
     assert topics.code("POST", "/associations:batchGet", {"requests": [{}] * 1001}) == 42213
     assert topics.code("POST", "/associations:batchGet", {"requests": 5}) == 422
 
 
-def test_names_with_everything_in_them(topics: Api) -> None:
-    """None is found by the beginning of another's."""
+def test_resource_names_with_special_characters(topics: Api) -> None:
+    """A resource is not matched by a prefix of its name."""
     names = ["a", "a/", "a/b", "a%2Fb", "ä", "a.b"]
     for name in names:
         topics.ask(
             "PUT",
-            "/associations/resources/" + "".join(f"%{each:02X}" for each in name.encode()),
+            "/associations/resources/" + "".join(f"%{row:02X}" for row in name.encode()),
             {**wanted(weak()), "resourceId": name},
         )
-    assert {each["resourceId"] for each in topics.get("/associations/subjects/s")} == set(names)
-    assert [each["resourceId"] for each in topics.get("/associations/resources/a")] == ["a"]
-    assert [each["resourceId"] for each in topics.get("/associations/resources/a%2Fb")] == ["a/b"]
+    assert {row["resourceId"] for row in topics.get("/associations/subjects/s")} == set(names)
+    assert [row["resourceId"] for row in topics.get("/associations/resources/a")] == ["a"]
+    assert [row["resourceId"] for row in topics.get("/associations/resources/a%2Fb")] == ["a/b"]
 
 
-def test_who_may(store: Store, serve: Serve) -> None:
-    """Who may write the subject may say whose it is; who may not read it does not see it."""
+def test_associations_require_rights_on_the_subject(store: Store, serve: Serve) -> None:
+    """Callers who can write the subject can associate it; those who cannot read it do not see the association."""
     client = serve(store, model="default", **PROXIED)
     api = Api(client)
     for subject in ("open", "secret"):
@@ -295,7 +295,7 @@ def test_who_may(store: Store, serve: Serve) -> None:
     put_policy(store, rule)
     ann = {"headers": {"X-User": "ann"}}
     seen = api.send("GET", BY_NAME, **ann).json()
-    assert [each["subject"] for each in seen] == ["open"]
+    assert [association["subject"] for association in seen] == ["open"]
     for method, path, body in (
         ("POST", "/associations", wanted(weak("open"), resourceId="new")),
         ("POST", "/associations", wanted(weak("secret"), resourceId="new")),

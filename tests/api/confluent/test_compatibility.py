@@ -104,14 +104,16 @@ OTHER = 'syntax = "proto3";\nmessage M {\n  int32 a = 1;\n  bytes b = 3;\n  int6
     ],
 )
 def test_policies(api: Api, kind: str, old: Any, new: Any, level: str, strict: bool, lenient: bool) -> None:
-    old, new = ({"schema": each if kind == "PROTOBUF" else json.dumps(each), "schemaType": kind} for each in (old, new))
+    old, new = (
+        {"schema": schema if kind == "PROTOBUF" else json.dumps(schema), "schemaType": kind} for schema in (old, new)
+    )
     api.ask("POST", "/subjects/s/versions", old)
     # Without a policy Protobuf is judged as Confluent does it, by its bytes.
     by_default = lenient if kind == "PROTOBUF" else strict
     for policy, verdict in (("STRICT", strict), ("LENIENT", lenient), (None, by_default), ("LOGICAL", by_default)):
         api.ask("PUT", "/config/s", {"compatibility": level, "compatibilityPolicy": policy})
-        found = api.ask("POST", "/compatibility/subjects/s/versions/latest?verbose=true", new)
-        assert found["is_compatible"] is verdict, found
+        result = api.ask("POST", "/compatibility/subjects/s/versions/latest?verbose=true", new)
+        assert result["is_compatible"] is verdict, result
 
 
 @pytest.mark.parametrize("level", ["NONE", "BACKWARD"])

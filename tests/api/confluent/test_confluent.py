@@ -23,7 +23,7 @@ SHARED = json.dumps({"type": "record", "name": "Q", "fields": [{"name": "r", "ty
 
 
 @pytest.mark.parametrize("mount", [MOUNT, "/apis/ccompat/v7", "/apis/ccompat/v8"])
-def test_it_is_there(store: Store, serve: Serve, mount: str) -> None:
+def test_api_is_served_at_all_mounts(store: Store, serve: Serve, mount: str) -> None:
     api = Api(serve(store, model="default"), mount)
     assert api.get("/") == api.get("") == {}
     assert api.get("/schemas/types") == ["JSON", "PROTOBUF", "AVRO"]
@@ -38,9 +38,9 @@ def test_it_is_there(store: Store, serve: Serve, mount: str) -> None:
 
 
 def test_registering_and_finding(api: Api) -> None:
-    made = api.register("s")
-    assert (made["id"], made["version"], made["schemaType"]) == (1, 1, "AVRO")
-    assert api.register("s", json.dumps(json.loads(ONE), indent=2)) == made
+    created = api.register("s")
+    assert (created["id"], created["version"], created["schemaType"]) == (1, 1, "AVRO")
+    assert api.register("s", json.dumps(json.loads(ONE), indent=2)) == created
     assert api.register("s", TWO)["id"] == 2
     assert (api.register("t", TWO)["id"], api.register("t", TWO)["version"]) == (2, 1)
     assert api.get("/subjects") == ["s", "t"]
@@ -55,14 +55,14 @@ def test_registering_and_finding(api: Api) -> None:
     assert api.get("/schemas/ids/2/subjects") == ["s", "t"]
     assert api.get("/schemas/ids/2/versions") == [{"subject": "s", "version": 2}, {"subject": "t", "version": 1}]
     assert api.get("/schemas/ids/2?fetchMaxId=true")["maxId"] == 2
-    assert api.get(f"/schemas/guids/{made['guid']}")["guid"] == made["guid"]
-    assert api.get(f"/schemas/guids/{made['guid']}/ids") == [{"context": ".", "id": 1}]
-    assert [each["id"] for each in api.get("/schemas?latestOnly=true")] == [2, 2]
+    assert api.get(f"/schemas/guids/{created['guid']}")["guid"] == created["guid"]
+    assert api.get(f"/schemas/guids/{created['guid']}/ids") == [{"context": ".", "id": 1}]
+    assert [schema["id"] for schema in api.get("/schemas?latestOnly=true")] == [2, 2]
     assert api.ask("POST", "/subjects/s", {"schema": ONE})["version"] == 1
 
 
 @pytest.mark.parametrize("place", ["ids/1", "guids/{guid}"])
-def test_a_schema_is_asked_for_again_after_its_deletion(api: Api, place: str) -> None:
+def test_responses_for_schemas_must_be_revalidated(api: Api, place: str) -> None:
     """Caches must ask again: a schema may be deleted, and another one may get its id."""
     path = "/schemas/" + place.format_map(api.register("s"))
     before = api.send("GET", path)
@@ -73,18 +73,18 @@ def test_a_schema_is_asked_for_again_after_its_deletion(api: Api, place: str) ->
 
 
 def test_schemas_have_the_time_of_their_registration(api: Api) -> None:
-    """In milliseconds, as caches and tools for lineage expect it; a registration does not answer it."""
+    """The time is in milliseconds, as caches and lineage tools expect it; the response to a registration omits it."""
     assert "ts" not in api.register("s")
     there = api.client.send("GET", "/schemagroups/default/schemas/s/versions/1$details").json()
     expected = int(datetime.fromisoformat(there["createdat"]).timestamp() * 1000)
-    shown = [api.get("/subjects/s/versions/1"), api.get("/schemas/ids/1"), *api.get("/schemas")]
-    assert [each["ts"] for each in shown] == [expected] * 3
+    schemas = [api.get("/subjects/s/versions/1"), api.get("/schemas/ids/1"), *api.get("/schemas")]
+    assert [schema["ts"] for schema in schemas] == [expected] * 3
     api.ask("DELETE", "/subjects/s")
     assert api.get("/subjects/s/versions/1?deleted=true")["ts"] >= expected
 
 
 def test_parameters_without_meaning(api: Api) -> None:
-    """No limit, and formats that a schema does not have: Confluent passes over them."""
+    """Negative limits and formats that a schema does not have are ignored, as in Confluent."""
     for subject in ("s", "t"):
         api.register(subject)
     for limit in (0, -1, -5):
@@ -130,7 +130,7 @@ def test_subjects_that_differ_in_case_are_two(api: Api) -> None:
     assert api.get("/subjects/Orders/versions/1")["id"] == 1
 
 
-def test_numbers_go_on_behind_versions_that_are_not_seen_here(api: Api) -> None:
+def test_version_numbers_continue_after_hidden_versions(api: Api) -> None:
     """A Version whose document is elsewhere has a number, and no id."""
     body = {"format": "Avro/1.11", "schemaurl": "https://example.com/s"}
     api.client.send("PUT", "/schemagroups/default/schemas/s/versions/1$details", json=body)
@@ -191,9 +191,9 @@ def test_compatibility(api: Api) -> None:
     api.register("s")
     path = "/compatibility/subjects/s/versions"
     assert api.ask("POST", f"{path}/latest", {"schema": TWO}) == {"is_compatible": True}
-    found = api.ask("POST", f"{path}?verbose=true", {"schema": BREAKING})
-    assert found["is_compatible"] is False
-    assert found["messages"][0].startswith("{errorType:'READER_FIELD_MISSING_DEFAULT_VALUE', description:'R.c: ")
+    result = api.ask("POST", f"{path}?verbose=true", {"schema": BREAKING})
+    assert result["is_compatible"] is False
+    assert result["messages"][0].startswith("{errorType:'READER_FIELD_MISSING_DEFAULT_VALUE', description:'R.c: ")
     assert api.code("POST", "/subjects/s/versions", {"schema": BREAKING}) == 40901
     assert api.code("POST", f"{path}/9", {"schema": ONE}) == 40402
     assert api.ask("POST", "/compatibility/subjects/none/versions/latest", {"schema": ONE})["is_compatible"]
@@ -246,8 +246,8 @@ def test_modes(api: Api) -> None:
     assert api.ask("PUT", "/mode/s", {}) == {}
     assert api.code("GET", "/mode/s") == 40409
     api.ask("PUT", "/mode/copied", {"mode": "IMPORT"})
-    made = api.register("copied", BREAKING, id=41, version=5)
-    assert (made["id"], made["version"]) == (41, 5)
+    registered = api.register("copied", BREAKING, id=41, version=5)
+    assert (registered["id"], registered["version"]) == (41, 5)
     assert api.register("copied", ONE, id=1, version=6)["id"] == 1
     assert api.code("POST", "/subjects/copied/versions", {"schema": TWO, "id": 41}) == 42205
     assert api.register("copied", ONE)["id"] == 1
@@ -292,7 +292,7 @@ def test_settings_go_with_the_last_version(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("accept", "named"),
+    ("accept", "media_type"),
     [
         ("application/json", "application/json"),
         ("application/vnd.schemaregistry+json, */*;q=0.1", "application/vnd.schemaregistry+json"),
@@ -301,24 +301,24 @@ def test_settings_go_with_the_last_version(api: Api) -> None:
         ("*/*", "application/vnd.schemaregistry.v1+json"),
     ],
 )
-def test_the_media_type_is_one_that_is_accepted(api: Api, accept: str, named: str) -> None:
+def test_response_has_an_accepted_media_type(api: Api, accept: str, media_type: str) -> None:
     for method, path, body in (("GET", "/subjects", None), ("POST", "/subjects/s/versions", {"schema": ONE})):
         for _ in range(2):  # the second answer is from memory
             response = api.send(method, path, body, headers={"Accept": accept})
-            assert (response.headers["Content-Type"], response.headers["Vary"].split(",")[0]) == (named, "Accept")
+            assert (response.headers["Content-Type"], response.headers["Vary"].split(",")[0]) == (media_type, "Accept")
     for method, path in (("GET", "/subjects/none/versions"), ("PATCH", "/subjects"), ("POST", "/subjects/s/versions")):
         response = api.send(method, path, headers={"Accept": accept})
-        assert (response.is_error, response.headers["Content-Type"]) == (True, named)
+        assert (response.is_error, response.headers["Content-Type"]) == (True, media_type)
 
 
-def test_what_is_put_is_all_that_is_set(api: Api) -> None:
+def test_put_config_replaces_all_settings(api: Api) -> None:
     api.ask("PUT", "/config/s", {"compatibility": "FULL", "compatibilityGroup": "a"})
     put = api.ask("PUT", "/config/s", {"compatibilityGroup": None, "validateFields": True})
     assert put == {"compatibility": "FULL", "validateFields": True}
 
 
-def test_what_is_imported_stays_what_it_was(api: Api) -> None:
-    """Neither settings nor the versions before add anything to it: it would be another content than its id's."""
+def test_imported_schema_is_stored_unchanged(api: Api) -> None:
+    """Settings and earlier versions add nothing to an imported schema, since its id belongs to its content."""
     api.ask("PUT", "/mode/s", {"mode": "IMPORT"})
     api.ask("PUT", "/config/s", {"normalize": True, "defaultMetadata": {"properties": {"a": "b"}}})
     text = '{"type":"record","name":"R","fields":[]}'
@@ -333,15 +333,15 @@ def test_what_is_imported_stays_what_it_was(api: Api) -> None:
 def test_imported_schemas_keep_their_ids(api: Api) -> None:
     """A content may come with several ids: records name each of them."""
     api.ask("PUT", "/mode", {"mode": "IMPORT"})
-    made = [
+    registered = [
         api.register(subject, ONE, version=version, id=number)
         for subject, version, number in (("a", 1, 100), ("b", 1, 200), ("b", 2, 300), ("b", 2, 300))
     ]
-    assert [(each["id"], each["version"]) for each in made] == [(100, 1), (200, 1), (300, 2), (300, 2)]
+    assert [(row["id"], row["version"]) for row in registered] == [(100, 1), (200, 1), (300, 2), (300, 2)]
     for number, versions in ((100, [("a", 1)]), (200, [("b", 1)]), (300, [("b", 2)])):
         listed = api.get(f"/schemas/ids/{number}/versions")
-        assert [(each["subject"], each["version"]) for each in listed] == versions
-    assert api.get(f"/schemas/guids/{made[0]['guid']}/ids") == [
+        assert [(row["subject"], row["version"]) for row in listed] == versions
+    assert api.get(f"/schemas/guids/{registered[0]['guid']}/ids") == [
         {"context": ".", "id": number} for number in (100, 200, 300)
     ]
     api.ask("PUT", "/mode", {"mode": "READWRITE"})
@@ -357,16 +357,16 @@ def test_imported_schemas_keep_their_ids(api: Api) -> None:
 
 def test_an_id_is_free_when_its_last_version_is_deleted_permanently(api: Api) -> None:
     api.ask("PUT", "/mode", {"mode": "IMPORT"})
-    taken = {"schema": TWO, "id": 500}
+    request = {"schema": TWO, "id": 500}
     for subject in ("a", "b"):
         api.register(subject, ONE, id=500)
     for subject in ("a", "b"):
-        assert api.code("POST", "/subjects/c/versions", taken) == 42205
+        assert api.code("POST", "/subjects/c/versions", request) == 42205
         api.ask("DELETE", f"/subjects/{subject}")
-        assert api.code("POST", "/subjects/c/versions", taken) == 42205
+        assert api.code("POST", "/subjects/c/versions", request) == 42205
         api.ask("DELETE", f"/subjects/{subject}?permanent=true")
     assert api.code("GET", "/schemas/ids/500") == 40403
-    assert api.ask("POST", "/subjects/c/versions", taken)["id"] == 500
+    assert api.ask("POST", "/subjects/c/versions", request)["id"] == 500
     assert api.get("/schemas/ids/500")["schema"] == json.dumps(json.loads(TWO), separators=(",", ":"))
     api.ask("PUT", "/mode", {"mode": "READWRITE"})
     assert api.register("a", ONE)["id"] == 501
@@ -376,10 +376,10 @@ def test_references(api: Api) -> None:
     """An Avro schema that names a type of another subject: checked, compared and shown with it."""
     api.register("t")
     reference = {"name": "R", "subject": "t", "version": 1}
-    made = api.register("q", SHARED, references=[reference])
-    assert made["references"] == [reference]
-    assert api.register("q", SHARED, references=[{**reference, "version": -1}])["id"] == made["id"]
-    assert api.get("/subjects/t/versions/1/referencedby") == [made["id"]]
+    registered = api.register("q", SHARED, references=[reference])
+    assert registered["references"] == [reference]
+    assert api.register("q", SHARED, references=[{**reference, "version": -1}])["id"] == registered["id"]
+    assert api.get("/subjects/t/versions/1/referencedby") == [registered["id"]]
     assert api.code("DELETE", "/subjects/t") == 42206
     resolved = json.loads(api.get("/subjects/q/versions/1?format=resolved")["schema"])
     assert resolved["fields"][0]["type"]["name"] == "R"
@@ -393,17 +393,20 @@ def test_references(api: Api) -> None:
     assert api.ask("DELETE", "/subjects/t") == [1]
 
 
-def test_what_softly_deleted_versions_refer_to_is_kept(api: Api) -> None:
+def test_references_of_softly_deleted_versions_are_protected(api: Api) -> None:
     """Records of a softly deleted schema can be read only as long as all its references are there."""
     api.register("t")
-    made = api.register("q", SHARED, references=[{"name": "R", "subject": "t", "version": 1}])
+    registered = api.register("q", SHARED, references=[{"name": "R", "subject": "t", "version": 1}])
     api.ask("DELETE", "/subjects/q/versions/1")
     assert api.get("/subjects/t/versions/1/referencedby") == []
-    assert api.get("/subjects/t/versions/1/referencedby?deleted=true") == [made["id"]]
+    assert api.get("/subjects/t/versions/1/referencedby?deleted=true") == [registered["id"]]
     api.ask("DELETE", "/subjects/t")
     assert api.code("DELETE", "/subjects/t?permanent=true") == 42206
     assert api.code("DELETE", "/subjects/t/versions/1?permanent=true") == 42206
-    for path in (f"/schemas/ids/{made['id']}?format=resolved", "/subjects/q/versions/1?deleted=true&format=resolved"):
+    for path in (
+        f"/schemas/ids/{registered['id']}?format=resolved",
+        "/subjects/q/versions/1?deleted=true&format=resolved",
+    ):
         assert json.loads(api.get(path)["schema"])["fields"][0]["type"]["name"] == "R"
     assert api.ask("DELETE", "/subjects/q?permanent=true") == [1]
     assert api.ask("DELETE", "/subjects/t?permanent=true") == [1]
@@ -419,14 +422,14 @@ def test_a_subject_whose_versions_refer_to_each_other_is_deleted_whole(api: Api)
     assert api.ask("DELETE", "/subjects/t?permanent=true") == [1, 2]
 
 
-@pytest.mark.parametrize("own", [{}, {"$id": "https://example.com/q.json"}, {"$id": "q.json"}])
-def test_references_of_a_json_schema(api: Api, own: dict[str, str]) -> None:
-    """They have the names that the schema says, whatever these are relative to, as confluent-kafka has them."""
+@pytest.mark.parametrize("identifier", [{}, {"$id": "https://example.com/q.json"}, {"$id": "q.json"}])
+def test_references_of_a_json_schema(api: Api, identifier: dict[str, str]) -> None:
+    """References have the names that the schema uses, regardless of their base, as in confluent-kafka."""
     api.register("t", '{"type": "integer"}', schemaType="JSON")
     references = [{"name": "t.json", "subject": "t", "version": 1}]
     for more, expected in (({}, True), ({"b": {"type": "integer"}}, True), ({"a": {"type": "string"}}, False)):
         properties = {"a": {"$ref": "t.json"}, **more}
-        schema = json.dumps({**own, "type": "object", "properties": properties, "additionalProperties": False})
+        schema = json.dumps({**identifier, "type": "object", "properties": properties, "additionalProperties": False})
         body = {"schema": schema, "schemaType": "JSON", "references": references}
         assert (api.send("POST", "/subjects/q/versions", body).status_code == 200) is expected
     there = api.client.send("GET", "/schemagroups/default/schemas/q/versions/2$details").json()
@@ -457,7 +460,7 @@ def test_references_of_a_json_schema(api: Api, own: dict[str, str]) -> None:
 def test_a_subject_of_several_drafts(api: Api, kind: str, first: str, second: str, format: str, level: str) -> None:
     """A subject may go on with another draft or syntax; all its Versions have one format in xRegistry."""
     api.ask("PUT", "/config/s", {"compatibility": level})
-    made = api.register("s", first, schemaType=kind)
+    registered = api.register("s", first, schemaType=kind)
     api.register("s", first, schemaType=kind, metadata={"properties": {"a": "b"}})
     body = {"schemaType": kind, "schema": second}
     assert api.ask("POST", "/compatibility/subjects/s/versions/latest", body) == {"is_compatible": True}
@@ -465,7 +468,7 @@ def test_a_subject_of_several_drafts(api: Api, kind: str, first: str, second: st
     for version in (1, 2, 3):
         there = api.client.send("GET", f"/schemagroups/default/schemas/s/versions/{version}$details").json()
         assert (there["format"], there["formatvalidated"]) == (format, True)
-    assert api.register("s", first, schemaType=kind, metadata={})["id"] == made["id"]
+    assert api.register("s", first, schemaType=kind, metadata={})["id"] == registered["id"]
     assert api.register("s", f"{second} ", schemaType=kind)["version"] == 3
 
 
@@ -502,11 +505,11 @@ def test_normalized_protobuf(api: Api) -> None:
         'syntax="proto3"; import "p.proto"; // of it\nmessage N { M m = 1; oneof o { int32 a = 2; } repeated M n = 3; }'
     )
     body = {"schemaType": "PROTOBUF", "references": references}
-    made = api.ask("POST", "/subjects/n/versions?normalize=true", {**body, "schema": text})
+    normalized = api.ask("POST", "/subjects/n/versions?normalize=true", {**body, "schema": text})
     printed = api.get("/subjects/n/versions/1?format=serialized")["schema"]
-    assert api.ask("POST", "/subjects/n/versions", {**body, "schema": printed}) == made
-    assert api.ask("POST", "/subjects/n?normalize=true", {**body, "schema": printed})["id"] == made["id"]
-    assert api.ask("POST", "/subjects/n?normalize=true", {**body, "schema": text})["id"] == made["id"]
+    assert api.ask("POST", "/subjects/n/versions", {**body, "schema": printed}) == normalized
+    assert api.ask("POST", "/subjects/n?normalize=true", {**body, "schema": printed})["id"] == normalized["id"]
+    assert api.ask("POST", "/subjects/n?normalize=true", {**body, "schema": text})["id"] == normalized["id"]
     assert api.code("POST", "/subjects/n", {**body, "schema": text}) == 40403
     assert api.code("POST", "/subjects/n?normalize=true", {**body, "schema": f"{text} message"}) == 42201
     custom = 'import "google/protobuf/descriptor.proto";extend google.protobuf.FieldOptions { string owner = 50000; }'
@@ -521,15 +524,15 @@ def test_normalized_protobuf(api: Api) -> None:
 def test_metadata_and_rules(api: Api) -> None:
     rules = {"domainRules": [{"name": "check", "kind": "CONDITION", "type": "CEL", "mode": "WRITE", "expr": "1 > 0"}]}
     metadata = {"properties": {"owner": "ada"}}
-    one = api.register("s", metadata=metadata, ruleSet=rules)
-    assert (one["metadata"], one["ruleSet"]) == (metadata, rules)
-    assert api.register("s")["id"] == one["id"], "without its own it has those of the latest version"
+    first = api.register("s", metadata=metadata, ruleSet=rules)
+    assert (first["metadata"], first["ruleSet"]) == (metadata, rules)
+    assert api.register("s")["id"] == first["id"], "without its own it has those of the latest version"
     assert api.get("/subjects/s/metadata?key=owner&value=ada")["version"] == 1
     assert api.code("GET", "/subjects/s/metadata?key=owner&value=bob") == 40401
     assert api.code("POST", "/subjects/s/versions", {"schema": ONE, "ruleSet": {"domainRules": [{}]}}) == 42210
     api.ask("PUT", "/config/t", {"defaultMetadata": metadata, "overrideMetadata": {"properties": {"team": "x"}}})
-    made = api.register("t", metadata={"properties": {"team": "y"}})
-    assert made["metadata"] == {"properties": {"owner": "ada", "team": "x"}}
+    second = api.register("t", metadata={"properties": {"team": "y"}})
+    assert second["metadata"] == {"properties": {"owner": "ada", "team": "x"}}
 
 
 def test_metadata_and_rules_alone_are_for_the_latest_schema(api: Api) -> None:
@@ -537,11 +540,11 @@ def test_metadata_and_rules_alone_are_for_the_latest_schema(api: Api) -> None:
     reference = {"name": "R", "subject": "t", "version": 1}
     api.register("s", SHARED, references=[reference])
     metadata, rules = {"properties": {"k": "v"}}, {"domainRules": [{"name": "x", "type": "CEL", "mode": "WRITE"}]}
-    made = api.ask("POST", "/subjects/s/versions", {"metadata": metadata})
-    assert (made["version"], made["metadata"], made["references"]) == (2, metadata, [reference])
+    registered = api.ask("POST", "/subjects/s/versions", {"metadata": metadata})
+    assert (registered["version"], registered["metadata"], registered["references"]) == (2, metadata, [reference])
     assert api.get("/subjects/s/versions/2")["schema"] == api.get("/subjects/s/versions/1")["schema"]
-    made = api.ask("POST", "/subjects/s/versions", {"ruleSet": rules})
-    assert (made["version"], made["metadata"], made["ruleSet"]) == (3, metadata, rules)
+    registered = api.ask("POST", "/subjects/s/versions", {"ruleSet": rules})
+    assert (registered["version"], registered["metadata"], registered["ruleSet"]) == (3, metadata, rules)
     assert api.code("POST", "/subjects/none/versions", {"metadata": metadata}) == 42201
 
 
@@ -556,11 +559,11 @@ def test_rules_and_metadata_of_a_config_are_merged_by_name(api: Api) -> None:
         "defaultMetadata": {"sensitive": ["ssn"]},
     }
     api.ask("PUT", "/config/s", config)
-    made = api.register("s", ruleSet=rules("own"), metadata={"sensitive": ["email"]})
-    assert made["ruleSet"] == rules("first", "own", "must")
-    assert made["metadata"] == {"sensitive": ["ssn", "email"]}
+    registered = api.register("s", ruleSet=rules("own"), metadata={"sensitive": ["email"]})
+    assert registered["ruleSet"] == rules("first", "own", "must")
+    assert registered["metadata"] == {"sensitive": ["ssn", "email"]}
     # Registering it again finds it: the rules that were added are not added twice.
-    assert api.register("s") == made
+    assert api.register("s") == registered
     assert api.code("PUT", "/config/s", {"overrideRuleSet": {"domainRules": [{}]}}) == 42210
 
 
@@ -615,19 +618,21 @@ def test_rules_and_metadata_of_a_config_are_merged_by_name(api: Api) -> None:
         ("DELETE", "/subjects/s/versions/9", None, 40402),
     ],
 )
-def test_what_is_wrong_has_a_code_and_changes_nothing(api: Api, method: str, path: str, body: Any, code: int) -> None:
+def test_invalid_request_has_a_code_and_changes_nothing(api: Api, method: str, path: str, body: Any, code: int) -> None:
     api.register("s")
     assert api.code(method, path, body) == code
     assert api.get("/subjects?deleted=true") == ["s"]
     assert api.get("/subjects/s/versions?deleted=true") == [1]
 
 
-def test_a_subject_with_a_name_that_is_no_longer_taken(store: Store, api: Api) -> None:
+def test_invalid_name_of_an_old_subject_is_still_served(store: Store, api: Api) -> None:
     """An older release stored such subjects. They and their context can be read and deleted."""
     name = "a\nb"
     attributes = {"format": "Avro/1.11", "schema": json.loads(ONE), SUBJECT: name}
-    made = api.client.send("PUT", f"/schemagroups/c/schemas/{schema_ids(name)[-1]}/versions/1$details", json=attributes)
-    assert made.is_success, made.text
+    response = api.client.send(
+        "PUT", f"/schemagroups/c/schemas/{schema_ids(name)[-1]}/versions/1$details", json=attributes
+    )
+    assert response.is_success, response.text
     scopes = (f":.c:{name}", ":.__global:a")
     with store.write() as writer:
         for scope in scopes:
@@ -649,8 +654,8 @@ def test_media_types(api: Api) -> None:
     assert sent.status_code == 415
     broken = api.send("POST", "/subjects/s/versions", headers={"Content-Type": "application/json"}, content=b"{")
     assert broken.json()["error_code"] == 400
-    known = {"Confluent-Accept-Unknown-Properties": "true"}
-    assert api.send("POST", "/subjects/s/versions", {"schema": ONE, "x": 1}, headers=known).status_code == 200
+    headers = {"Confluent-Accept-Unknown-Properties": "true"}
+    assert api.send("POST", "/subjects/s/versions", {"schema": ONE, "x": 1}, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("size", [100_000, 12_000_000])
@@ -673,7 +678,7 @@ def test_numbers_of_a_json_schema_keep_their_digits(api: Api, size: int, query: 
     assert api.ask("POST", "/subjects/tagged/versions", {**body, "schemaTagsToAdd": []})["id"] == 1
 
 
-def test_known_content_is_no_write(api: Api, store: Store) -> None:
+def test_known_content_is_not_written(api: Api, store: Store) -> None:
     api.register("s")
     before = store.generation()
     api.register("s")
@@ -684,18 +689,18 @@ def test_known_content_takes_few_statements(api: Api, monkeypatch: pytest.Monkey
     """However many versions there are; a new subject is written without a statement of its own for each row."""
     for schema in (ONE, TWO):
         api.register("s", schema)
-    asked: list[str] = []
+    statements: list[str] = []
     rows = SqlTransaction.rows
 
     def counted(self: SqlTransaction, sql: str, *more: Any) -> Any:
-        asked.append(sql)
+        statements.append(sql)
         return rows(self, sql, *more)
 
     monkeypatch.setattr(SqlTransaction, "rows", counted)
     assert api.register("s", f" {ONE}")["version"] == 1
-    assert len(asked) <= 9
-    assert not [sql for sql in asked if "documents.content" in sql], "what is known has the document that was sent"
-    asked.clear()
+    assert len(statements) <= 9
+    assert not [sql for sql in statements if "documents.content" in sql], "what is known has the document that was sent"
+    statements.clear()
     written: list[str] = []
     run_many = SqlWriting.run_many
 
@@ -708,8 +713,8 @@ def test_known_content_takes_few_statements(api: Api, monkeypatch: pytest.Monkey
     assert not [sql for sql in written if "subject_settings" in sql], "it refers to nothing"
 
 
-def test_the_latest_version_is_the_highest_that_is_there(api: Api) -> None:
-    """Of those deleted, and of those that xRegistry alone sees, none is compared with, looked up or counted on."""
+def test_latest_version_ignores_deleted_and_hidden_versions(api: Api) -> None:
+    """Deleted versions, and versions that only xRegistry sees, are not compared with, looked up or counted."""
     for number in range(1, 71):
         fields: dict[str, Any] = {f"f{number}": {"default": 0}}
         registered = api.ask("POST", "/subjects/s/versions", {"schema": record("R", **fields)})
@@ -727,7 +732,7 @@ def test_the_latest_version_is_the_highest_that_is_there(api: Api) -> None:
 
 
 def test_pages_of_subjects_and_schemas(api: Api) -> None:
-    """All that there are come by pages, each once: whatever their contexts, names and versions."""
+    """Paging returns every subject and every schema once, whatever its context, name or version."""
     names = ["a", "A", "a b", "a-b", "a/c", "b", "ünï", ":.one:x", ":.one:y/z", ":.two:x"]
     for name in names:
         for schema in (ONE, TWO):
@@ -735,18 +740,22 @@ def test_pages_of_subjects_and_schemas(api: Api) -> None:
     # What is in the same groups and no subject is passed over.
     for path in ("default/schemas/aa/versions/1", "one/schemas/m/versions/1"):
         api.client.send("PUT", f"/schemagroups/{path}", json={"format": "XML", "schema": "<a/>"})
-    found = api.get("/subjects")
-    assert sorted(found) == sorted(names)
+    subjects = api.get("/subjects")
+    assert sorted(subjects) == sorted(names)
     for size in (1, 2, 3, 7, 20):
         pages = [api.get(f"/subjects?offset={first}&limit={size}") for first in range(0, 12, size)]
-        assert [name for some in pages for name in some] == found
+        assert [name for some in pages for name in some] == subjects
         assert all(len(some) <= size for some in pages)
-    shown = [(each["subject"], each["version"]) for each in api.get("/schemas")]
-    assert shown == [(name, version) for name in found for version in (1, 2)]
+    versions = [(listed_version["subject"], listed_version["version"]) for listed_version in api.get("/schemas")]
+    assert versions == [(name, version) for name in subjects for version in (1, 2)]
     pages = [api.get(f"/schemas?offset={first}&limit=3") for first in range(0, 24, 3)]
-    assert [(each["subject"], each["version"]) for some in pages for each in some] == shown
-    latest = [(each["subject"], each["version"]) for each in api.get("/schemas?latestOnly=true")]
-    assert latest == [(name, 2) for name in found]
+    assert [
+        (listed_version["subject"], listed_version["version"]) for some in pages for listed_version in some
+    ] == versions
+    latest = [
+        (listed_version["subject"], listed_version["version"]) for listed_version in api.get("/schemas?latestOnly=true")
+    ]
+    assert latest == [(name, 2) for name in subjects]
     assert sorted(api.get("/subjects?subjectPrefix=a")) == ["a", "a b", "a-b", "a/c"]
     assert api.get("/subjects?subjectPrefix=a%20") == ["a b"]
     assert sorted(api.get("/subjects?subjectPrefix=%3A.one%3A")) == [":.one:x", ":.one:y/z"]
@@ -755,8 +764,10 @@ def test_pages_of_subjects_and_schemas(api: Api) -> None:
     assert api.get("/subjects?offset=50") == []
 
 
-def test_avro_types_are_found_whatever_references_are_called(api: Api) -> None:
-    """As Confluent's server has it: a file's name, or any other, will do; the types are those that documents define."""
+def test_avro_types_are_resolved_under_any_reference_name(api: Api) -> None:
+    """A reference can have any name, such as a file name, as in Confluent's server. The types are those that the
+    documents define.
+    """
     country = {"type": "record", "name": "Country", "namespace": "geo", "fields": [{"name": "name", "type": "string"}]}
     address = {"type": "record", "name": "geo.Address", "fields": [{"name": "country", "type": "Country"}]}
     person = {"type": "record", "name": "P", "fields": [{"name": "home", "type": "geo.Address"},
@@ -775,8 +786,8 @@ def test_avro_types_are_found_whatever_references_are_called(api: Api) -> None:
     resolved = json.loads(api.get("/subjects/person/versions/1?format=resolved")["schema"])
     assert resolved["fields"][0]["type"]["fields"][0]["type"]["name"] == "Country"
     # The engine found them, too: it is validated for everybody.
-    shown = api.client.get("/schemagroups/default/schemas/person/versions/1$details").json()
-    assert shown["formatvalidated"] is True
+    version = api.client.get("/schemagroups/default/schemas/person/versions/1$details").json()
+    assert version["formatvalidated"] is True
     later = {**person, "fields": [*person["fields"], {"name": "x", "type": ["null", "geo.Country"], "default": None}]}
     assert post("person", later, "address", "country")["version"] == 2
     again = {"schema": json.dumps({**person, "fields": [{"name": "home", "type": "geo.Planet"}]})}

@@ -32,28 +32,28 @@ def client(store: Store, serve: Serve) -> Client:
 
 
 def refused(client: Client, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, int]:
-    found = client.send(method, API + path, headers=headers, **({"json": body} if body is not None else {}))
-    return found.status_code, found.json()["error_code"]
+    response = client.send(method, API + path, headers=headers, **({"json": body} if body is not None else {}))
+    return response.status_code, response.json()["error_code"]
 
 
-def test_anonymous_is_asked_who_he_is(client: Client) -> None:
+def test_anonymous_request_is_answered_with_401(client: Client) -> None:
     assert refused(client, "GET", "/subjects/open/versions") == (401, 401)
     assert refused(client, "POST", "/subjects/open/versions", {"schema": ONE}) == (401, 401)
 
 
-def test_what_may_not_be_read_is_not_there(client: Client, store: Store) -> None:
+def test_unreadable_subjects_are_invisible(client: Client, store: Store) -> None:
     put_policy(store, rule("read", on=f"{SCHEMAS}/open"))
     assert client.get(f"{API}/subjects?deleted=true", headers=ANN).json() == ["open"]
-    for query, found in (("", ["open"]), ("?limit=1", ["open"]), ("?offset=1", []), ("?subjectPrefix=s", [])):
-        assert client.get(f"{API}/subjects{query}", headers=ANN).json() == found
+    for query, expected in (("", ["open"]), ("?limit=1", ["open"]), ("?offset=1", []), ("?subjectPrefix=s", [])):
+        assert client.get(f"{API}/subjects{query}", headers=ANN).json() == expected
     assert refused(client, "GET", "/subjects/secret/versions", **ANN) == (404, 40401)
     assert refused(client, "GET", "/subjects/gone/versions?deleted=true", **ANN) == (404, 40401)
     assert refused(client, "GET", "/config/secret", **ANN) == (404, 40408)
-    shown = client.get(f"{API}/schemas/ids/1/versions?deleted=true", headers=ANN).json()
-    assert shown == [{"subject": "open", "version": 1}]
+    versions = client.get(f"{API}/schemas/ids/1/versions?deleted=true", headers=ANN).json()
+    assert versions == [{"subject": "open", "version": 1}]
 
 
-def test_who_reads_does_not_write(client: Client, store: Store) -> None:
+def test_reader_cannot_write(client: Client, store: Store) -> None:
     put_policy(store, rule("read", on="/schemagroups/default"))
     for schema in (ONE, TWO):
         assert refused(client, "POST", "/subjects/open/versions", {"schema": schema}, **ANN) == (403, 403)
@@ -64,7 +64,7 @@ def test_who_reads_does_not_write(client: Client, store: Store) -> None:
     assert client.get(f"{API}/subjects/open/versions", headers=ANN).json() == [1]
 
 
-def test_who_writes_one_subject(client: Client, store: Store) -> None:
+def test_writer_of_one_subject_can_write_only_this_subject(client: Client, store: Store) -> None:
     put_policy(store, rule("read", "create", "update", "delete", on=f"{SCHEMAS}/open"))
     assert (
         client.send("POST", f"{API}/subjects/open/versions", json={"schema": TWO}, headers=ANN).json()["version"] == 2
@@ -74,7 +74,7 @@ def test_who_writes_one_subject(client: Client, store: Store) -> None:
     assert client.get(f"{API}/subjects", headers=ADMINISTRATOR).json() == ["secret"]
 
 
-def test_modes_of_subjects_are_taken_away_by_who_may_write_them(client: Client, store: Store) -> None:
+def test_recursive_mode_deletion_skips_subjects_without_update_right(client: Client, store: Store) -> None:
     """DELETE /mode with recursive takes nothing away from who may not set it."""
     for scope in ("open", "secret", ":.dev:t"):
         assert client.send("PUT", f"{API}/mode/{scope}", json={"mode": "READONLY"}, headers=ADMINISTRATOR).is_success
@@ -91,7 +91,7 @@ def test_modes_of_subjects_are_taken_away_by_who_may_write_them(client: Client, 
     assert refused(client, "GET", "/mode/secret", **ANN) == (404, 40409)
 
 
-def test_who_may_not_write_a_context_leaves_what_is_set_for_it(client: Client, store: Store) -> None:
+def test_context_settings_survive_deletion_without_write_right(client: Client, store: Store) -> None:
     """DELETE /contexts of one without subjects, which is no more than its settings."""
     assert client.send("PUT", f"{API}/mode/:.dev:", json={"mode": "READONLY"}, headers=ADMINISTRATOR).is_success
     put_policy(store, rule("read", on="/"))

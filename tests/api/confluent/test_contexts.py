@@ -82,9 +82,9 @@ def test_tags_are_put_to_a_version_of_another_context(shared: Api) -> None:
     """The new version is of the subject as it is named."""
     reference = {"name": "R", "subject": "t", "version": 1}
     shared.register(":.c:u", '{"type":"array","items":"R"}', references=[reference])
-    made = shared.ask("POST", "/subjects/u/versions/latest/tags", {"metadata": {"properties": {"a": "b"}}})
-    assert made["metadata"] == {"properties": {"a": "b", "confluent:version": "1"}}
-    assert made["references"] == [{**reference, "subject": ":.c:t"}]
+    version = shared.ask("POST", "/subjects/u/versions/latest/tags", {"metadata": {"properties": {"a": "b"}}})
+    assert version["metadata"] == {"properties": {"a": "b", "confluent:version": "1"}}
+    assert version["references"] == [{**reference, "subject": ":.c:t"}]
     assert shared.get("/subjects/u/versions/1")["subject"] == "u"
     assert shared.get("/subjects/:.c:u/versions") == [1]
     assert shared.code("POST", "/subjects/:.d:t/versions/1/tags", {}) == 40401

@@ -14,27 +14,27 @@ PROTO = 'syntax = "proto3";\nmessage A {\n  int32 a = 1;\n  repeated A more = 2;
 
 
 @pytest.mark.parametrize(("kind", "schema"), [("AVRO", AVRO), ("JSON", JSON_SCHEMA), ("PROTOBUF", PROTO)])
-def test_normalizing_makes_no_other_schema(api: Api, kind: str, schema: str) -> None:
-    """It is found whether it was registered with or without, and the id it has stays."""
+def test_normalizing_keeps_the_schema_id(api: Api, kind: str, schema: str) -> None:
+    """The schema is found both with and without normalization, and keeps its id."""
     body = {"schemaType": kind, "schema": schema}
-    made = api.register("n", schema, schemaType=kind)
+    registered = api.register("n", schema, schemaType=kind)
     assert api.ask("POST", "/subjects/n?normalize=true", body)["version"] == 1
-    assert api.ask("POST", "/subjects/n/versions?normalize=true", body) == made
+    assert api.ask("POST", "/subjects/n/versions?normalize=true", body) == registered
     assert api.ask("POST", "/subjects/n", body)["version"] == 1
     api.ask("PUT", "/config/n", {"normalize": True})
-    assert api.ask("POST", "/subjects/n/versions", body) == made
+    assert api.ask("POST", "/subjects/n/versions", body) == registered
     assert api.get("/subjects/n/versions") == [1]
     api.ask("DELETE", "/subjects/n")
     assert api.ask("POST", "/subjects/n?normalize=true&deleted=true", body)["version"] == 1
     other = api.ask("POST", "/subjects/n/versions?normalize=true", {**body, "metadata": {"properties": {"a": "b"}}})
-    assert other["id"] != made["id"], "other metadata are another content"
+    assert other["id"] != registered["id"], "other metadata are another content"
 
 
-def test_what_avro_says_has_one_order_in_all_subjects(api: Api) -> None:
-    """Without members of somebody's own, a normalized schema has the id of the one that is not."""
+def test_normalized_avro_attributes_have_one_order(api: Api) -> None:
+    """A schema without custom attributes has the same id with and without normalization."""
     schema = record(a={"doc": "d", "default": 1})
-    made = api.register("s", schema)
-    assert api.ask("POST", "/subjects/t/versions?normalize=true", {"schema": schema})["id"] == made["id"]
+    registered = api.register("s", schema)
+    assert api.ask("POST", "/subjects/t/versions?normalize=true", {"schema": schema})["id"] == registered["id"]
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,10 @@ def test_what_avro_says_has_one_order_in_all_subjects(api: Api) -> None:
         PROTO.replace("message", "// The one.\nmessage").replace("= 1;", "= 1 /* first */;"),
     ],
 )
-def test_the_layout_of_protobuf_makes_no_other_schema(api: Api, text: str) -> None:
-    made = api.register("p", PROTO, schemaType="PROTOBUF")
-    assert api.register("p", text, schemaType="PROTOBUF") == made
-    assert api.ask("POST", "/subjects/p", {"schemaType": "PROTOBUF", "schema": text})["id"] == made["id"]
+def test_protobuf_layout_does_not_change_the_schema_id(api: Api, text: str) -> None:
+    registered = api.register("p", PROTO, schemaType="PROTOBUF")
+    assert api.register("p", text, schemaType="PROTOBUF") == registered
+    assert api.ask("POST", "/subjects/p", {"schemaType": "PROTOBUF", "schema": text})["id"] == registered["id"]
     other = text.replace("int32 a", "int32 b")
     assert api.code("POST", "/subjects/p", {"schemaType": "PROTOBUF", "schema": other}) == 40403
 
@@ -61,10 +61,10 @@ def test_avro_types_that_are_written_out(api: Api) -> None:
     order = {"type": "record", "name": "Order", "namespace": "c.t", "fields": fields}
     api.register("header", json.dumps(header))
     references = [{"name": "c.t.Header", "subject": "header", "version": 1}]
-    made = api.register("order", json.dumps(order), references=references)
+    registered = api.register("order", json.dumps(order), references=references)
     whole = json.dumps({**order, "fields": [{"name": "h", "type": header}, fields[1]]})
     assert api.ask("POST", "/subjects/order", {"schema": whole})["version"] == 1
-    assert api.register("order", whole) == made
+    assert api.register("order", whole) == registered
     other = whole.replace("again", "twice")
     assert api.code("POST", "/subjects/order", {"schema": other}) == 40403
 
@@ -74,11 +74,11 @@ def test_normalizing_makes_one_order_of_references(api: Api) -> None:
         api.register(name.lower(), record(name, x={}))
     references = [{"name": name, "subject": name.lower(), "version": 1} for name in ("P", "Q")]
     schema = '{"type":"record","name":"M","fields":[{"name":"a","type":"Q"},{"name":"b","type":"P"}]}'
-    made = api.register("m", schema, references=references[::-1])
+    registered = api.register("m", schema, references=references[::-1])
     for order in (references, references[::-1], references * 2):
         body = {"schema": schema, "references": order}
-        assert api.ask("POST", "/subjects/m?normalize=true", body)["id"] == made["id"]
-        assert api.ask("POST", "/subjects/m/versions?normalize=true", body) == made
+        assert api.ask("POST", "/subjects/m?normalize=true", body)["id"] == registered["id"]
+        assert api.ask("POST", "/subjects/m/versions?normalize=true", body) == registered
     assert api.code("POST", "/subjects/m", {"schema": schema, "references": references}) == 40403
     normal = api.ask("POST", "/subjects/fresh/versions?normalize=true", {"schema": schema, "references": references})
     assert normal["references"] == references

@@ -68,19 +68,19 @@ STORE = {50001, 50002}
 """These are the store's, and have tests of their own."""
 
 
-def test_there_are_requests_for_all_of_them() -> None:
+def test_table_of_codes_is_complete() -> None:
     declared = {int(code) for code in re.findall(r"_error\(\s*(\d+)", getsource(errors))}
     assert declared == CODES.keys() | STORE
 
 
 def everything(api: Api) -> list[Any]:
-    """What is stored, by this API and by xRegistry's."""
-    shown = [api.send("GET", path).json() for path in ("/schemas?deleted=true", "/config", "/config/s", "/mode/s")]
-    return [*shown, api.client.send("GET", "/export").json()]
+    """Return all that is stored, as this API and xRegistry's return it."""
+    answers = [api.send("GET", path).json() for path in ("/schemas?deleted=true", "/config", "/config/s", "/mode/s")]
+    return [*answers, api.client.send("GET", "/export").json()]
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_each_code_is_reached(store: Any, serve: Serve, code: int) -> None:
+def test_every_error_code_is_reachable(store: Any, serve: Serve, code: int) -> None:
     api = Api(serve(store, model="default", max_body_bytes=4096))
     api.register("s")
     *before, last = CODES[code]
@@ -102,7 +102,7 @@ def test_each_code_is_reached(store: Any, serve: Serve, code: int) -> None:
     ],
     ids=str,
 )
-def test_bodies_of_another_shape(api: Api, body: Any, code: int) -> None:
+def test_bodies_of_another_shape_are_rejected(api: Api, body: Any, code: int) -> None:
     assert api.code("POST", VERSIONS, body) == code
     assert api.code("PUT", "/config", {"defaultMetadata": {"properties": 1}}) == 422
     assert api.code("PUT", "/config") == 422
@@ -110,8 +110,8 @@ def test_bodies_of_another_shape(api: Api, body: Any, code: int) -> None:
     assert api.get("/subjects") == []
 
 
-def test_metadata_of_another_shape(api: Api) -> None:
-    """That another API has stored."""
+def test_metadata_of_another_shape_is_tolerated(api: Api) -> None:
+    """The metadata was stored by another API."""
     body = {"format": "Avro/1.11", "schema": json.loads(ONE), "metadata": {"properties": 5}}
     assert api.client.send("PUT", "/schemagroups/default/schemas/s/versions/1$details", json=body).is_success
     assert api.code("GET", "/subjects/s/metadata?key=a&value=b") == 40401
@@ -119,9 +119,9 @@ def test_metadata_of_another_shape(api: Api) -> None:
     assert api.register("s", TWO)["version"] == 2
 
 
-def test_a_method_that_a_path_has_not(api: Api) -> None:
-    found = api.send("PATCH", VERSIONS)
-    assert (found.status_code, found.headers["Allow"]) == (405, "GET, POST, HEAD, OPTIONS")
+def test_unsupported_method_is_answered_with_405(api: Api) -> None:
+    response = api.send("PATCH", VERSIONS)
+    assert (response.status_code, response.headers["Allow"]) == (405, "GET, POST, HEAD, OPTIONS")
 
 
 @contextmanager
@@ -136,33 +136,33 @@ def connected(url: str) -> Iterator[Any]:
     connection.close()
 
 
-def test_a_store_that_fails(store_url: str, serve: Serve) -> None:
-    """50001, and nothing of the database in the message."""
+def test_failing_store_is_answered_with_50001(store_url: str, serve: Serve) -> None:
+    """The error code is 50001, and the message contains nothing of the database."""
     store = open_store(store_url)
     api = Api(serve(store, model="default"))
     api.register("s")
     with connected(store_url) as connection:
         connection.execute("DROP TABLE subject_settings")
     for method, path, body in (("GET", "/config/t", None), ("PUT", "/config/t", {"compatibility": "NONE"})):
-        found = api.send(method, path, body)
-        assert (found.status_code, found.json()["error_code"]) == (500, 50001)
-        assert "subject_settings" not in found.text
+        response = api.send(method, path, body)
+        assert (response.status_code, response.json()["error_code"]) == (500, 50001)
+        assert "subject_settings" not in response.text
     store.close()
 
 
-def test_a_store_that_others_hold(store_url: str, serve: Serve) -> None:
-    """50002; what is known can be read, and registered again."""
+def test_busy_store_is_answered_with_50002(store_url: str, serve: Serve) -> None:
+    """The error code is 50002. Known schemas can still be read and registered again."""
     store, other = open_store(store_url, timeout=1), open_store(store_url)
     api = Api(serve(store, model="default"))
-    made = api.register("s")
+    registered = api.register("s")
     with other.write():
         assert api.code("POST", VERSIONS, {"schema": TWO}) == 50002
         assert api.code("PUT", "/config", {"compatibility": "NONE"}) == 50002
-        assert api.register("s") == made
+        assert api.register("s") == registered
         assert api.get(VERSIONS) == [1]
     assert api.register("s", TWO)["version"] == 2
-    for each in (store, other):
-        each.close()
+    for opened in (store, other):
+        opened.close()
 
 
 def test_an_answer_to_a_lenient_request_is_for_lenient_requests(api: Api) -> None:

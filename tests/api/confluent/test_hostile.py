@@ -28,12 +28,12 @@ def reference(name: str, subject: str, version: int = 1) -> dict[str, Any]:
 
 @pytest.fixture
 def light(sqlite_store: Callable[[], Store], serve: Serve) -> Api:
-    """On one database: what takes long is not its work."""
+    """Return an API on SQLite, because the database does not cause the delays."""
     return Api(serve(sqlite_store(), model="default"))
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "told"),
+    ("kind", "text", "message"),
     [
         ("AVRO", "{" * LARGE, "nested deeper"),
         ("AVRO", '{"type": "array", "items": ' * MANY + '"int"' + "}" * MANY, "nested deeper"),
@@ -44,22 +44,22 @@ def light(sqlite_store: Callable[[], Store], serve: Serve) -> Api:
     ],
     ids=["avro", "deep avro", "deep json", "protobuf", "deep protobuf", "import"],
 )
-def test_texts_without_end(light: Api, kind: str, text: str, told: str) -> None:
-    found = light.send("POST", "/subjects/s/versions", {"schema": text, "schemaType": kind})
-    assert (found.status_code, found.json()["error_code"]) == (422, 42201)
-    assert told in found.json()["message"]
-    assert len(found.text) < MANY
+def test_endless_texts_are_rejected(light: Api, kind: str, text: str, message: str) -> None:
+    response = light.send("POST", "/subjects/s/versions", {"schema": text, "schemaType": kind})
+    assert (response.status_code, response.json()["error_code"]) == (422, 42201)
+    assert message in response.json()["message"]
+    assert len(response.text) < MANY
     assert light.get("/subjects") == []
 
 
-def test_types_without_number(light: Api) -> None:
-    """Of an Avro schema of 10 MB; a JSON Schema of that size with many properties is taken like any other."""
+def test_too_many_types_are_rejected(light: Api) -> None:
+    """An Avro schema of 10 MB with too many types is rejected."""
     fields = [{"name": f"f{n}", "type": "int", "doc": "x" * 170} for n in range(50_001)]
     text = json.dumps({"type": "record", "name": "R", "fields": fields})
     assert len(text) > LARGE
-    found = light.send("POST", "/subjects/s/versions", {"schema": text})
-    assert found.json()["error_code"] == 42201
-    assert "more than 50000 types" in found.json()["message"]
+    response = light.send("POST", "/subjects/s/versions", {"schema": text})
+    assert response.json()["error_code"] == 42201
+    assert "more than 50000 types" in response.json()["message"]
     properties = {f"p{n}": {"type": "string", "description": "x" * 460} for n in range(20_000)}
     text = json.dumps({"type": "object", "properties": properties})
     assert len(text) > LARGE
@@ -73,9 +73,9 @@ def test_ten_thousand_references(api: Api) -> None:
     assert api.client.send("PUT", "/schemagroups/default", json={"schemas": schemas}).is_success
     every = [reference(f"R{n}", f"s{n % 150}") for n in range(MANY)]
     used = record("Q", **{f"f{n}": {"type": f"R{n}"} for n in range(150)})
-    found = api.send("POST", "/subjects/q/versions", {"schema": used, "references": every})
-    assert found.json()["error_code"] == 42201
-    assert "more than 100 other schemas" in found.json()["message"]
+    response = api.send("POST", "/subjects/q/versions", {"schema": used, "references": every})
+    assert response.json()["error_code"] == 42201
+    assert "more than 100 other schemas" in response.json()["message"]
     assert api.code("POST", "/subjects/q/versions", {"schema": ONE, "references": [*every, every[0]]}) == 42201
     assert api.code("GET", "/subjects/q/versions") == 40401
     few = record("Q", f={"type": "R99"})
@@ -84,12 +84,14 @@ def test_ten_thousand_references(api: Api) -> None:
 
 
 def test_references_in_a_circle(api: Api) -> None:
-    """This API cannot make one: what is referred to is there before. By xRegistry a Version may come to be in one."""
+    """A circle cannot be made with this API, which requires existing references, but it can be made with
+    xRegistry's.
+    """
     assert api.code("POST", "/subjects/a/versions", {"schema": ONE, "references": [reference("x", "a")]}) == 42201
     assert api.code("POST", "/subjects/a/versions", {"schema": ONE, "references": [reference("x", "a", -1)]}) == 42201
     api.register("b", record("b.B"))
-    one = record("a.A", b={"type": ["null", "b.B"]})
-    api.register("a", one, references=[reference("b.B", "b")])
+    schema = record("a.A", b={"type": ["null", "b.B"]})
+    api.register("a", schema, references=[reference("b.B", "b")])
     back = {**reference("a.A", "a"), "xid": "/schemagroups/default/schemas/a/versions/1"}
     closing = {
         "format": "Avro/1.11",
@@ -100,7 +102,7 @@ def test_references_in_a_circle(api: Api) -> None:
     assert api.client.send("PUT", path, json=closing).status_code == 200
     resolved = json.loads(api.get("/subjects/a/versions/1?format=resolved")["schema"])
     assert resolved["fields"][0]["type"][1]["fields"][0]["type"] == ["null", "a.A"]
-    assert api.ask("POST", "/subjects/a", {"schema": one, "references": [reference("b.B", "b")]})["version"] == 1
+    assert api.ask("POST", "/subjects/a", {"schema": schema, "references": [reference("b.B", "b")]})["version"] == 1
     used = record("C", a={"type": "a.A"})
     assert api.register("c", used, references=[reference("a.A", "a")])["version"] == 1
     assert api.code("DELETE", "/subjects/a") == 42206
@@ -119,17 +121,17 @@ PATTERNS = [
 
 @pytest.mark.parametrize("pattern", [*PATTERNS, "(", "[", "\\"], ids=lambda text: text[:9])
 def test_hostile_patterns(api: Api, pattern: str) -> None:
-    """Of a JSON Schema: also beside values that they are tried on, and properties that they may match."""
+    """Patterns of JSON Schema are tested with values and with properties that they may match."""
     value = "a" * 40 + "!"
     for schema in (
         {"pattern": pattern, "enum": [value]},
         {"patternProperties": {pattern: {}}, "additionalProperties": False},
     ):
         body = {"schema": json.dumps(schema), "schemaType": "JSON"}
-        found = api.send("POST", "/subjects/s/versions", body)
-        assert found.status_code == 200 or found.json()["error_code"] in (42201, 40901)
+        response = api.send("POST", "/subjects/s/versions", body)
+        assert response.status_code == 200 or response.json()["error_code"] in (42201, 40901)
         if len(pattern) == 1:
-            assert found.json()["error_code"] == 42201
+            assert response.json()["error_code"] == 42201
         narrower = {"schema": json.dumps({"properties": {value: {"const": value}}}), "schemaType": "JSON"}
         compared = api.send("POST", "/compatibility/subjects/s/versions?verbose=true", narrower)
         assert compared.status_code == 200
@@ -138,8 +140,8 @@ def test_hostile_patterns(api: Api, pattern: str) -> None:
 @pytest.mark.parametrize(
     "name", ["%00", "a%00b", "%FF", "%C3%28", "%ED%A0%80", ":.x:%FE", ":%00:", "x" * 10_240, "__EMPTY", ":.a b:s"]
 )
-def test_names_that_no_subject_has(api: Api, name: str) -> None:
-    """Of which the bytes are no text, or which no database takes: they are refused before anything is looked up."""
+def test_invalid_subject_names_are_rejected(api: Api, name: str) -> None:
+    """Names that are not valid UTF-8, or that no database accepts, are rejected before any lookup."""
     for method, path, body in (
         ("POST", f"/subjects/{name}/versions", {"schema": ONE}),
         ("PUT", f"/config/{name}", {"compatibility": "NONE"}),
@@ -152,7 +154,7 @@ def test_names_that_no_subject_has(api: Api, name: str) -> None:
 
 
 @pytest.mark.parametrize("context", ["%00", ":%00:", "%FF", "a%2Fb", "x" * 200])
-def test_names_that_no_context_has(api: Api, context: str) -> None:
+def test_invalid_context_names_are_rejected(api: Api, context: str) -> None:
     for method, path, body in (
         ("DELETE", f"/contexts/{context}", None),
         ("PUT", f"/contexts/{context}/config", {"compatibility": "NONE"}),
@@ -166,7 +168,7 @@ def test_names_that_no_context_has(api: Api, context: str) -> None:
 @pytest.mark.parametrize(
     "name", ["x" * MAX_SUBJECT, "🦆" * MAX_SUBJECT, "..", "%2e%2e", "\u202e", "' OR 1=1 --", "*", "a?b#c"]
 )
-def test_names_that_a_subject_has(api: Api, name: str) -> None:
+def test_unusual_subject_names_are_accepted(api: Api, name: str) -> None:
     path = quote(name, safe="").replace(".", "%2E")
     assert api.register(path)["id"] == 1
     assert api.get("/subjects") == [name]
@@ -232,11 +234,13 @@ BODIES = st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4) | VALUES
     body=st.none() | BODIES,
 )
 def test_any_request(filled: Api, method: str, steps: list[str], query: str, body: Any) -> None:
-    """None fails inside, and what is refused changes nothing."""
+    """No request causes an internal error, and rejected requests change nothing."""
     filled.send("POST", "/subjects/s/versions", {"schema": ONE})
     before = filled.client.get("/export").text
-    found = filled.send(method, f"/{'/'.join(steps)}{query}", body)
-    assert found.status_code < 500, (found.text, method, steps, query, body)
-    if found.status_code >= 400:
-        assert found.json()["error_code"] // (100 if found.json()["error_code"] > 999 else 1) == found.status_code
+    response = filled.send(method, f"/{'/'.join(steps)}{query}", body)
+    assert response.status_code < 500, (response.text, method, steps, query, body)
+    if response.status_code >= 400:
+        assert (
+            response.json()["error_code"] // (100 if response.json()["error_code"] > 999 else 1) == response.status_code
+        )
         assert filled.client.get("/export").text == before

@@ -10,7 +10,7 @@ RULES = {"domainRules": [{"name": "r", "kind": "CONDITION", "type": "CEL", "mode
 
 
 def names(api: Api, query: str) -> list[str]:
-    return [each["subject"] for each in api.get(f"/schemas?{query}")]
+    return [schema["subject"] for schema in api.get(f"/schemas?{query}")]
 
 
 def associate(api: Api, topic: str, **association: Any) -> None:
@@ -26,16 +26,19 @@ def test_schemas_by_the_associations_of_their_subjects(api: Api) -> None:
     associate(api, "t", associationType="value", subject="v")
     associate(api, "u", associationType="key", subject="k")
     associate(api, "own", associationType="value", lifecycle="STRONG", schema={"schema": ONE})
-    own = ":.n:own-value"
-    assert sorted(names(api, "resourceType=topic")) == sorted(["k", "v", "v", own])
+    own_subject = ":.n:own-value"
+    assert sorted(names(api, "resourceType=topic")) == sorted(["k", "v", "v", own_subject])
     assert names(api, "associationType=key") == ["k"]
-    assert sorted(names(api, "associationType=value&latestOnly=true")) == sorted(["v", own])
-    assert names(api, "lifecycle=STRONG") == [own]
+    assert sorted(names(api, "associationType=value&latestOnly=true")) == sorted(["v", own_subject])
+    assert names(api, "lifecycle=STRONG") == [own_subject]
     assert names(api, "lifecycle=WEAK&latestOnly=true") == ["k", "v"]
     assert names(api, "lifecycle=NONE") == ["free"]
-    assert sorted(names(api, "lifecycle=NONE&lifecycle=STRONG")) == sorted(["free", own])
-    shown = api.get("/schemas?associationType=key")[0]["associations"]
-    assert [(each["resourceName"], each["associationType"], each["subject"]) for each in shown] == [("u", "key", "k")]
+    assert sorted(names(api, "lifecycle=NONE&lifecycle=STRONG")) == sorted(["free", own_subject])
+    associations = api.get("/schemas?associationType=key")[0]["associations"]
+    assert [
+        (association["resourceName"], association["associationType"], association["subject"])
+        for association in associations
+    ] == [("u", "key", "k")]
     assert "associations" not in api.get("/schemas?latestOnly=true")[0]
     assert names(api, "lifecycle=WEAK&offset=1&limit=1") == ["v"]
     assert names(api, "lifecycle=WEAK&deleted=true&subjectPrefix=k") == ["k"]
@@ -46,13 +49,13 @@ def test_schemas_by_the_associations_of_their_subjects(api: Api) -> None:
 def test_schemas_by_the_types_of_their_rules(api: Api) -> None:
     api.register("s")
     api.register("s", TWO, ruleSet=RULES)
-    assert [each["version"] for each in api.get("/schemas?ruleType=CEL")] == [2]
-    assert [each["version"] for each in api.get("/schemas?ruleType=CEL&deleted=true&latestOnly=true")] == [2]
+    assert [schema["version"] for schema in api.get("/schemas?ruleType=CEL")] == [2]
+    assert [schema["version"] for schema in api.get("/schemas?ruleType=CEL&deleted=true&latestOnly=true")] == [2]
     assert api.get("/schemas?ruleType=ENCRYPT") == []
 
 
 def test_references_with_their_contexts(api: Api) -> None:
-    """referenceFormat=qualified."""
+    """The parameter referenceFormat=qualified returns references with their contexts."""
     api.register(":.dev:r")
     schema = '{"type":"record","name":"Q","fields":[{"name":"r","type":"R"}]}'
     api.register(":.dev:q", schema, references=[{"name": "R", "subject": "r", "version": 1}])
@@ -71,15 +74,15 @@ def test_schemas_by_aliases(api: Api) -> None:
         api.ask("PUT", f"/config/{alias}", {"alias": "s"})
 
     def listed(query: str) -> list[tuple[str, Any]]:
-        return [(each["subject"], each.get("aliases")) for each in api.get(f"/schemas?{query}")]
+        return [(schema["subject"], schema.get("aliases")) for schema in api.get(f"/schemas?{query}")]
 
-    own = ("s", ["old", "older"])
+    expected = ("s", ["old", "older"])
     assert listed("subjectPrefix=old") == []
-    assert listed("subjectPrefix=old&aliases=true") == [own]
-    assert listed("subjectPrefix=o&aliases=true") == [("other", None), own]
-    assert listed("subjectPrefix=s&aliases=true") == [own]
+    assert listed("subjectPrefix=old&aliases=true") == [expected]
+    assert listed("subjectPrefix=o&aliases=true") == [("other", None), expected]
+    assert listed("subjectPrefix=s&aliases=true") == [expected]
     team, dev = ((f":.{context}:s", [f":.{context}:old"]) for context in ("Team", "dev"))
-    assert listed("subjectPrefix=:*:old&aliases=true") == [own, dev, team]
+    assert listed("subjectPrefix=:*:old&aliases=true") == [expected, dev, team]
     assert listed("subjectPrefix=:.Team:old&aliases=true") == listed("subjectPrefix=:.Team:&aliases=true") == [team]
 
 

@@ -21,7 +21,7 @@ def quota_of(answer: Any) -> str:
     return str(answer.json()["message"].partition("(setting ")[2].partition(")")[0])
 
 
-def test_softly_deleted_versions_count_until_they_are_deleted_permanently(store: Store, serve: Serve) -> None:
+def test_softly_deleted_versions_count_against_the_quota(store: Store, serve: Serve) -> None:
     api = Api(serve(store, model="default", max_group_versions=2))
     api.ask("PUT", "/config", {"compatibility": "NONE"})
     for number in range(2):

@@ -25,7 +25,7 @@ EXAMPLES = count()
 
 @dataclass
 class Subject:
-    """What there is of a subject: contents by number, those that are deleted by this API apart."""
+    """The expected state of a subject: its contents by version number, with the softly deleted ones separate."""
 
     live: dict[int, str] = field(default_factory=dict)
     soft: dict[int, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Subject:
 
     def found(self, content: str, *, deleted: bool = False) -> int | None:
         versions = self.versions(deleted=deleted)
-        return max((number for number, each in versions.items() if each == content), default=None)
+        return max((number for number, text in versions.items() if text == content), default=None)
 
     def takes(self, content: str) -> bool:
         last = self.live[max(self.live)] if self.live else content
@@ -66,9 +66,9 @@ class Machine(RuleBasedStateMachine):
         return f"/subjects/:.{self.group(context)}:{name.replace(' ', '%20')}"
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
-        """What is answered: the code of an error, or the body."""
-        found = self.api.send(method, path, body)
-        return found.json() if found.is_success else found.json()["error_code"]
+        """Return the body of the response, or the code of the error."""
+        response = self.api.send(method, path, body)
+        return response.json() if response.is_success else response.json()["error_code"]
 
     def id(self, context: str, content: str) -> int:
         """The id that a content has, or gets now."""
@@ -144,7 +144,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(context=CONTEXTS, number=NUMBERS, content=TEXTS)
     def put_version(self, context: str, number: int, content: str) -> None:
-        """By xRegistry; a level of this API is none of its rules."""
+        """Add a version with xRegistry's API, which ignores the compatibility level of this API."""
         body = {
             "format": "Avro/1.11",
             "contenttype": "application/json",
@@ -157,26 +157,28 @@ class Machine(RuleBasedStateMachine):
 
     @rule(context=CONTEXTS)
     def delete_schema(self, context: str) -> None:
-        """By xRegistry, for which there is nothing but what is not deleted."""
+        """Delete the schema with xRegistry's API, which sees only versions that are not deleted."""
         self.api.client.send("DELETE", f"/schemagroups/{self.group(context)}/schemas/s")
         self.subjects[context, "s"].live = {}
 
     @invariant()
     def both_show_the_model(self) -> None:
         for context in "ab":
-            known = {name: each for (where, name), each in self.subjects.items() if where == context}
-            self.subjects_are_listed(context, known)
-            for name, subject in known.items():
+            subjects = {
+                name: expected_subject for (where, name), expected_subject in self.subjects.items() if where == context
+            }
+            self.subjects_are_listed(context, subjects)
+            for name, subject in subjects.items():
                 self.versions_are_shown(context, name, subject)
-            self.ids_are_found(context, known)
+            self.ids_are_found(context, subjects)
 
-    def subjects_are_listed(self, context: str, known: dict[str, Subject]) -> None:
+    def subjects_are_listed(self, context: str, subjects: dict[str, Subject]) -> None:
         prefix = f":.{self.group(context)}:"
-        live = {f"{prefix}{name}" for name, each in known.items() if each.live}
-        soft = {f"{prefix}{name}" for name, each in known.items() if each.soft}
-        for flag, shown in (("", live), ("&deleted=true", live | soft), ("&deletedOnly=true", soft - live)):
+        live = {f"{prefix}{name}" for name, subject in subjects.items() if subject.live}
+        soft = {f"{prefix}{name}" for name, subject in subjects.items() if subject.soft}
+        for flag, expected in (("", live), ("&deleted=true", live | soft), ("&deletedOnly=true", soft - live)):
             listed = self.send("GET", f"/subjects?subjectPrefix={prefix}{flag}")
-            assert (sorted(listed), len(set(listed))) == (sorted(shown), len(listed))
+            assert (sorted(listed), len(set(listed))) == (sorted(expected), len(listed))
 
     def versions_are_shown(self, context: str, name: str, subject: Subject) -> None:
         path = f"{self.path(context, name)}/versions"
@@ -185,33 +187,33 @@ class Machine(RuleBasedStateMachine):
         assert self.send("GET", f"{path}?deleted=true") == (list(every) or 40401)
         if subject.live:
             last = self.send("GET", f"{path}/latest")
-            wanted = (max(subject.live), subject.live[max(subject.live)])
-            assert (last["version"], last["schema"]) == wanted
-            assert last["id"] == self.ids[context][wanted[1]]
+            expected = (max(subject.live), subject.live[max(subject.live)])
+            assert (last["version"], last["schema"]) == expected
+            assert last["id"] == self.ids[context][expected[1]]
 
-    def ids_are_found(self, context: str, known: dict[str, Subject]) -> None:
-        """By this API, and as Versions by xRegistry."""
+    def ids_are_found(self, context: str, subjects: dict[str, Subject]) -> None:
+        """Check that this API and xRegistry's return the same versions for each id."""
         prefix = f":.{self.group(context)}:"
         for content, number in self.ids[context].items():
             query = f"?subject={prefix}&deleted=true"
             having = [
                 {"subject": f"{prefix}{name}", "version": version}
-                for name, each in known.items()
-                for version, text in each.versions(deleted=True).items()
+                for name, subject in subjects.items()
+                for version, text in subject.versions(deleted=True).items()
                 if text == content
             ]
-            found = self.send("GET", f"/schemas/ids/{number}/versions{query}")
-            assert found == 40403 if not having else sorted(found, key=str) == sorted(having, key=str)
-        shown = self.api.client.get(f"/schemagroups/{self.group(context)}/schemas?inline=versions.schema")
+            versions = self.send("GET", f"/schemas/ids/{number}/versions{query}")
+            assert versions == 40403 if not having else sorted(versions, key=str) == sorted(having, key=str)
+        schemas = self.api.client.get(f"/schemagroups/{self.group(context)}/schemas?inline=versions.schema")
         there = {
-            (schema.get("subject", own), int(version), json.dumps(each["schema"]))
-            for own, schema in (shown.json() if shown.is_success else {}).items()
-            for version, each in schema["versions"].items()
+            (schema.get("subject", schema_id), int(version), json.dumps(subject["schema"]))
+            for schema_id, schema in (schemas.json() if schemas.is_success else {}).items()
+            for version, subject in schema["versions"].items()
         }
         assert there == {
             (name, version, json.dumps(json.loads(text)))
-            for name, each in known.items()
-            for version, text in each.live.items()
+            for name, subject in subjects.items()
+            for version, text in subject.live.items()
         }
 
 

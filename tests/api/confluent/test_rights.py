@@ -91,7 +91,7 @@ def is_write(operation: Operation) -> bool:
 
 
 def test_every_write_is_refused_to_readers_and_audited(store: Store, serve: Serve) -> None:
-    """All routes that write, by examples: one that is new has to be among them."""
+    """Every route that writes must have an example, so that new routes are tested too."""
     routes = {(path, method) for path, methods in ROUTES.items() for method in methods if is_write(methods[method])}
     assert routes == {(path, method) for path, method, *_ in WRITES}
     client = serve(store, model="default", **PROXIED)
@@ -124,10 +124,10 @@ def newest(client: Client) -> int:
 
 
 def listed(entry: dict[str, Any], xid: str) -> bool:
-    return any(each == xid or (xid.endswith("~") and each.startswith(xid)) for each in entry["xids"])
+    return any(entity_xid == xid or (xid.endswith("~") and entity_xid.startswith(xid)) for entity_xid in entry["xids"])
 
 
-def test_the_audit_says_what_was_set(store: Store, serve: Serve) -> None:
+def test_audit_records_changed_settings(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     put_policy(store)
     for method, body, about in (
@@ -140,10 +140,10 @@ def test_the_audit_says_what_was_set(store: Store, serve: Serve) -> None:
         assert [entry.get("about") for entry in audited(client, before)] == ([] if about is None else [about])
 
 
-def test_only_one_module_writes_beside_the_registry() -> None:
+def test_only_one_module_writes_outside_the_registry() -> None:
     """``SubjectWriter`` audits and counts; which schemas refer to which is no more than an index."""
     folder = Path(next(iter(confluent.__path__)))
-    writers = {each.name for each in folder.glob("*.py") if "transaction.confluent" in each.read_text("utf-8")}
+    writers = {module.name for module in folder.glob("*.py") if "transaction.confluent" in module.read_text("utf-8")}
     assert writers == {"changes.py", "references.py"}
 
 
@@ -156,7 +156,7 @@ def deny(store: Store, *patterns: str) -> None:
     put_policy(
         store,
         {"who": ["subject:ann"], "role": "owner", "on": [GROUP]},
-        {"who": ["subject:ann"], "deny": DENIED, "on": [f"{GROUP}/schemas/{each}" for each in patterns]},
+        {"who": ["subject:ann"], "deny": DENIED, "on": [f"{GROUP}/schemas/{pattern}" for pattern in patterns]},
     )
 
 
@@ -211,11 +211,11 @@ def requests_about(subject: str, resource: str) -> list[tuple[str, str, Any]]:
 
 
 @pytest.mark.parametrize("form", NAMES)
-def test_a_hidden_subject_is_answered_as_one_that_does_not_exist(store: Store, serve: Serve, form: str) -> None:
+def test_hidden_subject_is_answered_like_a_missing_one(store: Store, serve: Serve, form: str) -> None:
     """Whatever the id of its schema is: rules are about its name."""
     client = serve(store, model="default", **PROXIED)
-    there, absent = (f":.shared:{form.format(each)}" for each in ("there", "other"))
-    made: list[tuple[str, str, Any]] = [
+    there, absent = (f":.shared:{form.format(entry)}" for entry in ("there", "other"))
+    requests: list[tuple[str, str, Any]] = [
         ("POST", f"/subjects/{quote(there)}/versions", {"schema": ONE}),
         ("POST", f"/subjects/{quote(there)}/versions", {"schema": TWO}),
         ("DELETE", f"/subjects/{quote(there)}/versions/2", None),
@@ -224,19 +224,19 @@ def test_a_hidden_subject_is_answered_as_one_that_does_not_exist(store: Store, s
         ("PUT", f"/mode/{quote(there)}", {"mode": "READONLY"}),
     ]
     association = [{"associationType": "value", "subject": there}]
-    made.insert(3, ("POST", "/associations", {**ASSOCIATED, "resourceId": "r-there", "associations": association}))
-    for request in made:
+    requests.insert(3, ("POST", "/associations", {**ASSOCIATED, "resourceId": "r-there", "associations": association}))
+    for request in requests:
         assert send(client, *request)[0] == 200, request
     deny(store, *({"{}": ("there", "other")}.get(form, ("*.pii",))))
     both = (requests_about(there, "r-there"), requests_about(absent, "r-other"))
-    for one, other in zip(*both, strict=True):
-        shown = [
+    for mine, other in zip(*both, strict=True):
+        pair = [
             (status, text.replace("there", "other")) if index == 0 else (status, text)
-            for index, (status, text) in enumerate(send(client, *each, **ANN) for each in (one, other))
+            for index, (status, text) in enumerate(send(client, *entry, **ANN) for entry in (mine, other))
         ]
-        if "~" in shown[0][1]:  # the ids of schemas are digests of their names
-            shown = [(status, text[: text.index("~")]) for status, text in shown]
-        assert shown[0] == shown[1], one
+        if "~" in pair[0][1]:  # the ids of schemas are digests of their names
+            pair = [(status, text[: text.index("~")]) for status, text in pair]
+        assert pair[0] == pair[1], mine
     assert send(client, "GET", f"/subjects/{quote(there)}/versions?deleted=true") == (200, "[1,2]")
     assert send(client, "GET", f"/config/{quote(there)}")[1] == '{"normalize":true,"compatibilityLevel":"NONE"}'
     listed = client.get(f"{MOUNT}/subjects?subjectPrefix=:.shared:", headers=ANN)
@@ -246,18 +246,18 @@ def test_a_hidden_subject_is_answered_as_one_that_does_not_exist(store: Store, s
     ]
 
 
-def test_an_alias_of_a_hidden_subject_leads_nowhere(store: Store, serve: Serve) -> None:
+def test_alias_of_a_hidden_subject_is_not_resolved(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     assert send(client, "POST", "/subjects/:.shared:there.pii/versions", {"schema": ONE})[0] == 200
     for name in ("there", "other"):
         assert send(client, "PUT", f"/config/:.shared:to-{name}", {"alias": f"{name}.pii"})[0] == 200
     deny(store, "*.pii")
     both = (requests_about(f":.shared:to-{name}", "r") for name in ("there", "other"))
-    for one, other in zip(*both, strict=True):
-        if "/config/" in one[1]:  # the alias itself is there for those that can read its config
+    for mine, other in zip(*both, strict=True):
+        if "/config/" in mine[1]:  # the alias itself is there for those that can read its config
             continue
-        answers = [send(client, *each, **ANN) for each in (one, other)]
-        assert (answers[0][0], answers[0][1].replace("there", "other")) == answers[1], one
+        answers = [send(client, *request, **ANN) for request in (mine, other)]
+        assert (answers[0][0], answers[0][1].replace("there", "other")) == answers[1], mine
         assert ".pii" not in answers[0][1]
 
 
@@ -357,20 +357,20 @@ def test_hidden_subjects_are_not_deleted_by_the_ids_of_their_schemas(store: Stor
     assert client.send("DELETE", path, headers=ADMINISTRATOR).status_code == 204
 
 
-def test_hidden_versions_of_a_schema_are_not_removed_by_a_newer_one(store: Store, serve: Serve) -> None:
+def test_new_version_does_not_remove_hidden_versions(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     model = client.get("/modelsource", headers=ADMINISTRATOR).json()
     model["groups"]["schemagroups"]["resources"]["schemas"]["maxversions"] = 1
     assert client.put("/modelsource", model, headers=ADMINISTRATOR).is_success
     assert send(client, "POST", "/subjects/:.shared:a%20b.pii/versions", {"schema": ONE})[0] == 200
     deny(store, "*.pii")
-    ((schema, shown),) = client.get(f"{GROUP}/schemas", headers=ADMINISTRATOR).json().items()
-    body = {"format": shown["format"], "schema": {"type": "record", "name": "R", "fields": []}}
+    ((schema, hidden),) = client.get(f"{GROUP}/schemas", headers=ADMINISTRATOR).json().items()
+    body = {"format": hidden["format"], "schema": {"type": "record", "name": "R", "fields": []}}
     answer = client.put(f"{GROUP}/schemas/{schema}/versions/2$details", body, headers=ANN)
     assert (answer.status_code, "you may not update" in answer.text) == (403, True), answer.text
 
 
-def test_what_holds_for_a_context_is_set_by_those_that_may_write_all_of_it(store: Store, serve: Serve) -> None:
+def test_context_settings_require_rights_on_the_whole_context(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     client.put(GROUP, {}, headers=ADMINISTRATOR)
     deny(store, "payroll")
@@ -399,7 +399,7 @@ def test_groups_with_colons_do_not_touch_one_another(store: Store, serve: Serve)
     assert client.get("/schemagroups/team:eu/schemas/orders/versions/2", headers=eva).status_code == 200
 
 
-def test_softly_deleted_versions_of_a_group_with_capitals_are_there(store: Store, serve: Serve) -> None:
+def test_softly_deleted_versions_of_a_group_with_capitals(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     assert send(client, "POST", "/subjects/:.Shop:s/versions", {"schema": ONE})[0] == 200
     assert send(client, "DELETE", "/subjects/:.Shop:s") == (200, "[1]")

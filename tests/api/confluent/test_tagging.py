@@ -23,54 +23,56 @@ def entity(path: str, *tags: str, kind: str = "sr_field") -> dict[str, Any]:
     ("type", "schema", "path"), [("AVRO", ONE, "R.a"), ("JSON", SCHEMA, "object.a"), ("PROTOBUF", PROTO, "M.a")]
 )
 def test_tags_of_all_types(api: Api, type: str, schema: str, path: str) -> None:
-    """They are put in, found, and taken away again, which is the schema of the beginning with its id."""
+    """Tags can be added, found and removed; removing them restores the first schema and its id."""
     plain = api.register("s", schema, schemaType=type)
-    wanted = entity(path, "PII", "X")
-    made = api.register("s", schema, schemaType=type, schemaTagsToAdd=[wanted])
-    assert (made["version"], made["id"]) == (2, 2)
-    for where in ("/subjects/s/versions/2", "/schemas/ids/2", f"/schemas/guids/{made['guid']}"):
-        assert api.get(f"{where}?findTags=*")["schemaTags"] == [wanted]
-        assert api.get(f"{where}?findTags=none&findTags=X")["schemaTags"] == [wanted]
+    tag = entity(path, "PII", "X")
+    tagged = api.register("s", schema, schemaType=type, schemaTagsToAdd=[tag])
+    assert (tagged["version"], tagged["id"]) == (2, 2)
+    for where in ("/subjects/s/versions/2", "/schemas/ids/2", f"/schemas/guids/{tagged['guid']}"):
+        assert api.get(f"{where}?findTags=*")["schemaTags"] == [tag]
+        assert api.get(f"{where}?findTags=none&findTags=X")["schemaTags"] == [tag]
         assert api.get(f"{where}?findTags=none")["schemaTags"] == []
         assert "schemaTags" not in api.get(where)
     assert api.get("/subjects/s/versions/1?findTags=*")["schemaTags"] == []
-    taken = api.ask("POST", "/subjects/s/versions/latest/tags", {"tagsToRemove": [entity(path, "X")]})
-    assert api.get(f"/schemas/ids/{taken['id']}?findTags=*")["schemaTags"] == [entity(path, "PII")]
+    untagged = api.ask("POST", "/subjects/s/versions/latest/tags", {"tagsToRemove": [entity(path, "X")]})
+    assert api.get(f"/schemas/ids/{untagged['id']}?findTags=*")["schemaTags"] == [entity(path, "PII")]
     if type != "PROTOBUF":  # whose import stays
         assert api.register("t", schema, schemaType=type)["id"] == plain["id"]
 
 
 def test_tags_ask_for_the_latest_version(api: Api) -> None:
-    """As with the version -1, a new version has its number in its metadata (Confluent's ``toSchemaWithTags``)."""
+    """A new version has its number in its metadata, as with version -1 (Confluent's ``toSchemaWithTags``)."""
     api.register("s")
     tagged: dict[str, Any] = {"schemaTagsToAdd": [entity("R.a", "PII")]}
-    made = api.register("s", **tagged)
-    assert (made["version"], made["metadata"]) == (2, {"properties": {"confluent:version": "2"}})
-    assert api.register("s", **tagged) == made
+    registered = api.register("s", **tagged)
+    assert (registered["version"], registered["metadata"]) == (2, {"properties": {"confluent:version": "2"}})
+    assert api.register("s", **tagged) == registered
     plain = api.register("s", schemaTagsToRemove=[entity("R.a", "PII")])
     assert (plain["version"], plain["metadata"]) == (3, {"properties": {"confluent:version": "3"}})
     assert api.register("s", version=-1) == plain
 
 
-def test_tags_of_the_version_before_are_kept_if_it_is_asked_for(api: Api) -> None:
+def test_tags_are_propagated_to_the_next_version(api: Api) -> None:
     """propagateSchemaTags: what is not there any more is passed over."""
     for subject, kind, schema, later, path in (
         ("a", "AVRO", ONE, TWO, "R.a"),
         ("p", "PROTOBUF", PROTO, WIDER, "M.a"),
     ):
         api.register(subject, schema, schemaType=kind, schemaTagsToAdd=[entity(path, "PII")])
-        told = {"schemaType": kind, "propagateSchemaTags": True}
-        number = api.register(subject, later, **told, schemaTagsToAdd=[entity(path, "NEW")])["version"]
-        found = api.get(f"/subjects/{subject}/versions/{number}?findTags=*")["schemaTags"]
-        assert found == [entity(path, "NEW", "PII")]
-        assert api.register(subject, later, **told)["version"] == number, "nothing new"
+        options = {"schemaType": kind, "propagateSchemaTags": True}
+        number = api.register(subject, later, **options, schemaTagsToAdd=[entity(path, "NEW")])["version"]
+        tags = api.get(f"/subjects/{subject}/versions/{number}?findTags=*")["schemaTags"]
+        assert tags == [entity(path, "NEW", "PII")]
+        assert api.register(subject, later, **options)["version"] == number, "nothing new"
         api.register(subject, later, schemaType=kind)
         assert api.get(f"/subjects/{subject}/versions/latest?findTags=*")["schemaTags"] == []
     api.ask("PUT", "/config/a", {"compatibility": "NONE"})
     api.register("a", ONE, schemaTagsToAdd=[entity("R.a", "PII"), entity("R", "ROW", kind="sr_record")])
     other = json.dumps({"type": "record", "name": "R", "fields": [{"name": "z", "type": "int"}]})
     api.register("a", other, propagateSchemaTags=True)
-    assert [each["tags"] for each in api.get("/subjects/a/versions/latest?findTags=*")["schemaTags"]] == [["ROW"]]
+    assert [entity_tags["tags"] for entity_tags in api.get("/subjects/a/versions/latest?findTags=*")["schemaTags"]] == [
+        ["ROW"]
+    ]
 
 
 def test_protobuf_that_states_its_tags_itself(api: Api) -> None:
@@ -78,8 +80,8 @@ def test_protobuf_that_states_its_tags_itself(api: Api) -> None:
     stated = PROTO.replace("package", 'import "confluent/meta.proto";\nimport "confluent/type/decimal.proto";\npackage')
     stated = stated.replace("a = 1", 'a = 1 [(confluent.field_meta).tags = "PII"]')
     stated = stated.replace("}", "  confluent.type.Decimal d = 2;\n}")
-    made = api.register("s", stated, schemaType="PROTOBUF")
-    assert api.get(f"/schemas/ids/{made['id']}?findTags=PII")["schemaTags"] == [entity("M.a", "PII")]
+    registered = api.register("s", stated, schemaType="PROTOBUF")
+    assert api.get(f"/schemas/ids/{registered['id']}?findTags=PII")["schemaTags"] == [entity("M.a", "PII")]
     bare = api.send("GET", "/subjects/s/versions/1/schema?format=ignore_extensions").text
     assert "field_meta" not in bare
     assert "confluent.type.Decimal d = 2;" in bare
@@ -92,10 +94,10 @@ def test_tags_make_another_version(api: Api) -> None:
     metadata = {"properties": {"owner": "ada", "confluent:version": "1"}}
     api.register("s", metadata=metadata)
     entity = {"entityPath": "R.a", "entityType": "sr_field"}
-    made = api.ask(
+    version = api.ask(
         "POST", "/subjects/s/versions/latest/tags", {"tagsToAdd": [{"schemaEntity": entity, "tags": ["PII"]}]}
     )
-    assert (made["version"], made["metadata"]) == (2, {"properties": {"owner": "ada", "confluent:version": "2"}})
+    assert (version["version"], version["metadata"]) == (2, {"properties": {"owner": "ada", "confluent:version": "2"}})
     field = json.loads(api.get("/subjects/s/versions/2")["schema"])["fields"][0]
     assert field == {"name": "a", "type": "int", "confluent:tags": ["PII"]}
     added = [{"schemaEntity": {"entityPath": ".R", "entityType": "sr_record"}, "tags": ["A"]}]
@@ -109,11 +111,11 @@ def test_tags_make_another_version(api: Api) -> None:
     assert there["formatvalidated"] is True
 
 
-@pytest.mark.parametrize(("metadata", "kept"), [(None, {"owner": "ada"}), ({}, {}), ({"properties": {}}, {})])
-def test_metadata_of_a_request_for_tags_replace_those_of_the_version(api: Api, metadata: Any, kept: Any) -> None:
+@pytest.mark.parametrize(("metadata", "expected"), [(None, {"owner": "ada"}), ({}, {}), ({"properties": {}}, {})])
+def test_metadata_of_a_request_for_tags_replace_those_of_the_version(api: Api, metadata: Any, expected: Any) -> None:
     api.register("s", metadata={"properties": {"owner": "ada"}})
-    made = api.ask("POST", "/subjects/s/versions/1/tags", {"metadata": metadata})
-    assert made["metadata"] == {"properties": {**kept, "confluent:version": "2"}}
+    version = api.ask("POST", "/subjects/s/versions/1/tags", {"metadata": metadata})
+    assert version["metadata"] == {"properties": {**expected, "confluent:version": "2"}}
 
 
 def test_tags_that_cannot_be_put(api: Api) -> None:
@@ -143,9 +145,9 @@ def test_rules_are_merged_and_removed_by_name(api: Api) -> None:
 
     api.register("s", ruleSet=rules("a", "b"))
     path = "/subjects/s/versions/latest/tags"
-    made = api.ask("POST", path, {"newVersion": 2, "rulesToMerge": rules("b", "c"), "rulesToRemove": ["a", "none"]})
-    assert (made["version"], made["ruleSet"]) == (2, rules("b", "c"))
-    assert made["metadata"] == {"properties": {"confluent:version": "2"}}
+    version = api.ask("POST", path, {"newVersion": 2, "rulesToMerge": rules("b", "c"), "rulesToRemove": ["a", "none"]})
+    assert (version["version"], version["ruleSet"]) == (2, rules("b", "c"))
+    assert version["metadata"] == {"properties": {"confluent:version": "2"}}
     assert api.code("POST", path, {"rulesToMerge": {"domainRules": [{}]}}) == 42210
     assert api.code("POST", path, {"rulesToRemove": 5}) == 422
     # Rules that another API stored are not checked.
@@ -154,9 +156,9 @@ def test_rules_are_merged_and_removed_by_name(api: Api) -> None:
     assert api.client.send("PUT", "/schemagroups/default/schemas/t/versions/1$details", json=body).is_success
     for number, more in enumerate(({}, {"rulesToMerge": rules("a")}), start=2):
         bare["domainRules"] += more.get("rulesToMerge", rules())["domainRules"]
-        made = api.ask("POST", "/subjects/t/versions/latest/tags", more)
-        assert (made["version"], made["ruleSet"]) == (number, bare)
+        version = api.ask("POST", "/subjects/t/versions/latest/tags", more)
+        assert (version["version"], version["ruleSet"]) == (number, bare)
     # A rule set of the request is the whole one.
-    made = api.ask("POST", path, {"newVersion": 3, "ruleSet": rules("d"), "rulesToMerge": rules("e")})
-    assert made["ruleSet"] == rules("d")
+    version = api.ask("POST", path, {"newVersion": 3, "ruleSet": rules("d"), "rulesToMerge": rules("e")})
+    assert version["ruleSet"] == rules("d")
     assert "ruleSet" not in api.ask("POST", path, {"newVersion": 4, "rulesToRemove": ["d"]})

@@ -19,10 +19,10 @@ def test_the_sequence_of_confluents_own_test(api: Api) -> None:
     """``testConfluentVersion`` of Confluent's RestApiTest, for one schema."""
 
     def shown(path: str, **more: Any) -> tuple[int, str | None] | int:
-        found = api.send("POST", path, {"schema": ONE, **more}).json()
-        if "error_code" in found:
-            return int(found["error_code"])
-        return found["version"], found.get("metadata", {}).get("properties", {}).get(NUMBER)
+        response = api.send("POST", path, {"schema": ONE, **more}).json()
+        if "error_code" in response:
+            return int(response["error_code"])
+        return response["version"], response.get("metadata", {}).get("properties", {}).get(NUMBER)
 
     def register(**more: Any) -> tuple[int, str | None] | int:
         return shown("/subjects/t/versions", **more)
@@ -57,14 +57,14 @@ def test_the_sequence_of_confluents_own_test(api: Api) -> None:
 @pytest.mark.parametrize("stated", ["0", "-1", "7", "abc"])
 def test_the_number_in_metadata_is_the_servers(api: Api, stated: str) -> None:
     for number in (1, 2):
-        made = api.register("s", **with_number(stated))
-        assert (made["version"], made["metadata"]) == (number, with_number(str(number))["metadata"])
-    made = api.register("s", TWO)
-    assert (made["version"], "metadata" in made) == (3, False), "the next schema has no number of its own"
+        registered = api.register("s", **with_number(stated))
+        assert (registered["version"], registered["metadata"]) == (number, with_number(str(number))["metadata"])
+    registered = api.register("s", TWO)
+    assert (registered["version"], "metadata" in registered) == (3, False), "the next schema has no number of its own"
 
 
-def test_an_imported_number_stays(api: Api) -> None:
+def test_imported_number_is_kept(api: Api) -> None:
     api.ask("PUT", "/mode/s", {"mode": "IMPORT"})
-    made = api.register("s", id=7, version=3, **with_number("9"))
-    assert (made["version"], made["metadata"]) == (3, with_number("9")["metadata"])
-    assert api.register("s", id=7, version=3, **with_number("9")) == made
+    registered = api.register("s", id=7, version=3, **with_number("9"))
+    assert (registered["version"], registered["metadata"]) == (3, with_number("9")["metadata"])
+    assert api.register("s", id=7, version=3, **with_number("9")) == registered

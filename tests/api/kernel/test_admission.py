@@ -19,18 +19,18 @@ READERS: dict[str, Any] = {"who": ["subject:ann"], "role": "reader"}
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Each time that anybody is asked who he is; all happens at one time, which is not."""
-    found: list[object] = []
+def authentications(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return the list of credential checks; the clock stands still."""
+    calls: list[object] = []
     real = Authenticator.credentials
 
     def credentials(self: Authenticator, scope: Any) -> object:
-        found.append(scope["headers"])
+        calls.append(scope["headers"])
         return real(self, scope)
 
     monkeypatch.setattr(Authenticator, "credentials", credentials)
     monkeypatch.setattr(admission, "_RECENT", 3600.0)
-    return found
+    return calls
 
 
 @pytest.fixture
@@ -39,23 +39,23 @@ def closed(store: Store, serve: Serve) -> Client:
     return serve(store, **PROXIED)
 
 
-def test_who_was_admitted_is_asked_once(closed: Client, asked: list[object]) -> None:
+def test_admitted_caller_is_authenticated_once(closed: Client, authentications: list[object]) -> None:
     for _ in range(3):
         assert closed.get("/", headers={"X-User": "ann"}).status_code == 200
-    assert len(asked) == 1
+    assert len(authentications) == 1
     assert closed.get("/", headers={"X-User": "bob"}).status_code == 403
     assert closed.get("/", headers={"X-User": "ann", "X-Groups": "g"}).status_code == 200
     assert closed.get("/", headers={"X-User": "ann", "Authorization": "Bearer x"}).status_code == 200
-    assert len(asked) == 4
+    assert len(authentications) == 4
 
 
-def test_a_change_of_the_policy_counts_at_once(closed: Client, asked: list[object]) -> None:
+def test_a_change_of_the_policy_counts_at_once(closed: Client, authentications: list[object]) -> None:
     ann = {"X-User": "ann"}
     assert closed.get("/", headers=ann).status_code == 200
     rules = [{"who": ["subject:root"], "role": "administrator"}]
     assert closed.send("PUT", "/access", headers=ADMINISTRATOR, json={"rules": rules}).status_code == 200
     assert closed.get("/", headers=ann).status_code == 403
-    assert asked
+    assert authentications
 
 
 def test_a_preflight_lets_nobody_in(closed: Client) -> None:
@@ -63,9 +63,9 @@ def test_a_preflight_lets_nobody_in(closed: Client) -> None:
     assert closed.get("/").status_code == 401
 
 
-@pytest.mark.usefixtures("asked")
+@pytest.mark.usefixtures("authentications")
 def test_a_read_from_memory_takes_few_steps(closed: Client) -> None:
-    """Each call of a function in Python takes a quarter of a microsecond, where a whole read takes 40."""
+    """A call of a Python function takes a quarter of a microsecond, a whole read 40."""
     ann = {"X-User": "ann"}
     closed.get("/", headers=ann)
     calls: list[str] = []

@@ -35,7 +35,7 @@ def tag(client: Client, path: str, **sent: Any) -> str:
 
 
 @pytest.mark.parametrize("path", SHOWN)
-def test_what_a_client_has_is_not_sent_again(client: Client, path: str) -> None:
+def test_current_etag_is_answered_with_304(client: Client, path: str) -> None:
     """R314: 304 with neither body nor length, to GET and HEAD, first hand and from memory."""
     client.put_document(F1, b"x", "text/plain")
     first = client.get(path)
@@ -50,7 +50,7 @@ def test_what_a_client_has_is_not_sent_again(client: Client, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "status"),
+    ("tags", "status"),
     [
         ("*", 304),
         (" * ", 304),
@@ -64,10 +64,10 @@ def test_what_a_client_has_is_not_sent_again(client: Client, path: str) -> None:
         ('"', 200),
     ],
 )
-def test_lists_of_tags(asked: str, status: int) -> None:
+def test_lists_of_tags(tags: str, status: int) -> None:
     """RFC9110 13.1.2: any of them, compared weakly."""
     answer = with_etag(Response(body=b"x"))
-    headers = [(b"if-none-match", asked.replace("{}", answer.etag).encode())]
+    headers = [(b"if-none-match", tags.replace("{}", answer.etag).encode())]
     assert if_modified(answer, headers).status == status
 
 
@@ -96,7 +96,7 @@ SEEN: dict[str, set[str]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_tag_changes_with_what_is_shown(client: Client, change: str) -> None:
+def test_etag_changes_with_the_shown_data(client: Client, change: str) -> None:
     """R314: nested and inlined entities, counts, the default Version, the target of a cross reference."""
     client.put_document(F1, b"x", "text/plain")
     client.put("/dirs/d2/files/x$details", {"meta": {"xref": F1}})
@@ -106,7 +106,7 @@ def test_a_tag_changes_with_what_is_shown(client: Client, change: str) -> None:
     assert {path for path in before if tag(client, path) == before[path]} == set()
 
 
-def test_a_tag_changes_with_where_and_how_it_is_shown(client: Client) -> None:
+def test_etag_depends_on_base_url_flags_and_form(client: Client) -> None:
     """Base URL, flags and form."""
     client.put_document(F1, b"x")
     there = tag(client, "/dirs/d1", headers={"Host": "other.example"})
@@ -126,7 +126,7 @@ def test_a_tag_is_as_strong_as_it_says(client: Client) -> None:
 
 
 def test_a_document_elsewhere(client: Client) -> None:
-    """R157."""
+    """A document stored elsewhere redirects, and a current ETag is answered with 304 (R157)."""
     client.put_document(F1, b"", fileurl="http://x/y")
     first = client.get(F1)
     assert first.status_code == 303
@@ -134,8 +134,8 @@ def test_a_document_elsewhere(client: Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["/dirs/none", "/nope/nope", "/dirs/d1/files/f1/x", "/dirs?inline=.", "/health/live"])
-def test_what_must_not_be_kept(client: Client, path: str) -> None:
-    """Some errors are kept by caches unless they may not (RFC9111 4.2.2)."""
+def test_errors_are_not_cacheable(client: Client, path: str) -> None:
+    """Caches keep some errors unless the response forbids it (RFC9111 4.2.2)."""
     answer = client.get(path, headers={"If-None-Match": "*"})
     assert answer.status_code != 304
     assert answer.headers["Cache-Control"] == "no-store"
@@ -143,12 +143,12 @@ def test_what_must_not_be_kept(client: Client, path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
-def test_a_write_only_if_nobody_changed_it(client: Client, method: str) -> None:
+def test_if_match_rejects_changed_entities(client: Client, method: str) -> None:
     """R314, RFC9110 13.1.1: beside the epoch, for those who know only HTTP."""
     client.put("/dirs/d1", {})
-    known = tag(client, "/dirs/d1")
+    etag = tag(client, "/dirs/d1")
     client.put("/dirs/d1/files/f1$details", {})
-    answer = client.send(method, "/dirs/d1", json={}, headers={"If-Match": known})
+    answer = client.send(method, "/dirs/d1", json={}, headers={"If-Match": etag})
     assert (answer.status_code, answer.json()["type"]) == (412, "about:blank")
     assert "If-Match" in answer.json()["detail"]
     assert client.send(method, "/dirs/d1", json={}, headers={"If-Match": tag(client, "/dirs/d1")}).status_code < 300
@@ -200,7 +200,7 @@ def test_old_answers_errors_and_large_answers_are_not_kept() -> None:
         assert memory.get(key, 2) is None
 
 
-def test_the_oldest_goes_first() -> None:
+def test_oldest_answer_is_evicted_first() -> None:
     memory = CachedResponses(limit=3 * 5500)
     for key in "abcd":
         memory.get(key, 1)
@@ -220,7 +220,7 @@ def test_an_answer_that_outlasts_others_of_its_key_is_for_its_own_headers() -> N
     assert memory.get("a", 1, [(b"x", b"2")]) is None
 
 
-def test_what_another_process_wrote_is_seen(store_url: str, serve: Serve) -> None:
+def test_changes_of_another_process_are_visible(store_url: str, serve: Serve) -> None:
     """Never stale: two applications on one database, each with answers in memory."""
     stores = [open_store(store_url), open_store(store_url)]
     here, there = (serve(store, model="default") for store in stores)
@@ -263,12 +263,12 @@ class Slow:
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    made = Workers(threads=2, timeout=300)
-    yield made
-    made.close()
+    pool = Workers(threads=2, timeout=300)
+    yield pool
+    pool.close()
 
 
-def test_who_comes_while_one_asks_waits_for_the_next(workers: Workers) -> None:
+def test_late_caller_waits_for_the_next_check(workers: Workers) -> None:
     store = Slow()
 
     async def run() -> None:
@@ -286,7 +286,7 @@ def test_who_comes_while_one_asks_waits_for_the_next(workers: Workers) -> None:
     assert store.asked == 2
 
 
-def test_who_goes_away_takes_nobody_along(workers: Workers) -> None:
+def test_cancelled_caller_does_not_cancel_the_others(workers: Workers) -> None:
     store = Slow()
 
     async def run() -> None:
@@ -300,7 +300,7 @@ def test_who_goes_away_takes_nobody_along(workers: Workers) -> None:
     asyncio.run(run())
 
 
-def test_a_question_that_fails_fails_for_those_who_asked(workers: Workers) -> None:
+def test_failing_check_fails_for_its_callers(workers: Workers) -> None:
     fail = True
 
     def ask() -> Hashable:
@@ -318,7 +318,7 @@ def test_a_question_that_fails_fails_for_those_who_asked(workers: Workers) -> No
 
 
 def test_one_question_serves_a_turn_of_the_event_loop() -> None:
-    """What comes later asks again, since a client may know of a commit by then."""
+    """Callers in a later turn ask again, because a client may know of a commit by then."""
     answers: Iterator[Hashable] = iter([1, 2, StorageError("it is away"), 3])
 
     def ask() -> Hashable:
@@ -349,10 +349,10 @@ def answer_with(cache: CachedResponses, headers: dict[str, str], *names: str) ->
     response = cache.get("key", 1, sent)
     if response is None:
         request = RequestHeaders(sent)
-        shown = ",".join(f"{name}={request.values(name)}" for name in names)
-        response = Response(body=f"made {shown}".encode())
+        values = ",".join(f"{name}={request.values(name)}" for name in names)
+        response = Response(body=f"made {values}".encode())
         cache.put("key", 1, response, sent, names_read=request.names_read)
-        return f"new: {shown}"
+        return f"new: {values}"
     return response.body.decode()
 
 

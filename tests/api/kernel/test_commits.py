@@ -51,7 +51,7 @@ def commits(ledger: Ledger) -> Iterator[Commits[list[Any]]]:
 
 
 def hold(ledger: Ledger) -> None:
-    """No transaction opens until ``go``."""
+    """Block transactions until ``go`` is called."""
     ledger.opened = threading.Semaphore(0)
 
 
@@ -72,26 +72,26 @@ def together(writes: Callable[[], list[Awaitable[Any]]], ledger: Ledger) -> list
     return asyncio.run(run())
 
 
-def test_what_waits_shares_a_transaction_in_order(ledger: Ledger, commits: Commits[list[Any]]) -> None:
+def test_waiting_writes_share_a_transaction_in_order(ledger: Ledger, commits: Commits[list[Any]]) -> None:
     def line(number: int, lines: list[Any]) -> int:
         lines.append(number)
         return number
 
-    told = together(lambda: [commits.write(partial(line, number)) for number in range(300)], ledger)
-    assert told == [number for lines in ledger.commits for number in lines] == list(range(300))
+    results = together(lambda: [commits.write(partial(line, number)) for number in range(300)], ledger)
+    assert results == [number for lines in ledger.commits for number in lines] == list(range(300))
     assert len(ledger.commits) < 10
 
 
-def test_what_fails_fails_alone(ledger: Ledger, commits: Commits[list[Any]]) -> None:
+def test_failing_write_fails_alone(ledger: Ledger, commits: Commits[list[Any]]) -> None:
     def odd(number: int, lines: list[Any]) -> None:
         lines.append(1 // (number % 2))
 
-    told = together(lambda: [commits.write(partial(odd, number)) for number in range(4)], ledger)
-    assert [type(result) for result in told] == [ZeroDivisionError, type(None)] * 2
+    results = together(lambda: [commits.write(partial(odd, number)) for number in range(4)], ledger)
+    assert [type(result) for result in results] == [ZeroDivisionError, type(None)] * 2
 
 
 @pytest.mark.parametrize("fault", [StorageError("disk full"), StorageBusy("busy")])
-def test_a_commit_that_fails_fails_all(ledger: Ledger, commits: Commits[list[Any]], fault: StorageError) -> None:
+def test_failing_commit_fails_all_its_writes(ledger: Ledger, commits: Commits[list[Any]], fault: StorageError) -> None:
     ledger.fault = fault
 
     def work(number: int, _: list[Any]) -> float:
@@ -100,7 +100,7 @@ def test_a_commit_that_fails_fails_all(ledger: Ledger, commits: Commits[list[Any
     assert together(lambda: [commits.write(partial(work, number)) for number in range(3)], ledger) == [fault] * 3
 
 
-def test_nothing_is_answered_before_its_commit(ledger: Ledger, commits: Commits[list[Any]]) -> None:
+def test_write_is_answered_after_its_commit(ledger: Ledger, commits: Commits[list[Any]]) -> None:
     async def both() -> None:
         first = asyncio.create_task(commits.write(lambda lines: lines.append("first")))
         assert not ledger.commits
@@ -124,10 +124,10 @@ def _append(name: str, lines: list[Any]) -> None:
     lines.append(name)
 
 
-def test_a_write_that_waits_too_long_fails(
+def test_write_that_waits_too_long_is_rejected(
     ledger: Ledger, commits: Commits[list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what did not start never will."""
+    """A write that has not started is cancelled after the timeout."""
     hold(ledger)
 
     async def both() -> None:
@@ -144,7 +144,7 @@ def test_a_write_that_waits_too_long_fails(
     assert ledger.commits == [["first"]]
 
 
-def test_whoever_went_away_wants_nothing_done(ledger: Ledger, commits: Commits[list[Any]]) -> None:
+def test_cancelled_write_is_not_executed(ledger: Ledger, commits: Commits[list[Any]]) -> None:
     async def one() -> None:
         hold(ledger)
         first = asyncio.create_task(commits.write(partial(_append, "first")))
@@ -160,8 +160,8 @@ def test_whoever_went_away_wants_nothing_done(ledger: Ledger, commits: Commits[l
     assert ledger.commits == [["first"]]
 
 
-def test_a_read_that_waits_too_long_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what did not start never will."""
+def test_read_that_waits_too_long_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that has not started is cancelled after the timeout."""
     begun, release = threading.Event(), threading.Event()
     started: list[str] = []
     workers = Workers(threads=1, timeout=PATIENCE)
@@ -184,14 +184,14 @@ def test_a_read_that_waits_too_long_fails(monkeypatch: pytest.MonkeyPatch) -> No
     assert started == []
 
 
-def test_what_fails_fails_for_its_caller() -> None:
+def test_failing_read_fails_for_its_caller() -> None:
     workers = Workers(threads=1, timeout=PATIENCE)
     with pytest.raises(ZeroDivisionError):
         asyncio.run(workers.read(lambda: 1 // 0))
     workers.close()
 
 
-def test_what_waiting_writes_are_about_is_said_before_they_run(ledger: Ledger) -> None:
+def test_waiting_writes_announce_their_entities_before_they_run(ledger: Ledger) -> None:
     def expect(lines: list[Any], xids: list[Xid]) -> None:
         lines.append([xid.id for xid in xids])
 
@@ -206,8 +206,8 @@ def test_what_waiting_writes_are_about_is_said_before_they_run(ledger: Ledger) -
     assert ledger.commits in ([[["1", "3"], 0, 1, 2]], [[["1"], 0, ["3"], 1, 2]])
 
 
-def test_what_comes_while_others_run_shares_their_commit(ledger: Ledger) -> None:
-    """Or it waits for that commit, and needs another one."""
+def test_write_shares_the_commit_of_running_writes(ledger: Ledger) -> None:
+    """Otherwise it waits for that commit and needs another one."""
     commits = Commits(ledger.transaction, timeout=PATIENCE)
 
     async def run() -> None:

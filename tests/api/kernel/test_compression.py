@@ -57,50 +57,50 @@ def test_the_coding_that_a_client_prefers(accept: str, expected: str) -> None:
         ((("Content-Type", "text/plain"), NO_STORE), 5000),
     ],
 )
-def test_what_is_sent_as_it_is(headers: tuple[tuple[str, str], ...], size: int) -> None:
+def test_response_is_not_compressed(headers: tuple[tuple[str, str], ...], size: int) -> None:
     assert coding(Response(headers=headers, body=b" " * size), [(b"accept-encoding", b"gzip")]) == ""
 
 
-def test_each_coding_has_its_bytes_and_its_tag(filled: Client) -> None:
+def test_each_coding_has_its_bytes_and_its_etag(filled: Client) -> None:
     plain = asked(filled, "identity")
     assert (plain.content, plain.headers["Vary"]) == (DOCUMENT, "Accept-Encoding")
     assert "Content-Encoding" not in plain.headers
     tags = {plain.headers["ETag"]}
     for name in ("zstd", "gzip"):
         for _ in range(2):  # made, and kept
-            found = asked(filled, name)
-            assert found.content == DOCUMENT
-            assert (found.headers["Content-Encoding"], found.headers["Vary"]) == (name, "Accept-Encoding")
-            assert int(found.headers["Content-Length"]) < 100
+            answer = asked(filled, name)
+            assert answer.content == DOCUMENT
+            assert (answer.headers["Content-Encoding"], answer.headers["Vary"]) == (name, "Accept-Encoding")
+            assert int(answer.headers["Content-Length"]) < 100
         head = filled.send("HEAD", PATH, headers={"Accept-Encoding": name})
-        assert (head.headers["ETag"], head.content) == (found.headers["ETag"], b"")
-        tags.add(found.headers["ETag"])
+        assert (head.headers["ETag"], head.content) == (answer.headers["ETag"], b"")
+        tags.add(answer.headers["ETag"])
     assert len(tags) == 3
     assert not any(tag.startswith("W/") for tag in tags)
 
 
-def test_large_ones_take_a_thread_and_are_the_same(filled: Client) -> None:
+def test_large_responses_are_compressed_in_a_thread(filled: Client) -> None:
     content = b"long " * 100_000
     filled.put_document(PATH, content, "text/plain")
     for name in ("gzip", "zstd"):
-        found = asked(filled, name)
-        assert found.content == content
-        assert int(found.headers["Content-Length"]) < 10_000
+        answer = asked(filled, name)
+        assert answer.content == content
+        assert int(answer.headers["Content-Length"]) < 10_000
 
 
-def test_a_client_that_has_any_of_them_gets_that_answer(filled: Client) -> None:
-    """304 has the tag of what the client would have got"""
+def test_conditional_request_with_any_etag_gets_304(filled: Client) -> None:
+    """The response 304 has the ETag of the representation that the client would have received."""
     tags = {name: asked(filled, name).headers["ETag"] for name in ("identity", "zstd", "gzip")}
     for name, tag in tags.items():
         for held in tags.values():
-            found = asked(filled, name, **{"If-None-Match": held})
-            assert (found.status_code, found.headers["ETag"], found.content) == (304, tag, b"")
-            assert found.headers["Vary"] == "Accept-Encoding"
+            answer = asked(filled, name, **{"If-None-Match": held})
+            assert (answer.status_code, answer.headers["ETag"], answer.content) == (304, tag, b"")
+            assert answer.headers["Vary"] == "Accept-Encoding"
     assert asked(filled, "zstd", **{"If-None-Match": '"other-zstd"'}).status_code == 200
 
 
 @pytest.mark.parametrize("name", ["identity", "zstd", "gzip"])
-def test_a_write_on_condition_of_any_of_them(filled: Client, name: str) -> None:
+def test_conditional_write_accepts_the_etag_of_any_coding(filled: Client, name: str) -> None:
     filled.send("PATCH", DETAILS, json={"description": "long " * 400})
     tag = asked(filled, name, DETAILS).headers["ETag"]
     statuses = [
@@ -111,9 +111,9 @@ def test_a_write_on_condition_of_any_of_them(filled: Client, name: str) -> None:
 
 def test_indented_and_compressed(filled: Client) -> None:
     filled.send("PATCH", DETAILS, json={"description": "long " * 400})
-    found = asked(filled, "gzip", DETAILS, Accept="application/json; indent=2")
-    assert found.content.startswith(b'{\n  "')
-    assert found.headers["Content-Encoding"] == "gzip"
-    assert found.headers["ETag"].startswith('W/"')
-    assert found.headers["ETag"].endswith('-gzip"')
-    assert found.headers["Vary"] == "Accept-Encoding, Accept"
+    answer = asked(filled, "gzip", DETAILS, Accept="application/json; indent=2")
+    assert answer.content.startswith(b'{\n  "')
+    assert answer.headers["Content-Encoding"] == "gzip"
+    assert answer.headers["ETag"].startswith('W/"')
+    assert answer.headers["ETag"].endswith('-gzip"')
+    assert answer.headers["Vary"] == "Accept-Encoding, Accept"

@@ -55,7 +55,7 @@ def port() -> Iterator[int]:
 
 
 def exchange(port: int, *parts: bytes) -> bytes:
-    """All that comes back for ``parts``, until the server closes the connection."""
+    """Send ``parts`` and return all that the server sends until it closes the connection."""
     with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) as client:
         for part in parts:
             client.sendall(part)
@@ -89,7 +89,7 @@ def last(head: bytes) -> bytes:
     ],
 )
 def test_targets(port: int, target: bytes, status: int) -> None:
-    """What no URL may have raw is taken too: curl sends filters as they are typed (raw-lt)."""
+    """Characters that are not allowed in a URL are accepted too: curl sends filters as they are typed (raw-lt)."""
     assert statuses(exchange(port, last(b"GET " + target + END))) == [status, 200]
 
 
@@ -117,8 +117,8 @@ def test_targets(port: int, target: bytes, status: int) -> None:
         b"PUT / HTTP/1.1\r\nHost: r.example\r\nTransfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n",
     ],
 )
-def test_what_is_no_request(port: int, request_: bytes) -> None:
-    """Nothing that a proxy could understand otherwise is taken, and each refusal is an error like any other."""
+def test_malformed_request_is_rejected(port: int, request_: bytes) -> None:
+    """Requests that a proxy could interpret differently are rejected, with an ordinary error response."""
     received = exchange(port, request_)
     assert statuses(received) == [400]
     assert b"Connection: close" in received or b"connection: close" in received
@@ -145,7 +145,7 @@ def test_what_is_no_request(port: int, request_: bytes) -> None:
         (b"PUT / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n", b"HTTP/1.0 has no Transfer-Encoding"),
     ],
 )  # fmt: skip
-def test_heads_that_are_refused(port: int, head: bytes, message: bytes) -> None:
+def test_invalid_heads_are_rejected(port: int, head: bytes, message: bytes) -> None:
     """RFC 9112, 3.2 and 6.1. What follows is not read."""
     received = exchange(port, head + b"\r\n0\r\n\r\n" + LIVE)
     assert statuses(received) == [400]
@@ -157,7 +157,7 @@ def test_a_refused_head_waits_for_the_request_before(port: int) -> None:
     assert statuses(received) in ([200], [200, 400])
 
 
-def test_heads_that_are_accepted(port: int) -> None:
+def test_unusual_heads_are_accepted(port: int) -> None:
     chunked = b"PUT /nothing HTTP/1.1\r\nHost: r.example:80\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
     assert statuses(exchange(port, last(chunked))) == [404, 200]
     assert statuses(exchange(port, b"GET /health/live HTTP/1.0\r\n\r\n")) == [200]
@@ -178,23 +178,23 @@ def test_heads_that_are_accepted(port: int) -> None:
 def test_a_response(port: int, request_: bytes, status: int, length: bool, body: bytes) -> None:
     """Status, the headers of the response, those of all responses and of the server, each once, and the body."""
     received = exchange(port, request_ + b"\r\nHost: r.example\r\nConnection: close\r\n\r\n")
-    head, _, rest = received.partition(b"\r\n\r\n")
+    head, _, received_body = received.partition(b"\r\n\r\n")
     first, *lines = head.split(b"\r\n")
     names = [line.partition(b": ")[0] for line in lines]
     assert first.startswith(b"HTTP/1.1 %d " % status)
-    assert (rest, b"content-length" in names) == (body, length)
+    assert (received_body, b"content-length" in names) == (body, length)
     assert {b"date", b"connection", b"link", b"access-control-expose-headers"} <= {*names}
     assert (b"access-control-allow-origin" in names) == (status != 204)  # every page may read, none may write
     assert len(names) == len({*names})
 
 
-def test_a_client_that_does_not_read_is_waited_for(port: int) -> None:
-    """Of a thousand large responses that were asked for at once only a few are made before somebody reads them."""
-    asked = b"GET /openapi.json HTTP/1.1\r\nHost: r.example\r\n\r\n"
-    size = len(exchange(port, last(asked)))
+def test_slow_client_limits_the_produced_responses(port: int) -> None:
+    """The server produces only few of a thousand large pipelined responses before the client reads them."""
+    request = b"GET /openapi.json HTTP/1.1\r\nHost: r.example\r\n\r\n"
+    size = len(exchange(port, last(request)))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) as client:
-        client.sendall(asked * 1000)
+        client.sendall(request * 1000)
         assert statuses(exchange(port, last(LIVE))) == [200, 200]
         grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert grown < 100 * size
@@ -220,8 +220,8 @@ def test_a_trailer_that_never_ends_is_refused(port: int) -> None:
         assert statuses(client.recv(1 << 16)) == [400]
 
 
-def test_requests_that_come_at_once_wait_in_bounded_memory(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more is read before those that were read are answered."""
+def test_pipelined_requests_use_bounded_memory(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server reads no further requests before it has answered those that it read."""
     waiting = [0]
     complete = HTTPConnection.on_response_complete
 
@@ -259,15 +259,15 @@ def test_an_offer_of_another_protocol_changes_nothing(port: int) -> None:
         b"GET /health/live HTTP/1.1\r\nHost: r.example\r\nContent-Length: 5\r\n\r\n1234",
     ],
 )
-def test_clients_that_do_not_go_on(port: int, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    """No request at all, a part of one, none after the first; a body that nobody reads."""
+def test_idle_connections_are_closed(port: int, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    """The client sends no request, a part of one, nothing after the first, or a body that nobody reads."""
     monkeypatch.setattr(connection, "IDLE_SECONDS", 0.05)
     monkeypatch.setattr(uvicorn.Config, "timeout_keep_alive", 0.05, raising=False)
     assert statuses(exchange(port, sent)) == [200] * sent.startswith(LIVE[:16])
 
 
-def test_a_client_that_sends_the_rest_too_late(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a body that nobody reads: the connection is idle then, like any other."""
+def test_incomplete_body_counts_as_idle(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection is idle like any other while an unread body is incomplete."""
     monkeypatch.setattr(connection, "IDLE_SECONDS", 2)
     with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) as client:
         client.sendall(b"GET /health/live HTTP/1.1\r\nHost: r.example\r\nContent-Length: 5\r\n\r\n")
@@ -276,8 +276,8 @@ def test_a_client_that_sends_the_rest_too_late(port: int, monkeypatch: pytest.Mo
         assert client.recv(1) == b""
 
 
-def test_no_answer_goes_into_another(port: int) -> None:
-    """What cannot be read of a request behind an answer that has no end."""
+def test_error_is_not_written_into_a_running_response(port: int) -> None:
+    """An unreadable request behind an endless response adds nothing to this response."""
     with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) as client:
         client.sendall(b"GET /events HTTP/1.1\r\nHost: r.example\r\nAccept: text/event-stream\r\n\r\n")
         received = client.recv(1 << 16)

@@ -19,20 +19,20 @@ INCOMPATIBLE = "compatibility_violation"
 
 def body(answer: Response) -> dict[str, Any]:
     assert ("Content-Type", "application/problem+json") in answer.headers
-    found: dict[str, Any] = json.loads(answer.body)
-    assert found["status"] == answer.status
-    return found
+    problem: dict[str, Any] = json.loads(answer.body)
+    assert problem["status"] == answer.status
+    return problem
 
 
-def test_an_error_of_the_catalogue_tells_all_in_its_detail() -> None:
+def test_error_of_the_catalogue_has_all_details() -> None:
     """A-53: RFC9457's members, with the single faults beside."""
     faults = [Finding(path="a.b", rule="r", message="too odd")]
     error = RegistryError("bad_request", subject="/g", error_detail="no", faults=faults)
-    found = body(problem_response(error, "/api/g"))
-    assert (found["status"], found["instance"]) == (400, "/api/g")
-    assert found["type"].endswith("#bad_request")
-    assert "a.b: too odd [r]" in found["detail"]
-    assert found["faults"][0]["path"] == "a.b"
+    problem = body(problem_response(error, "/api/g"))
+    assert (problem["status"], problem["instance"]) == (400, "/api/g")
+    assert problem["type"].endswith("#bad_request")
+    assert "a.b: too odd [r]" in problem["detail"]
+    assert problem["faults"][0]["path"] == "a.b"
 
 
 @pytest.mark.parametrize(
@@ -46,20 +46,20 @@ def test_an_error_of_the_catalogue_tells_all_in_its_detail() -> None:
 )
 def test_conflicts_have_statuses_of_http(error: Exception, status: int, type: str) -> None:
     """A-26, J-20: xRegistry has no 409, the drafts do; other conflicts are not in the catalogue."""
-    found = body(problem_response(error, "/api/g"))
-    assert (found["status"], found["type"]) == (status, type)
+    problem = body(problem_response(error, "/api/g"))
+    assert (problem["status"], problem["type"]) == (status, type)
 
 
 @pytest.mark.parametrize(
     "error",
     [ReadOnly("it is read-only", ("GET", "HEAD")), NotAllowed(subject="/g", allow=("GET", "HEAD"), action="PUT")],
 )
-def test_405_tells_what_is_allowed(error: Exception) -> None:
-    """C-37."""
+def test_405_lists_the_allowed_methods(error: Exception) -> None:
+    """The header Allow lists the methods (C-37)."""
     answer = problem_response(error, "/api/g")
     assert answer.status == 405
     assert ("Allow", "GET, HEAD") in answer.headers
 
 
-def test_anything_else_is_the_servers_fault() -> None:
+def test_unexpected_exception_is_an_internal_error() -> None:
     assert problem_response(ValueError("secret"), "/api/g").status == 500

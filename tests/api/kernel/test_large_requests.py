@@ -49,7 +49,7 @@ async def answered(large_requests: LargeRequests, path: str, body: bytes = LARGE
 
 
 @pytest.mark.merge
-def test_it_answers_dies_and_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_request_process_answers_and_stops_when_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_IDLE_SECONDS", 1.0)
     settings = Settings(db=f"sqlite:///{tmp_path}/r.db")
     build(settings)  # founds the registry
@@ -87,8 +87,8 @@ def test_it_answers_dies_and_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     asyncio.run(program())
 
 
-def test_another_version_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would migrate the database under the servers that are at work."""
+def test_process_of_another_version_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of another version would migrate the database under the running servers."""
     settings = Settings(db=f"sqlite:///{tmp_path}/r.db")
     build(settings)
     monkeypatch.setattr(server, "__version__", "0.0.9")
@@ -103,7 +103,7 @@ def test_another_version_does_not_answer(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.merge
-def test_what_is_thrown_away_is_one_registry(tmp_path: Path) -> None:
+def test_process_for_large_requests_uses_the_memory_registry(tmp_path: Path) -> None:
     """Also capabilities stay as they were put, whatever the file says that the server began with."""
     available = {name: {"mutable": name != "model"} for name in ("capabilities", "entities", "model")}
     (tmp_path / "capabilities.json").write_text(json.dumps({"shortself": True, "available": available}))
@@ -135,7 +135,9 @@ def children(pid: str) -> list[str]:
 
 @pytest.mark.merge
 def test_large_bodies_do_not_reach_the_server_process(url: str) -> None:
-    """By length or in chunks. The memory of the server stays as it was, and callers without rights are refused."""
+    """The memory of the server does not grow for bodies with a length or in chunks, and callers without rights are
+    rejected.
+    """
     listening = subprocess.run(["pgrep", "-f", f"port {url.rpartition(':')[2]}"], capture_output=True, text=True)
     family = listening.stdout.split()[:1]
     for pid in family:
@@ -143,10 +145,10 @@ def test_large_bodies_do_not_reach_the_server_process(url: str) -> None:
     before = {pid: resident(pid) for pid in family}
     hostile = b'{"labels":[' + b"[]," * 6_000_000 + b"[]]}"
     with httpx.Client(base_url=url, timeout=300) as client:
-        made = client.put("/schemagroups/g/schemas/s", content=LARGE, headers=HEADERS)
-        assert (made.status_code, made.content) == (201, LARGE)
-        assert made.headers["Location"] == f"{url}/schemagroups/g/schemas/s"
-        assert made.headers["Access-Control-Expose-Headers"]
+        response = client.put("/schemagroups/g/schemas/s", content=LARGE, headers=HEADERS)
+        assert (response.status_code, response.content) == (201, LARGE)
+        assert response.headers["Location"] == f"{url}/schemagroups/g/schemas/s"
+        assert response.headers["Access-Control-Expose-Headers"]
         assert client.get("/schemagroups/g/schemas/s").content == LARGE
         pieces = (hostile[at : at + 100_000] for at in range(0, len(hostile), 100_000))
         refused = client.put("/schemagroups/h", content=pieces)

@@ -39,7 +39,7 @@ def guarded(store: Store, serve: Serve) -> Client:
         {"Origin": "https://ui.example.evil.example"},
     ],
 )
-def test_pages_of_others_write_nothing(guarded: Client, headers: dict[str, str]) -> None:
+def test_pages_of_other_origins_cannot_write(guarded: Client, headers: dict[str, str]) -> None:
     before = guarded.get("/?inline=*").text
     for method, path in product(WRITES, PATHS):
         answer = guarded.send(method, path, content=b'{"labels": {}}', headers=headers)
@@ -62,11 +62,11 @@ def test_pages_of_others_write_nothing(guarded: Client, headers: dict[str, str])
     ],
 )
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", None])
-def test_others_write(guarded: Client, headers: dict[str, str], content_type: str | None) -> None:
+def test_allowed_origins_can_write(guarded: Client, headers: dict[str, str], content_type: str | None) -> None:
     """Documents come as text/plain, and what curl sends without more options as a form."""
     assert guarded.put("/modelsource", {}, headers=headers).status_code == 200
-    given = {"Content-Type": content_type} if content_type else {}
-    answer = guarded.send("PATCH", "/", content=b'{"name": "n"}', headers=given | headers)
+    media = {"Content-Type": content_type} if content_type else {}
+    answer = guarded.send("PATCH", "/", content=b'{"name": "n"}', headers=media | headers)
     assert answer.status_code == 200
     origin = headers.get("Origin")
     allowed = origin if origin in (UI, "http://dev.example:8000", "http://[::1]") else None
@@ -77,7 +77,7 @@ def test_others_write(guarded: Client, headers: dict[str, str], content_type: st
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", UI])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
 def test_every_page_reads(guarded: Client, method: str, origin: str) -> None:
-    """R315."""
+    """Pages of every origin can read (R315)."""
     answer = guarded.send(method, "/", headers={"Origin": origin, "Sec-Fetch-Site": "cross-site"})
     assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, "*")
 
@@ -85,8 +85,8 @@ def test_every_page_reads(guarded: Client, method: str, origin: str) -> None:
 @pytest.mark.parametrize("method", WRITES)
 def test_preflights_of_writes(guarded: Client, method: str) -> None:
     for origin, allowed in ((UI, UI), ("https://evil.example", None)):
-        asked = {"Origin": origin, "Access-Control-Request-Method": method}
-        answer = guarded.send("OPTIONS", "/", headers=asked)
+        preflight = {"Origin": origin, "Access-Control-Request-Method": method}
+        answer = guarded.send("OPTIONS", "/", headers=preflight)
         assert answer.headers.get("Access-Control-Allow-Origin") == allowed
         assert answer.headers["Vary"] == "Origin"
 
@@ -123,6 +123,6 @@ def test_names_on_a_network(store: Store, serve: Serve) -> None:
 @pytest.mark.parametrize(
     "origin", ["ui.example", "*", "https://ui.example/page", "https://", "null", "http://[", "http://h:x"]
 )
-def test_origins_that_are_none(origin: str) -> None:
+def test_invalid_origin_is_rejected(origin: str) -> None:
     with pytest.raises(SettingError, match="allow_origins has origins such as"):
         Origins(Settings(allow_origins=(origin,)))

@@ -33,30 +33,30 @@ DATE = re.compile(rb"\r\ndate: [^\r]+")
 
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who was admitted stays so: all happens at one time."""
+    """Keep admissions for ever, as if all happened at one moment."""
     monkeypatch.setattr(admission, "_RECENT", 1e12)
 
 
 @pytest.fixture
 def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The targets of the requests that were answered at once."""
-    found: list[bytes] = []
+    targets: list[bytes] = []
     real = repeats.Repeats.answer
 
     def answer(self: repeats.Repeats, scope: object, target: bytes, method: str, body: bytes = b"") -> object:
         response = real(self, scope, target, method, body)  # type: ignore[arg-type]
         if response is not None:
-            found.append(target)
+            targets.append(target)
         return response
 
     monkeypatch.setattr(repeats.Repeats, "answer", answer)
-    return found
+    return targets
 
 
 @contextmanager
 def registry(folder: Path, **settings: object) -> Iterator[int]:
-    given = {"db": f"sqlite:///{folder}/r.db", "allow_hosts": ("r.example",), **settings}
-    app = build(Settings(**given))  # type: ignore[arg-type]
+    options = {"db": f"sqlite:///{folder}/r.db", "allow_hosts": ("r.example",), **settings}
+    app = build(Settings(**options))  # type: ignore[arg-type]
     assert isinstance(app, Application)
     with listening(app) as port:
         yield port
@@ -69,7 +69,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 
 class Client:
-    """One connection, and a response read from it at a time: without its date, its headers in order."""
+    """A connection that reads one response at a time and returns it without its date and with sorted headers."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
@@ -109,12 +109,10 @@ def put(client: Client, path: bytes, body: bytes, method: bytes = b"PUT", header
     return client.send(head % (method, path, headers, len(body)) + body)
 
 
-def test_a_request_that_comes_again_has_the_same_answer_until_something_is_written(
-    client: Client, repeated: list[bytes]
-) -> None:
+def test_repeated_request_has_the_same_response_until_a_write(client: Client, repeated: list[bytes]) -> None:
     put(client, b"/schemagroups/g", b'{"name":"one"}')
-    first, *others = [client.send(GROUP) for _ in range(5)]
-    assert others == [first] * 4
+    first, *repeats = [client.send(GROUP) for _ in range(5)]
+    assert repeats == [first] * 4
     assert b'"name":"one"' in first
     assert repeated == [b"/schemagroups/g"] * 3
     put(client, b"/schemagroups/g", b'{"name":"two"}')
@@ -122,7 +120,7 @@ def test_a_request_that_comes_again_has_the_same_answer_until_something_is_writt
     assert len(repeated) == 3
 
 
-def test_what_differs_in_a_header_is_another_request(client: Client, repeated: list[bytes]) -> None:
+def test_requests_with_different_headers_are_distinguished(client: Client, repeated: list[bytes]) -> None:
     put(client, b"/schemagroups/g", json.dumps({"name": "one", "description": "d" * 2000}).encode())
     for _ in range(4):
         plain = client.send(GROUP)
@@ -146,16 +144,16 @@ def test_a_head_has_no_body(client: Client) -> None:
     for _ in range(4):
         client.send(GROUP)
     client.socket.sendall(GROUP.replace(b"GET", b"HEAD") * 3 + LIVE_LAST)
-    rest = b"".join(iter(lambda: client.socket.recv(1 << 16), b""))
-    assert statuses(rest) == [200] * 4
-    assert b'"schemagroupid"' not in rest
+    remaining_bytes = b"".join(iter(lambda: client.socket.recv(1 << 16), b""))
+    assert statuses(remaining_bytes) == [200] * 4
+    assert b'"schemagroupid"' not in remaining_bytes
 
 
-def test_a_registration_that_comes_again(client: Client, repeated: list[bytes]) -> None:
+def test_repeated_registration_has_the_same_response(client: Client, repeated: list[bytes]) -> None:
     """K-27: with its body, whole or in pieces, and another one behind it."""
     body = json.dumps({"schema": '{"type":"string"}'}).encode()
     answers = [put(client, SUBJECT, body, b"POST") for _ in range(5)]
-    assert [json.loads(each.partition(b"\r\n\r\n")[2])["id"] for each in answers] == [1] * 5
+    assert [json.loads(answer.partition(b"\r\n\r\n")[2])["id"] for answer in answers] == [1] * 5
     assert repeated.count(SUBJECT) == 2
     head = b"POST %s HTTP/1.1\r\nHost: r.example\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     head %= SUBJECT, len(body)
@@ -169,21 +167,21 @@ def test_a_registration_that_comes_again(client: Client, repeated: list[bytes]) 
 def test_answers_come_in_the_order_of_the_requests(client: Client, port: int, repeated: list[bytes]) -> None:
     for number in range(4):
         put(client, b"/schemagroups/g%d" % number, b'{"name":"n%d"}' % number)
-    known = [b"GET /schemagroups/g%d" % number + END for number in range(2)]
+    requests = [b"GET /schemagroups/g%d" % number + END for number in range(2)]
     for _ in range(4):
-        for each in known:
-            client.send(each)
+        for request in requests:
+            client.send(request)
     random = Random(7)
     for _ in range(20):
         numbers = [random.randrange(4) for _ in range(12)]
-        received = exchange(port, last(b"".join(b"GET /schemagroups/g%d" % each + END for each in numbers)))
-        assert [int(each) for each in re.findall(rb'"name":"n(\d)"', received)] == numbers
+        received = exchange(port, last(b"".join(b"GET /schemagroups/g%d" % request + END for request in numbers)))
+        assert [int(request) for request in re.findall(rb'"name":"n(\d)"', received)] == numbers
     assert len(repeated) > 40
     # What cannot be read behind one is refused behind its answer.
-    assert statuses(exchange(port, known[0] + b"\x00")) == [200, 400]
+    assert statuses(exchange(port, requests[0] + b"\x00")) == [200, 400]
 
 
-def test_who_does_not_read_is_waited_for(client: Client, port: int, repeated: list[bytes]) -> None:
+def test_slow_reader_is_waited_for(client: Client, port: int, repeated: list[bytes]) -> None:
     put(client, b"/schemagroups/g", json.dumps({"description": "d" * 60_000}).encode())
     for _ in range(4):
         client.send(GROUP)
@@ -194,8 +192,8 @@ def test_who_does_not_read_is_waited_for(client: Client, port: int, repeated: li
         assert len(repeated) < 1000
 
 
-def test_rights_and_limits_are_looked_at_each_time(tmp_path: Path, repeated: list[bytes]) -> None:
-    """Who may no longer read is refused, and requests that were answered at once count like all others."""
+def test_rights_and_limits_apply_to_repeated_requests(tmp_path: Path, repeated: list[bytes]) -> None:
+    """Callers who lose the right to read are rejected, and repeated requests count against the limits."""
     ann = b"GET /schemagroups/g HTTP/1.1\r\nHost: r.example\r\nX-User: ann\r\n\r\n"
     root = b"".join(f"{name}: {value}\r\n".encode() for name, value in ADMINISTRATOR.items())
     with registry(tmp_path, limit_requests=5, **PROXIED) as port:
@@ -211,12 +209,12 @@ def test_rights_and_limits_are_looked_at_each_time(tmp_path: Path, repeated: lis
             assert statuses(put(client, b"/access", json.dumps(rules).encode(), headers=root)) == [200]
             assert statuses(client.send(ann)) == [404]
             assert statuses(put(client, b"/access", json.dumps(readers).encode(), headers=root)) == [200]
-            told = [statuses(client.send(ann))[0] for _ in range(80)]
-            assert told.count(429) >= 20
-            assert told.count(200) >= 30
+            codes = [statuses(client.send(ann))[0] for _ in range(80)]
+            assert codes.count(429) >= 20
+            assert codes.count(200) >= 30
 
 
-def test_trailers_name_nobody(tmp_path: Path) -> None:
+def test_credentials_in_trailers_are_ignored(tmp_path: Path) -> None:
     """A proxy that says in a header who asks takes that header away from clients, and lets their trailers through."""
     root = b"".join(f"{name}: {value}\r\n".encode() for name, value in ADMINISTRATOR.items())
     chunked = b" HTTP/1.1\r\nHost: r.example\r\nTransfer-Encoding: chunked\r\n%s\r\n2\r\n{}\r\n0\r\n%s\r\n"
@@ -225,12 +223,12 @@ def test_trailers_name_nobody(tmp_path: Path) -> None:
         with closing(client.socket):
             rules = {"rules": [{"who": ["subject:root"], "role": "administrator"}]}
             assert statuses(put(client, b"/access", json.dumps(rules).encode(), headers=root)) == [201]
-            for asked in (b"GET /access", b"POST /schemagroups", b"POST " + SUBJECT):
-                assert statuses(client.send(asked + chunked % (b"", root))) == [401], asked
+            for line in (b"GET /access", b"POST /schemagroups", b"POST " + SUBJECT):
+                assert statuses(client.send(line + chunked % (b"", root))) == [401], line
             assert statuses(client.send(b"POST /schemagroups" + chunked % (root, b""))) == [200]
 
 
-def test_they_are_counted(client: Client, repeated: list[bytes]) -> None:
+def test_repeated_requests_are_counted(client: Client, repeated: list[bytes]) -> None:
     put(client, b"/schemagroups/g", b"{}")
     HTTP.flush()
     for _ in range(10):
@@ -238,8 +236,8 @@ def test_they_are_counted(client: Client, repeated: list[bytes]) -> None:
     assert (len(repeated), HTTP.hits, HTTP.misses) == (8, 9, 1)
 
 
-def test_what_somebody_in_particular_is_shown_is_never_kept(tmp_path: Path, repeated: list[bytes]) -> None:
-    """Others may have the same rights, and send the same headers; a cookie counts for some requests alone."""
+def test_responses_to_individual_callers_are_never_cached(tmp_path: Path, repeated: list[bytes]) -> None:
+    """Another caller may have the same rights and send the same headers, and some requests depend on a cookie."""
     with registry(tmp_path, base_url="http://localhost:8080", **PROXIED) as port:
         store = open_store(f"sqlite:///{tmp_path}/r.db")
         put_policy(store, {"who": ["anyone"], "role": "reader"})

@@ -33,7 +33,7 @@ def test_a_body_in_parts_and_with_a_length_that_has_leading_zeros() -> None:
     assert read(parts(b"ab"), headers=[(b"content-length", b"0" * 5000 + b"2")]) == b"ab"
 
 
-def test_a_body_that_never_ends() -> None:
+def test_endless_body_is_rejected() -> None:
     """R312: nobody keeps a request open by sending nothing, or a byte now and then."""
     with pytest.raises(RegistryError, match=r"within 0\.05 seconds"):
         read(parts(b"a", last=False), timeout=0.05)
@@ -47,6 +47,6 @@ def test_a_body_too_large(headers: Any) -> None:
         read(parts(b"x" * 60, b"x" * 60), headers=headers)
 
 
-def test_nobody_is_there_any_more() -> None:
+def test_disconnect_while_reading_raises_disconnected() -> None:
     with pytest.raises(Disconnected):
         read(iter([{"type": "http.disconnect"}]))

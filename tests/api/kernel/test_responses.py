@@ -63,7 +63,7 @@ def test_no_header_breaks_the_decoder(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "shown"),
+    ("stored", "expected"),
     [
         (None, None),
         ("text/plain; charset=utf-8; x=1", "text/plain; charset=utf-8; x=1"),
@@ -73,9 +73,9 @@ def test_no_header_breaks_the_decoder(value: str) -> None:
         ("a\r\nb: c", OCTETS),
     ],
 )
-def test_content_types(stored: str | None, shown: str | None) -> None:
+def test_content_types(stored: str | None, expected: str | None) -> None:
     """A-49, R160, R317: verbatim, as far as a header can say it."""
-    assert media_type(stored) == shown
+    assert media_type(stored) == expected
 
 
 @pytest.mark.parametrize("value", ["a\nSet-Cookie: b", "a\rb", "a\0", "\x7f"])
@@ -84,7 +84,7 @@ def test_a_header_is_one_line(value: str) -> None:
         _ = Response(headers=(("X", value),)).head
 
 
-def test_what_is_written_is_written_whole() -> None:
+def test_partial_writes_are_completed() -> None:
     """A file may take less than it is given, as on a disk that is nearly full."""
 
     class Slow(io.BytesIO):

@@ -40,7 +40,7 @@ def test_other_methods_are_refused_and_a_trailing_slash_says_nothing(client: Any
     assert (answer.status_code, answer.content) == (200, b"")
 
 
-def test_a_broken_store_is_no_broken_answer(client: Any, store: Store) -> None:
+def test_failing_store_has_an_error_response(client: Any, store: Store) -> None:
     """R278, R137: whatever happens, the answer has the form of all others."""
     store.close()
     answer = client.get("/events")
@@ -48,8 +48,8 @@ def test_a_broken_store_is_no_broken_answer(client: Any, store: Store) -> None:
     assert "rel=xregistry-root" in answer.headers["Link"]
 
 
-def test_a_server_that_stops_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits for what is under way, and gives up what takes longer: that was answered with 500."""
+def test_stopping_server_answers_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server waits for running requests and aborts those that take longer, which used to be answered with 500."""
     url = f"sqlite:///{tmp_path / 'r.db'}"
     begun = threading.Event()
     batch = Engine.batch

@@ -65,12 +65,12 @@ def test_no_more_large_answers_than_threads(store: Store, serve: Serve, monkeypa
 
 
 @pytest.mark.parametrize("path", ["/?inline=nope", "/dirs/none?inline=files", "/dirs/d1/files/f1/x?inline=*"])
-def test_what_is_wrong_is_reported_before(filled: Client, path: str) -> None:
+def test_errors_are_reported_before_streaming_begins(filled: Client, path: str) -> None:
     assert filled.get(path).status_code in (400, 404)
 
 
 def run(use: Callable[[SpooledResponse, Messages], Awaitable[None]]) -> Messages:
-    """What was sent of an answer whose body ``use`` makes."""
+    """Return the messages sent for a response whose body ``use`` produces."""
     sent: Messages = []
 
     async def main() -> None:
@@ -132,7 +132,7 @@ def test_a_large_body_arrives() -> None:
 
 
 @pytest.mark.parametrize("count", [10, 300_000])
-def test_a_failure_is_no_end(count: int) -> None:
+def test_failure_aborts_the_response(count: int) -> None:
     """The connection of a large answer ends without the last part, so that nobody takes it for all."""
 
     async def use(spool: SpooledResponse, sent: Messages) -> None:
@@ -143,7 +143,7 @@ def test_a_failure_is_no_end(count: int) -> None:
 
 
 @pytest.mark.parametrize(("method", "gone"), [("HEAD", False), ("GET", True)])
-def test_nobody_wants_the_rest(method: str, gone: bool) -> None:
+def test_abandoned_stream_stops(method: str, gone: bool) -> None:
     """The thread stops soon after."""
 
     async def use(spool: SpooledResponse, sent: Messages) -> None:
@@ -152,7 +152,7 @@ def test_nobody_wants_the_rest(method: str, gone: bool) -> None:
     assert len(run(use)) < 100
 
 
-def test_a_client_that_does_not_read() -> None:
+def test_client_that_does_not_read_is_disconnected() -> None:
     """The connection ends when its time is over, and the work with it."""
 
     async def use(spool: SpooledResponse, sent: Messages) -> None:

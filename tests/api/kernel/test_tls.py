@@ -47,13 +47,13 @@ class Files:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
-    made = Files(trustme.CA(), tmp_path)
-    made.renew()
-    made.authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    return made
+    tls_files = Files(trustme.CA(), tmp_path)
+    tls_files.renew()
+    tls_files.authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    return tls_files
 
 
-def test_what_the_files_make(files: Files) -> None:
+def test_tls_context_is_built_from_files(files: Files) -> None:
     assert tls_context(Settings()) is None
     context = tls_context(files.settings())
     assert context is not None
@@ -67,7 +67,7 @@ def test_what_the_files_make(files: Files) -> None:
     assert tls_context(Settings(tls_cert=str(both))) is not None
 
 
-def test_files_that_do_not_work(files: Files) -> None:
+def test_invalid_tls_files_are_rejected(files: Files) -> None:
     folder = files.folder
     (folder / "text.pem").write_text("hello")
     key = load_pem_private_key((folder / "key.pem").read_bytes(), None)
@@ -87,8 +87,10 @@ def test_files_that_do_not_work(files: Files) -> None:
         ({"tls_cert": "cert.pem", "tls_key": "key.pem", "tls_client_ca": "text.pem"}, "no certificates"),
         ({"tls_cert": "cert.pem", "tls_key": "key.pem", "tls_client_ca": "gone.pem"}, "cannot read tls_client_ca"),
     ]
-    for given, message in wrong:
-        names = {name: value if value.startswith("gone") else str(folder / value) for name, value in given.items()}
+    for names_by_setting, message in wrong:
+        names = {
+            name: value if value.startswith("gone") else str(folder / value) for name, value in names_by_setting.items()
+        }
         with pytest.raises(SettingError, match=message):
             tls_context(Settings(**names))  # type: ignore[arg-type]
 
@@ -115,7 +117,7 @@ NAMES = (("DNS", "h.example"), ("email", "a@x"))
         ({"subject": (), "subjectAltName": (("IP Address", "::1"), ("DNS", "h"))}, Identity(subject="h")),
     ],
 )
-def test_who_a_certificate_is_from(certificate: Any, identity: Identity | None) -> None:
+def test_certificate_identity(certificate: Any, identity: Identity | None) -> None:
     assert certificate_identity(certificate) == identity
 
 
@@ -127,7 +129,7 @@ def client(files: Files, certificate: trustme.LeafCert | None = None) -> httpx.C
     return httpx.Client(verify=context, timeout=60)
 
 
-def test_a_server_that_speaks_it(files: Files) -> None:
+def test_server_speaks_tls(files: Files) -> None:
     """Also after SIGHUP with a new certificate, and with one that cannot be used."""
     policy = {"rules": [{"who": ["subject:root"], "role": "administrator"}, {"who": ["subject:ann"], "role": "reader"}]}
     (files.folder / "policy.json").write_text(json.dumps(policy))
@@ -143,8 +145,8 @@ def test_a_server_that_speaks_it(files: Files) -> None:
             first = serial(files, url, process)
             with client(files) as http:
                 assert http.get(f"{url}/").status_code == 401
-            named = files.authority.issue_cert("ann@x.example", common_name="ann")
-            with client(files, named) as http:
+            certificate = files.authority.issue_cert("ann@x.example", common_name="ann")
+            with client(files, certificate) as http:
                 assert http.get(f"{url}/").json()["self"] == f"{url}/"
                 assert http.put(f"{url}/schemagroups/x", json={}).status_code == 403
                 # What a request says of itself counts more than the connection it comes by.
@@ -175,7 +177,7 @@ def serial(files: Files, url: str, process: subprocess.Popen[str]) -> str:
         assert process.poll() is None, "the server ended"
         try:
             with client(files) as http, http.stream("GET", f"{url}/health/live") as response:
-                found = response.extensions["network_stream"].get_extra_info("ssl_object").getpeercert()
-                return str(found["serialNumber"])
+                certificate = response.extensions["network_stream"].get_extra_info("ssl_object").getpeercert()
+                return str(certificate["serialNumber"])
         except httpx.TransportError:
             time.sleep(0.05)

@@ -32,9 +32,9 @@ def test_groups(book: Client) -> None:
     """B-1, B-18, A-44: PUT creates and changes, and returns the effective attributes."""
     assert book.get(ROOT).json() == []
     sent = {"id": "g", "format": "AMQP", "description": "d"}
-    made = book.put(f"{ROOT}/g", {**sent, "createdtimeutc": "ignored"})
-    assert (made.status_code, made.headers["Location"]) == (201, f"http://r.example{ROOT}/g")
-    assert {name: made.json()[name] for name in sent} == sent
+    created = book.put(f"{ROOT}/g", {**sent, "createdtimeutc": "ignored"})
+    assert (created.status_code, created.headers["Location"]) == (201, f"http://r.example{ROOT}/g")
+    assert {name: created.json()[name] for name in sent} == sent
     changed = book.put(f"{ROOT}/g", {"format": "NATS"})
     assert (changed.status_code, changed.json()["format"]) == (200, "NATS")
     assert "description" not in changed.json()
@@ -55,14 +55,14 @@ def test_groups(book: Client) -> None:
         pytest.param("g", [], id="no object"),
     ],
 )
-def test_groups_that_are_refused(book: Client, path: str, body: Any) -> None:
+def test_invalid_groups_are_rejected(book: Client, path: str, body: Any) -> None:
     answer = book.put(f"{ROOT}/{path}", body)
     assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/problem+json")
     assert book.get(ROOT).json() == []
 
 
-def test_the_format_of_a_group_with_definitions_stays(group: Client) -> None:
-    """B-2."""
+def test_format_of_a_group_with_definitions_cannot_change(group: Client) -> None:
+    """A group with definitions cannot change its format (B-2)."""
     post(group)
     assert group.put(f"{ROOT}/g", {"format": "AMQP"}).status_code == 409
     assert group.put(f"{ROOT}/g", {"format": "CloudsEvents", "description": "B-3"}).status_code == 200
@@ -70,8 +70,8 @@ def test_the_format_of_a_group_with_definitions_stays(group: Client) -> None:
 
 def test_documents_come_back_as_they_were_sent(group: Client) -> None:
     """B-20, B-21, A-46, A-48, A-49."""
-    made = post(group, messagedefinition_description="Food%20%C3%B6rder")
-    assert (made.status_code, made.json()) == (200, {"id": "/messagecatalog/g/messagedefinitions/a.b/versions/1"})
+    created = post(group, messagedefinition_description="Food%20%C3%B6rder")
+    assert (created.status_code, created.json()) == (200, {"id": "/messagecatalog/g/messagedefinitions/a.b/versions/1"})
     for path in (DEFINITION, f"{DEFINITION}/versions/1"):
         answer = group.get(path)
         assert answer.content == EVENT
@@ -82,7 +82,7 @@ def test_documents_come_back_as_they_were_sent(group: Client) -> None:
         assert answer.headers["MessageDefinition-Id-Location"] == f"http://r.example{DEFINITION}/versions/1"
         head = group.send("HEAD", path)
         assert (head.status_code, head.content) == (200, b"")
-        assert head.headers["MessageDefinition-Id"] == made.json()["id"]
+        assert head.headers["MessageDefinition-Id"] == created.json()["id"]
 
 
 def test_versions_are_counted(group: Client) -> None:
@@ -103,7 +103,7 @@ def test_versions_are_counted(group: Client) -> None:
 
 
 def test_the_content_type_counts_for_identity(group: Client) -> None:
-    """A-45."""
+    """A different content type makes another version (A-45)."""
     post(group)
     assert group.send("POST", DEFINITION, content=EVENT).headers["MessageDefinition-Version"] == "2"
     assert group.get(DEFINITION).headers["Content-Type"] == "application/octet-stream"
@@ -118,20 +118,23 @@ def test_another_description_is_another_version(group: Client) -> None:
         assert answer.status_code == 200, answer.text
         return str(answer.headers["MessageDefinition-Version"])
 
-    asked = ["?description=one", "", "?description=one", "?description=two", "?description=one", "?authority=urn:a"]
-    assert [number(query) for query in asked] == ["1", "1", "1", "2", "1", "3"]
+    queries = ["?description=one", "", "?description=one", "?description=two", "?description=one", "?authority=urn:a"]
+    assert [number(query) for query in queries] == ["1", "1", "1", "2", "1", "3"]
     assert group.get(f"{path}/versions/2").headers["MessageDefinition-Description"] == "two"
 
 
-def test_attributes_of_ones_own_are_no_sections(group: Client) -> None:
+def test_custom_attributes_are_not_sections(group: Client) -> None:
     """B-4, B-12: they stay in the document, and an object that is no section is refused"""
     path = f"{ROOT}/g/messagedefinitions/a.b"
-    own = {"attributes": {"type": "a.b"}, "colour": "red", "sizes": [1]}
-    assert group.send("POST", path, json=own).status_code == 200
-    assert group.get(path).json() == own
-    shown = group.get("/compat/messagecatalog/v0.1/messagecatalog/g?definitions=all").json()
-    assert group.put("/compat/messagecatalog/v0.1/messagecatalog/copy", {**shown, "id": "copy"}).status_code == 200
-    refused = group.send("POST", path, json={**own, "data": {}})
+    custom = {"attributes": {"type": "a.b"}, "colour": "red", "sizes": [1]}
+    assert group.send("POST", path, json=custom).status_code == 200
+    assert group.get(path).json() == custom
+    group_document = group.get("/compat/messagecatalog/v0.1/messagecatalog/g?definitions=all").json()
+    assert (
+        group.put("/compat/messagecatalog/v0.1/messagecatalog/copy", {**group_document, "id": "copy"}).status_code
+        == 200
+    )
+    refused = group.send("POST", path, json={**custom, "data": {}})
     assert (refused.status_code, refused.json()["faults"][0]["path"]) == (400, "data")
 
 
@@ -159,14 +162,14 @@ def test_the_identity_of_a_definition_stays(group: Client) -> None:
     ],
 )
 def test_attributes_in_query_and_headers(group: Client, query: str, headers: Any, status: int) -> None:
-    named = {f"messagedefinition_{name}": value for name, value in headers.items()}
-    assert post(group, EVENT, f"{DEFINITION}?{query}", **named).status_code == status
+    message_headers = {f"messagedefinition_{name}": value for name, value in headers.items()}
+    assert post(group, EVENT, f"{DEFINITION}?{query}", **message_headers).status_code == status
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{", b'{"a":1,"a":2}', b'{"id":"x"}', b"null", b'{"attributes":' + b"[" * 100 + b"]" * 100]
 )
-def test_documents_that_are_refused(group: Client, body: bytes) -> None:
+def test_invalid_documents_are_rejected(group: Client, body: bytes) -> None:
     """B-10, B-23."""
     answer = post(group, body)
     assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/problem+json")
@@ -209,7 +212,7 @@ def test_versions_are_found_by_their_uri(group: Client, authority: str, id: str,
 @pytest.mark.parametrize(
     ("query", "status"), [("", 400), ("?uri=", 400), ("?uri=a&uri=b", 400), ("?uri=urn:none", 404)]
 )
-def test_uris_that_lead_nowhere(group: Client, query: str, status: int) -> None:
+def test_unknown_uris_are_not_found(group: Client, query: str, status: int) -> None:
     """A-43b, B-22: the path is the one of 0.1, not that of the print."""
     assert group.get(f"{MOUNT}/messagedefinition{query}").status_code == status
 
@@ -221,7 +224,7 @@ def test_a_version_with_an_id_of_its_own_is_another(group: Client) -> None:
 
 
 def test_a_uri_is_of_one_version(group: Client) -> None:
-    """A-21."""
+    """A URI that another version has is rejected (A-21)."""
     assert post(group, messagedefinition_id="urn:x:1").status_code == 200
     answer = post(group, EVENT.replace(b'""', b'"y"'), messagedefinition_id="urn:x:1")
     assert (answer.status_code, "urn:x:1" in answer.json()["detail"]) == (409, True)
@@ -240,7 +243,7 @@ def test_ids_with_what_xregistry_does_not_take(group: Client) -> None:
     assert group.put(f"{ROOT}/G", {"format": "AMQP"}).status_code == 409
 
 
-def test_what_xregistry_wrote_is_a_document_here(book: Client) -> None:
+def test_message_written_by_xregistry_is_a_document(book: Client) -> None:
     """J-10, J-13, J-18: versions without a number are not seen."""
     metadata = {"type": {"value": "a.b"}, "subject": {"value": "{x}", "required": True}}
     message = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, "description": "d"}
@@ -259,8 +262,8 @@ def test_what_xregistry_wrote_is_a_document_here(book: Client) -> None:
     assert same.headers["MessageDefinition-Version"] == "7"
 
 
-def test_a_message_shows_what_it_derives_from(book: Client) -> None:
-    """J-18."""
+def test_message_includes_its_base_message(book: Client) -> None:
+    """A message shows the attributes that it inherits (J-18)."""
     base = {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "base"}, "colour": {"value": "red"}}}
     book.put("/messagegroups/g", {"envelope": "CloudEvents/1.0"})
     book.put("/messagegroups/g/messages/base", base)

@@ -58,7 +58,7 @@ EXCHANGES: dict[tuple[str, str, str], Callable[[Client], httpx.Response]] = {
 
 @dataclass(frozen=True)
 class Described:
-    """What an OpenAPI document says: its operations by method and path, and where its references lead."""
+    """An OpenAPI document: its operations by method and path, and the targets of its references."""
 
     operations: dict[tuple[str, str], Any]
     schemas: dict[str, Any]
@@ -72,10 +72,10 @@ class Described:
             return value
         if "$ref" not in value:
             return {name: self.resolved(item) for name, item in value.items()}
-        found = self.schemas
+        target = self.schemas
         for step in value["$ref"].partition("#/")[2].split("/"):
-            found = found[step]
-        return self.resolved(found)
+            target = target[step]
+        return self.resolved(target)
 
     def schemas_of(self, response: Any) -> list[Any]:
         """The schemas of a response; where the draft refers to a schema in place of a response, that one."""
@@ -100,8 +100,10 @@ def described(request: pytest.FixtureRequest) -> Described:
 
 def test_every_operation_and_status_has_an_exchange(described: Described) -> None:
     """C-28 to C-36."""
-    said = {(*key, status) for key, operation in described.operations.items() for status in operation["responses"]}
-    assert said == EXCHANGES.keys()
+    documented = {
+        (*key, status) for key, operation in described.operations.items() for status in operation["responses"]
+    }
+    assert documented == EXCHANGES.keys()
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=" ".join)

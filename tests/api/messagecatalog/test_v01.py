@@ -43,11 +43,11 @@ def group(book: Client) -> Client:
 def test_groups(book: Client) -> None:
     """C-2, C-28, C-30, C-32: created by POST or PUT, listed as objects."""
     document = {"id": "g", "specversion": "0.1", "format": "MQTT", "tags": "b,a", "documentation": "# T"}
-    made = book.send("POST", ROOT, json=document)
-    assert (made.status_code, made.headers["Location"]) == (201, f"http://r.example{ROOT}/g")
+    created = book.send("POST", ROOT, json=document)
+    assert (created.status_code, created.headers["Location"]) == (201, f"http://r.example{ROOT}/g")
     assert book.send("POST", ROOT, json=document).status_code == 409
     changed = book.put(f"{ROOT}/g", {"specversion": "0.1", "format": "MQTT", "description": "d"})
-    assert changed.headers["Location"] == made.headers["Location"]
+    assert changed.headers["Location"] == created.headers["Location"]
     assert told(changed) == {"id": "g", "format": "MQTT", "description": "d"}
     assert told(book.get(f"{ROOT}/g")) == told(changed)
     assert book.get(ROOT).json() == [book.get(f"{ROOT}/g").json()]
@@ -56,11 +56,11 @@ def test_groups(book: Client) -> None:
     assert book.get(f"{ROOT}/g").status_code == 404
 
 
-def test_what_a_write_and_its_events_have_in_common(book: Client) -> None:
+def test_response_has_the_correlation_id_of_its_events(book: Client) -> None:
     """The correlation id of the events (E) is in the answer, through this API too."""
     answer = book.put(f"{ROOT}/g", {"specversion": "0.1", "format": "CloudEvents"})
-    told = {event["xregcorrelationid"] for event in book.get("/events").json()}
-    assert answer.headers["xRegistry-xregcorrelationid"] in told
+    ids = {event["xregcorrelationid"] for event in book.get("/events").json()}
+    assert answer.headers["xRegistry-xregcorrelationid"] in ids
 
 
 def test_id_and_format_of_a_group_are_fixed(book: Client) -> None:
@@ -80,9 +80,11 @@ def test_versions(group: Client) -> None:
     second = post(group, documentation="of all versions")
     assert second.json()["version"] == 2
     assert group.get(f"{DEFINITIONS}/a.b").json() == second.json()
-    shown = group.get(f"{DEFINITIONS}/a.b/versions").json()
-    assert [(each["version"], each["documentation"]) for each in shown] == [(n, "of all versions") for n in (1, 2)]
-    assert group.get(f"{DEFINITIONS}/a.b/versions/1").json() == shown[0]
+    versions = group.get(f"{DEFINITIONS}/a.b/versions").json()
+    assert [(version["version"], version["documentation"]) for version in versions] == [
+        (n, "of all versions") for n in (1, 2)
+    ]
+    assert group.get(f"{DEFINITIONS}/a.b/versions/1").json() == versions[0]
     assert group.get(DEFINITIONS).json() == [second.json()]
     for path in ("a.b", "a.b/versions/1"):
         head = group.send("HEAD", f"{DEFINITIONS}/{path}")
@@ -92,8 +94,8 @@ def test_versions(group: Client) -> None:
     assert group.get(f"{DEFINITIONS}/a.b").status_code == 404  # C-8
 
 
-def test_a_slash_at_the_end_says_nothing(group: Client) -> None:
-    """C-34."""
+def test_trailing_slash_is_ignored(group: Client) -> None:
+    """A slash at the end of the path is ignored (C-34)."""
     answer = group.send("POST", f"{DEFINITIONS}/", json={"id": "a.b", "definition": EVENT})
     assert told(answer)["version"] == 1
     assert group.get(f"{ROOT}/").json()[0]["id"] == "g"
@@ -102,13 +104,13 @@ def test_a_slash_at_the_end_says_nothing(group: Client) -> None:
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
 @pytest.mark.parametrize("path", ["a.b", "a.b/versions/1"])
 def test_versions_are_never_modified(group: Client, method: str, path: str) -> None:
-    """C-7."""
+    """Methods that would modify a version are rejected with 405 (C-7)."""
     post(group)
     answer = group.send(method, f"{DEFINITIONS}/{path}", json={})
     assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD, OPTIONS, DELETE")
 
 
-def test_what_is_fixed_stays(group: Client) -> None:
+def test_fixed_attributes_cannot_change(group: Client) -> None:
     """B-6, C-3, C-10."""
     post(group, authority="urn:example:x")
     assert post(group, event("c")).status_code == 409
@@ -135,7 +137,7 @@ def test_what_is_fixed_stays(group: Client) -> None:
         pytest.param([], id="no object"),
     ],
 )
-def test_definitions_that_are_refused(group: Client, document: Any) -> None:
+def test_invalid_definitions_are_rejected(group: Client, document: Any) -> None:
     answer = group.send("POST", DEFINITIONS, json=document)
     assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/problem+json")
     assert group.get(DEFINITIONS).json() == []
@@ -153,7 +155,7 @@ def test_a_document_with_several_versions_is_posted_as_such(group: Client) -> No
     versions = [{"version": 1, "definition": EVENT}, {"version": 2, "definition": other}]
     document = {"id": "a.b", "description": "d", "versions": versions}
     answer = told(group.send("POST", DEFINITIONS, json=document))
-    assert [(each["version"], each["definition"]) for each in answer["versions"]] == [(1, EVENT), (2, other)]
+    assert [(version["version"], version["definition"]) for version in answer["versions"]] == [(1, EVENT), (2, other)]
     assert answer["description"] == "d"
     assert group.get(f"{DEFINITIONS}/a.b").json()["version"] == 2
 
@@ -166,7 +168,7 @@ def test_groups_with_definitions(book: Client) -> None:
     ]
     body = {"specversion": "0.1", "format": "NATS", "definitions": definitions}
     assert book.put(f"{ROOT}/g", body).status_code == 200
-    assert [each["id"] for each in book.get(DEFINITIONS).json()] == ["ask", "reply"]
+    assert [definition["id"] for definition in book.get(DEFINITIONS).json()] == ["ask", "reply"]
     assert book.put(f"{ROOT}/g", {**body, "definitions": {"more": definitions[1] | {"id": "more"}}}).is_success
     assert book.put(f"{ROOT}/g", {"specversion": "0.1", "format": "NATS"}).is_success
     whole = book.get(f"{ROOT}/g?definitions=all").json()
@@ -179,12 +181,12 @@ def test_groups_with_definitions(book: Client) -> None:
     assert book.get(f"{ROOT}/h").status_code == 404
 
 
-def test_a_group_says_of_which_version_it_is(book: Client) -> None:
+def test_group_requires_its_specversion(book: Client) -> None:
     """C-2: by POST and PUT, new or there already"""
     body = {"id": "g", "format": "NATS"}
     for method, path in (("POST", ROOT), ("PUT", f"{ROOT}/g")):
         refused = book.send(method, path, json=body)
-        assert (refused.status_code, [each["path"] for each in refused.json()["faults"]]) == (400, ["specversion"])
+        assert (refused.status_code, [fault["path"] for fault in refused.json()["faults"]]) == (400, ["specversion"])
         assert book.send(method, path, json={**body, "specversion": "0.1"}).is_success
         assert book.send(method, path, json={**body, "specversion": None}).status_code == 400
 
@@ -197,19 +199,19 @@ def test_a_relation_ends_with_the_definition(group: Client, path: str) -> None:
     post(group, event("ask"), "ask")
     assert post(group, event("reply"), "reply", relatedto="ask", relation="reply").json()["relatedto"] == "ask"
     assert group.send("DELETE", path).status_code == 204
-    shown = group.get(f"{ROOT}/g?definitions=all").json()
-    definition = shown["definitions"]["reply"]
-    for one in (definition, group.get(f"{DEFINITIONS}/reply").json(), group.get(DEFINITIONS).json()[0]):
-        assert ("relatedto" in one, one["relation"]) == (False, "reply")
+    group_document = group.get(f"{ROOT}/g?definitions=all").json()
+    definition = group_document["definitions"]["reply"]
+    for stored in (definition, group.get(f"{DEFINITIONS}/reply").json(), group.get(DEFINITIONS).json()[0]):
+        assert ("relatedto" in stored, stored["relation"]) == (False, "reply")
     assert group.get(f"{DEFINITIONS}?filter=relatedto").json() == []
-    assert group.put(f"{ROOT}/copy", {**shown, "id": "copy"}).status_code == 200
+    assert group.put(f"{ROOT}/copy", {**group_document, "id": "copy"}).status_code == 200
     later = post(group, {"attributes": {**event("reply")["attributes"], "colour": {}}}, "reply")
     assert (later.json()["version"], "relatedto" in later.json()) == (2, False)
     post(group, event("ask"), "ask")
     assert "relatedto" not in group.get(f"{DEFINITIONS}/reply").json()
 
 
-def test_numbers_are_given_once(group: Client) -> None:
+def test_version_numbers_are_not_reused(group: Client) -> None:
     """A-19, B-5: a definition that comes again goes on counting, whatever was deleted and through which API"""
     catalog, at_root = f"{ROOT}/g", "/messagegroups/g"
     paths = (f"{DEFINITIONS}/a.b", f"{at_root}/messages/a.b", DEFINITIONS, catalog, at_root)
@@ -224,13 +226,13 @@ def test_search_by_one_tag(group: Client) -> None:
     """C-29: of definitions and groups; all of them are one value, too"""
     post(group, tags="red, blue,green")
     group.put(f"{ROOT}/h", {"specversion": "0.1", "format": "NATS", "tags": "red,small"})
-    for tag, found in [("red", 1), ("blue", 1), ("green", 1), ("re", 0), ("red, blue,green", 1), ("red,green", 0)]:
-        assert len(group.get(DEFINITIONS, params={"filter": f"tags={tag}"}).json()) == found
-    assert [each["id"] for each in group.get(f"{ROOT}?filter=tags=small").json()] == ["h"]
+    for tag, count in [("red", 1), ("blue", 1), ("green", 1), ("re", 0), ("red, blue,green", 1), ("red,green", 0)]:
+        assert len(group.get(DEFINITIONS, params={"filter": f"tags={tag}"}).json()) == count
+    assert [entity["id"] for entity in group.get(f"{ROOT}?filter=tags=small").json()] == ["h"]
 
 
 def test_cycles_of_relations_are_allowed(group: Client) -> None:
-    """C-18."""
+    """Definitions can be related to each other in a cycle (C-18)."""
     post(group, event("a"), "a")
     post(group, event("b"), "b", relatedto="a", relation="followup")
     assert post(group, event("a"), "a", relatedto="b", relation="our own").status_code == 200
@@ -254,7 +256,7 @@ def test_features(book: Client) -> None:
 
 
 def test_a_read_only_catalog(group: Client) -> None:
-    """C-37."""
+    """A read-only catalog lists no methods that write (C-37)."""
     post(group)
     available = capabilities.everything()["available"] | {"entities": {"mutable": False}}
     assert group.send("PATCH", "/capabilities", json={"available": available}).status_code == 200
@@ -279,32 +281,32 @@ def test_a_read_only_catalog(group: Client) -> None:
     ],
 )
 def test_filters(group: Client, query: str, ids: list[str]) -> None:
-    """C-29."""
+    """Definitions can be filtered by their attributes (C-29)."""
     post(group, event("a"), "a")
     post(group, {"attributes": {**event("b")["attributes"], "colour": {"value": "red"}}}, "b", description="x")
     post(group, event("c"), "c", description="x")
     answer = group.get(f"{DEFINITIONS}?{query}")
-    assert (answer.status_code, [each["id"] for each in answer.json()]) == (200, ids)
+    assert (answer.status_code, [definition["id"] for definition in answer.json()]) == (200, ids)
 
 
-def test_filters_of_groups_and_unknown_ones(book: Client) -> None:
-    """C-29."""
+def test_group_filters_and_unknown_filters(book: Client) -> None:
+    """Groups can be filtered; unknown filters are rejected (C-29)."""
     for name, form in (("a", "NATS"), ("b", "AMQP")):
         book.put(f"{ROOT}/{name}", {"specversion": "0.1", "format": form})
-    assert [each["id"] for each in book.get(f"{ROOT}?filter=format=AMQP").json()] == ["b"]
+    assert [group["id"] for group in book.get(f"{ROOT}?filter=format=AMQP").json()] == ["b"]
     for query in ("filter=colour=red", "filter=definition.x"):
         assert book.get(f"{ROOT}?{query}").status_code == 400
 
 
 @pytest.mark.parametrize("filter", ["", "&filter=format=NATS"])
 def test_pages(book: Client, filter: str) -> None:
-    """C-38."""
+    """Lists are paginated, with and without a filter (C-38)."""
     for number in range(5):
         book.put(f"{ROOT}/g{number}", {"specversion": "0.1", "format": "NATS"})
     url, seen = f"{ROOT}?limit=2{filter}", []
     while url:
         answer = book.get(url)
-        seen.append([each["id"] for each in answer.json()])
+        seen.append([group["id"] for group in answer.json()])
         links = {part.split(";")[1]: part for part in answer.headers["Link"].split(", ") if "cursor" in part}
         assert all(part.endswith("count=5") for part in links.values())
         assert ("rel=first" in links) is (len(seen) > 1)
@@ -313,8 +315,8 @@ def test_pages(book: Client, filter: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=x", f"limit={2**64}", "cursor=x", "limit=1&cursor=x"])
-def test_pages_that_are_none(book: Client, query: str) -> None:
-    """C-38."""
+def test_invalid_page_is_rejected(book: Client, query: str) -> None:
+    """Invalid limits and cursors are rejected (C-38)."""
     assert book.get(f"{ROOT}?{query}").status_code == 400
 
 
@@ -398,12 +400,12 @@ def test_conditions_of_writes(group: Client, header: str, right: bool) -> None:
     assert group.send("PUT", f"{ROOT}/h", json=body, headers={"If-Match": "*"}).status_code == 412
 
 
-def test_all_documents_of_a_group_come_or_none(group: Client) -> None:
-    """One transaction: and its changes are events of every dialect (J-21)."""
+def test_documents_of_a_group_are_written_atomically(group: Client) -> None:
+    """A single transaction writes all documents, and its changes are events of every dialect (J-21)."""
     document = {"id": "a.b", "versions": [{"definition": EVENT}, {"definition": event("c")}]}
     before = group.get("/events").json()
     assert group.send("POST", DEFINITIONS, json=document).status_code == 400
     assert group.get("/events").json() == before
     post(group)
-    subjects = [each["subject"] for each in group.get("/events").json()[len(before) :]]
+    subjects = [changed["subject"] for changed in group.get("/events").json()[len(before) :]]
     assert "/messagegroups/g/messages/a.b/versions/1" in subjects

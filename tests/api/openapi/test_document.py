@@ -43,30 +43,30 @@ def app(store: Store) -> Starlette:
 
 def template(path: str) -> str:
     steps = [step.removesuffix("$details") for step in path.split("/")]
-    named = "/".join(IDS.get(step, step) for step in steps)
-    return f"{named}$details" if path.endswith("$details") and "/notes/" not in path else named
+    resolved_path = "/".join(IDS.get(step, step) for step in steps)
+    return f"{resolved_path}$details" if path.endswith("$details") and "/notes/" not in path else resolved_path
 
 
 @pytest.mark.parametrize("model", [builtin("default"), builtin("empty"), MODEL], ids=["default", "empty", "files"])
-def test_it_is_valid(model: Any) -> None:
+def test_document_is_valid_openapi(model: Any) -> None:
     available = {name: {"mutable": True} for name in ("entities", "capabilities", "modelsource", "model", "export")}
     capabilities = {"flags": list(FLAGS), "pagination": True, "available": available}
     validate(describe(compile_model(model), capabilities, base_url="http://r.example"))
 
 
-def test_it_has_every_method_at_every_path(client: Client) -> None:
+def test_document_has_every_method_at_every_path(client: Client) -> None:
     """The method matrix; OPTIONS and HEAD go without saying."""
     described = client.get("/openapi.json").json()["paths"]
     ignored = {"options", "head"}
-    wanted = {template(path): {method.lower() for method in cells} - ignored for path, cells in CELLS.items()}
-    found = {path: set(item) - {"parameters", "servers"} for path, item in described.items() if path in wanted}
-    assert found == wanted
+    expected = {template(path): {method.lower() for method in cells} - ignored for path, cells in CELLS.items()}
+    actual = {path: set(item) - {"parameters", "servers"} for path, item in described.items() if path in expected}
+    assert actual == expected
     host = described["/.well-known/xregistry"]["servers"]
     assert host == [{"url": "http://r.example"}], "at the root of the host, which need not be the registry's"
 
 
-def test_it_has_every_route_of_the_server(store: Store, serve: Serve, app: Starlette) -> None:
-    """What is served is described, with the methods that OPTIONS names, and nothing else is (R134)."""
+def test_document_has_every_route(store: Store, serve: Serve, app: Starlette) -> None:
+    """The document describes all served routes with the methods that OPTIONS lists, and nothing else (R134)."""
     client = serve(store, model="default")
     described = client.get("/openapi.json").json()["paths"]
     routes = {route.path.replace(":any}", "}").rstrip("/") for route in app.routes if isinstance(route, Route)}
@@ -86,12 +86,12 @@ def test_it_has_every_route_of_the_server(store: Store, serve: Serve, app: Starl
         assert set(item) - {"parameters", "servers"} == allowed - {"options", "head"}, path
 
 
-def test_drafts_are_described_where_the_model_has_what_they_need(client: Client) -> None:
+def test_drafts_are_described_only_if_the_model_supports_them(client: Client) -> None:
     described = client.get("/openapi.json").json()["paths"]
     assert [path for path in described if path.startswith("/compat") and "/subscriptions" not in path] == []
 
 
-def test_a_registry_that_takes_no_writes_has_none(store: Store, serve: Serve) -> None:
+def test_read_only_registry_describes_no_writes(store: Store, serve: Serve) -> None:
     """R116, R117, C-37."""
     client = serve(store, model="default")
     available = client.get("/capabilities").json()["available"]
@@ -104,7 +104,7 @@ def test_a_registry_that_takes_no_writes_has_none(store: Store, serve: Serve) ->
         assert set(described[path]) == {"parameters", "get"}
 
 
-def test_it_follows_the_model_and_the_capabilities(client: Client) -> None:
+def test_document_follows_model_and_capabilities(client: Client) -> None:
     assert "/dirs/{groupid}/notes" in client.get("/openapi.json").json()["paths"]
     off = {**client.get("/capabilities").json(), "flags": ["inline"], "pagination": False}
     client.put("/capabilities", off)
@@ -125,18 +125,18 @@ def filled(client: Client) -> Client:
     return client
 
 
-def check(described: Any, shown: Any, path: str) -> None:
+def check(described: Any, instance: Any, path: str) -> None:
     """``shown`` is what GET of ``path`` is described to answer."""
     schema = described["paths"][template(path)]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     rules = {**schema, "components": described["components"]}
-    jsonschema.Draft202012Validator(rules, format_checker=jsonschema.FormatChecker()).validate(shown)
+    jsonschema.Draft202012Validator(rules, format_checker=jsonschema.FormatChecker()).validate(instance)
 
 
 @pytest.mark.parametrize(
     "path", [path for path in CELLS if path not in (F1, f"{F1}/versions/1", "/.well-known/xregistry")]
 )
-def test_what_is_shown_is_as_described(filled: Client, path: str) -> None:
-    """In every view; a view that a path has not is refused."""
+def test_responses_match_their_schemas(filled: Client, path: str) -> None:
+    """Every view of a path matches its schema; views that a path does not have are rejected."""
     described = filled.get("/openapi.json").json()
     for flags in ("", "?inline=*", "?doc", "?doc&inline=*", "?inline=*&binary", "?collections"):
         answer = filled.get(f"{path}{flags}")
@@ -154,7 +154,7 @@ def test_what_is_shown_is_as_described(filled: Client, path: str) -> None:
         ("/dirs/d1", {"xid": 1}),
     ],
 )
-def test_what_is_not_so_is_not_as_described(filled: Client, path: str, wrong: Any) -> None:
+def test_wrong_response_does_not_match_its_schema(filled: Client, path: str, wrong: Any) -> None:
     with pytest.raises(jsonschema.ValidationError):
         check(filled.get("/openapi.json").json(), {**filled.get(path).json(), **wrong}, path)
 
@@ -164,12 +164,12 @@ def test_conditional_attributes(client: Client) -> None:
     kind = {"type": "string", "ifvalues": {"Big": {"siblingattributes": {"size": {"type": "uinteger"}}}}}
     notes = {"singular": "note", "hasdocument": False, "attributes": {"kind": kind}}
     client.put("/modelsource", {"groups": {"dirs": {"singular": "dir", "resources": {"notes": notes}}}})
-    shown = client.put(N1, {"kind": "bIG", "size": 3}).json()
+    body = client.put(N1, {"kind": "bIG", "size": 3}).json()
     described = client.get("/openapi.json").json()
-    check(described, shown, N1)
+    check(described, body, N1)
     for wrong in ({"kind": "small"}, {"size": "3"}):
         with pytest.raises(jsonschema.ValidationError):
-            check(described, {**shown, **wrong}, N1)
+            check(described, {**body, **wrong}, N1)
 
 
 def test_errors_are_as_described(client: Client) -> None:

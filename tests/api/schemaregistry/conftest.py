@@ -43,8 +43,8 @@ class Schemas:
         return self.other.get("/?inline=*").text
 
     def events(self) -> list[Any]:
-        found: list[Any] = self.other.get("/events", params={"limit": "1000"}).json()
-        return found
+        events_found: list[Any] = self.other.get("/events", params={"limit": "1000"}).json()
+        return events_found
 
 
 @pytest.fixture

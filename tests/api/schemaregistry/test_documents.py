@@ -13,15 +13,15 @@ def test_the_first_version_and_the_next(filled: Schemas) -> None:
     answer = filled.post("g/s", TEXT)
     path = f"{S}/versions/3"
     assert (answer.status_code, answer.json()) == (200, {"id": path})
-    shown = {name: answer.headers[name] for name in ("Location", "Schema-Id", "Schema-Version")}
-    assert shown == {"Location": f"{BASE}{path}", "Schema-Id": path, "Schema-Version": "3"}
+    headers = {name: answer.headers[name] for name in ("Location", "Schema-Id", "Schema-Version")}
+    assert headers == {"Location": f"{BASE}{path}", "Schema-Id": path, "Schema-Version": "3"}
     assert filled.get(answer.headers["Schema-Id-Location"].removeprefix(BASE)).content == TEXT
     assert filled.get(f"{S}/versions").json() == [1, 2, 3]
     assert filled.get("/schemagroups/g/schemas").json() == ["s"]
 
 
 @pytest.mark.parametrize("path", [S, f"{S}/versions/2"])
-def test_a_document_with_what_is_beside_it(filled: Schemas, path: str) -> None:
+def test_document_response_has_its_metadata(filled: Schemas, path: str) -> None:
     """A-18, A-23, A-40, A-43, A-46, A-48, A-49, A-50, J-9"""
     answer, head = filled.get(path), filled.send("HEAD", path)
     assert (answer.status_code, answer.content) == (200, LONG)
@@ -58,7 +58,7 @@ NO_ATTRIBUTES: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-def test_attributes_that_cannot_be(filled: Schemas) -> None:
+def test_invalid_attributes_are_rejected(filled: Schemas) -> None:
     """A-13, A-20, A-47"""
     for query, headers in NO_ATTRIBUTES:
         before = filled.state()
@@ -89,8 +89,8 @@ def test_format_of_group_or_schema(filled: Schemas, id: str, format: str, status
     assert answer.status_code == status, answer.text
     if status == 200:
         group, schema = id.split("/")
-        shown = filled.get(f"/schemagroups/{group}/schemas/{schema}").headers["Schema-Format"]
-        assert shown == (format or "avro")
+        schema_format = filled.get(f"/schemagroups/{group}/schemas/{schema}").headers["Schema-Format"]
+        assert schema_format == (format or "avro")
 
 
 def test_a_schema_keeps_its_format(filled: Schemas) -> None:
@@ -112,7 +112,7 @@ def test_content_type_is_as_it_was(filled: Schemas, contenttype: str | None) -> 
 
 
 def test_bytes_are_as_they_were(filled: Schemas) -> None:
-    """A-23"""
+    """Bytes are returned unchanged (A-23)."""
     content = bytes(range(256)) * 10
     filled.post("open/b", content, schema_format="my-own")
     assert filled.get("/schemagroups/open/schemas/b/versions/1").content == content
@@ -121,10 +121,10 @@ def test_bytes_are_as_they_were(filled: Schemas) -> None:
 
 def test_a_document_again(filled: Schemas) -> None:
     """A-45: answered with the version that has it; nothing is made, and nobody notified."""
-    before, told = filled.state(), len(filled.events())
+    before, event_count = filled.state(), len(filled.events())
     answer = filled.post("g/s", INT, schema_description="one")
     assert (answer.status_code, answer.headers["Schema-Version"]) == (200, "1")
-    assert (filled.state(), len(filled.events())) == (before, told)
+    assert (filled.state(), len(filled.events())) == (before, event_count)
     assert filled.post("g/s", INT, content_type="text/plain").headers["Schema-Version"] == "3"
     assert filled.post("g/other", INT).headers["Schema-Version"] == "1"
     assert filled.post("g/s", INT, "?id=urn:x").headers["Schema-Version"] == "4"  # an id of its own is another version
@@ -158,7 +158,7 @@ REFUSED = [
 ]
 
 
-def test_documents_that_are_refused(filled: Schemas) -> None:
+def test_invalid_documents_are_rejected(filled: Schemas) -> None:
     for path, content, status in REFUSED:
         before = filled.state()
         answer = filled.send("POST", path, content=content)
@@ -192,9 +192,9 @@ def test_deleting_versions(filled: Schemas) -> None:
 
 def test_another_description_is_another_version(filled: Schemas) -> None:
     """A-22, A-45: the same bytes, beside which something else is said, are not passed over"""
-    asked = [{}, {"schema_description": "one"}, {"schema_description": "uno"}, {"schema_authority": "urn:a"}, {}]
-    found = [filled.post("g/s", INT, **beside).headers["Schema-Version"] for beside in asked]
-    assert found == ["1", "1", "3", "4", "1"]
+    headers = [{}, {"schema_description": "one"}, {"schema_description": "uno"}, {"schema_authority": "urn:a"}, {}]
+    numbers = [filled.post("g/s", INT, **beside).headers["Schema-Version"] for beside in headers]
+    assert numbers == ["1", "1", "3", "4", "1"]
     assert filled.post("g/s", INT, schema_description="uno").headers["Schema-Version"] == "3"
     assert filled.get("/schemagroups/g/schemas/s/versions/3").headers["Schema-Description"] == "uno"
     assert filled.post("g/s", TEXT, "?id=urn:t", schema_description="a").headers["Schema-Version"] == "5"
@@ -202,7 +202,7 @@ def test_another_description_is_another_version(filled: Schemas) -> None:
     assert filled.post("g/s", TEXT, "?id=urn:t", schema_description="b").status_code == 409
 
 
-def test_numbers_are_given_once(filled: Schemas) -> None:
+def test_version_numbers_are_not_reused(filled: Schemas) -> None:
     """A-19: a schema that comes again goes on counting, whatever was deleted and through which API"""
     schema, schemas, group = "/schemagroups/g/schemas/s", "/schemagroups/g/schemas", "/schemagroups/g"
     for number, path in enumerate((schema, schemas, group), 3):
@@ -211,13 +211,13 @@ def test_numbers_are_given_once(filled: Schemas) -> None:
         assert filled.post("g/s", INT).headers["Schema-Version"] == str(number)
     assert filled.other.send("DELETE", schema).status_code == 204
     # A client of xRegistry counts as its specification says; who comes through the draft goes on behind both.
-    made = filled.other.put(f"{schema}$details", {"format": "Avro/1.11", "schema": {"type": "int"}})
-    assert made.json()["versionid"] == "1"
+    created = filled.other.put(f"{schema}$details", {"format": "Avro/1.11", "schema": {"type": "int"}})
+    assert created.json()["versionid"] == "1"
     assert filled.post("g/s", LONG).headers["Schema-Version"] == "6"
     assert filled.get(f"{schema}/versions").json() == [1, 6]
 
 
-def test_numbers_of_many_versions_are_given_once(filled: Schemas) -> None:
+def test_numbers_of_many_versions_are_not_reused(filled: Schemas) -> None:
     """A-19: where not all Versions are loaded to write one, and clients have numbered some"""
     versions = {str(number): {"format": "Avro/1.11", "schema": {"type": "int"}} for number in range(1, 41)}
     for _ in range(2):
@@ -229,7 +229,7 @@ def test_numbers_of_many_versions_are_given_once(filled: Schemas) -> None:
 
 
 def test_deleting_a_schema(filled: Schemas) -> None:
-    """A-41"""
+    """A deleted schema has no versions (A-41)."""
     assert filled.send("DELETE", S).status_code == 204
     assert filled.get(f"{S}/versions").status_code == 404
 
@@ -237,7 +237,7 @@ def test_deleting_a_schema(filled: Schemas) -> None:
 NO_VERSIONS = ["0", "01", "-1", "1.0", "x", "2147483648", "9" * 5000, "%31", "1%00", "¹"]
 
 
-def test_versions_that_are_none(filled: Schemas) -> None:
+def test_invalid_version_is_not_found(filled: Schemas) -> None:
     """A-43, J-10"""
     for version in NO_VERSIONS:
         for method in ("GET", "HEAD", "DELETE"):
@@ -259,7 +259,7 @@ def test_versions_that_are_not_counted(filled: Schemas) -> None:
     assert filled.post("open/n", b"y").headers["Schema-Version"] == "8"
 
 
-def test_no_number_is_left(filled: Schemas) -> None:
+def test_exhausted_numbers_are_an_error(filled: Schemas) -> None:
     """A-19: an Integer has 32 bits."""
     filled.other.put("/schemagroups/open/schemas/n/versions/2147483647$details", {"format": "Own/1"})
     before = filled.state()
@@ -275,8 +275,10 @@ def test_the_latest_is_not_the_default(filled: Schemas) -> None:
 
 
 def test_documents_kept_elsewhere(filled: Schemas) -> None:
-    made = filled.other.put(f"{S}/versions/9$details", {"schemaurl": "https://e.example/%C3%A4", "format": "Avro/1.11"})
-    assert made.status_code == 201, made.text
+    created = filled.other.put(
+        f"{S}/versions/9$details", {"schemaurl": "https://e.example/%C3%A4", "format": "Avro/1.11"}
+    )
+    assert created.status_code == 201, created.text
     answer = filled.get(S)
     assert (answer.status_code, answer.headers["Location"]) == (303, "https://e.example/%C3%A4")
     assert answer.headers["Schema-Version"] == "9"

@@ -12,7 +12,7 @@ from signalbook.settings import SettingError
 from signalbook.storage.store import Store
 
 
-def test_nothing_yet(schemas: Schemas) -> None:
+def test_empty_registry(schemas: Schemas) -> None:
     """A-33, A-34, A-36, A-37, A-38"""
     answer = schemas.get("/schemagroups")
     assert (answer.status_code, answer.json()) == (200, [])
@@ -25,11 +25,11 @@ def test_a_group_is_created(schemas: Schemas) -> None:
     sent = {"id": "my.g", "format": "avro", "description": "d"}
     answer = schemas.put("my.g", **sent, createdtimeutc="2020-01-01T00:00:00Z", updatedtimeutc="soon")
     assert (answer.status_code, answer.headers["Location"]) == (201, f"{BASE}/schemagroups/my.g")
-    made = answer.json()
-    assert {name: made[name] for name in sent} == sent
+    created = answer.json()
+    assert {name: created[name] for name in sent} == sent
     stored = schemas.other.get("/schemagroups/my.g").json()
-    assert (made["createdtimeutc"], made["updatedtimeutc"]) == (stored["createdat"], stored["modifiedat"])
-    assert schemas.get("/schemagroups/my.g").json() == made
+    assert (created["createdtimeutc"], created["updatedtimeutc"]) == (stored["createdat"], stored["modifiedat"])
+    assert schemas.get("/schemagroups/my.g").json() == created
     assert schemas.get("/schemagroups").json() == ["my.g"]  # A-1: no hierarchy of dots
 
 
@@ -60,7 +60,7 @@ def test_the_format_stays_with_the_schemas(filled: Schemas, group: dict[str, Any
 
 
 def test_no_format_is_added_to_schemas(filled: Schemas) -> None:
-    """A-4"""
+    """A group whose schemas have a format of their own cannot get a format (A-4)."""
     filled.post("open/s", schema_format="avro")
     assert filled.put("open", format="avro").status_code == 409
 
@@ -83,7 +83,7 @@ NO_GROUPS = [
 ]
 
 
-def test_what_is_no_group(schemas: Schemas) -> None:
+def test_invalid_group_is_rejected(schemas: Schemas) -> None:
     """A-2, A-3, A-53"""
     for name, body in NO_GROUPS:
         answer = schemas.send("PUT", f"/schemagroups/{name}", content=body)
@@ -94,16 +94,16 @@ def test_what_is_no_group(schemas: Schemas) -> None:
 def test_ids_of_other_letters(schemas: Schemas) -> None:
     """A-2, J-19: what the drafts allow in ids and xRegistry does not, and the other way round."""
     ids = ["events@example.com", "a!b", "m%C3%B6we", "x%3Ay", "(1)"]
-    for each in ids:
-        assert schemas.put(each, id=each).json()["id"] == each
-        assert schemas.get(f"/schemagroups/{each}/").json()["id"] == each  # and a slash at the end says nothing
+    for group_id in ids:
+        assert schemas.put(group_id, id=group_id).json()["id"] == group_id
+        assert schemas.get(f"/schemagroups/{group_id}/").json()["id"] == group_id  # and a slash at the end says nothing
     assert sorted(schemas.get("/schemagroups").json()) == sorted(ids)
     assert schemas.other.get("/schemagroups/x:y").status_code == 200
     assert schemas.put("x%3ay", id="x:y").status_code == 200
 
 
-def test_case_is_no_difference(filled: Schemas) -> None:
-    """J-20"""
+def test_ids_that_differ_in_case_conflict(filled: Schemas) -> None:
+    """Ids that differ only in case conflict (J-20)."""
     assert filled.put("G").status_code == 409
     assert filled.post("g/S", b'{"type": "bytes"}').status_code == 409
     assert filled.get("/schemagroups/G").status_code == 404

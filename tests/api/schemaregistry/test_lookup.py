@@ -22,11 +22,11 @@ def test_the_table_of_examples(filled: Schemas) -> None:
     ]  # fmt: skip
     for number, (authority, id_, uri) in enumerate(table):
         headers = {"schema_authority": authority} if authority else {}
-        made = filled.post(f"g/t{number}", INT, f"?id={id_}", **headers)
-        assert made.headers["Schema-Id"] == id_
-        found = filled.lookup(uri)
-        assert (found.status_code, found.headers["Location"]) == (200, made.headers["Location"])
-        assert filled.lookup(made.headers["Location"]).status_code == 200  # A-54: its URL as well
+        posted = filled.post(f"g/t{number}", INT, f"?id={id_}", **headers)
+        assert posted.headers["Schema-Id"] == id_
+        answer = filled.lookup(uri)
+        assert (answer.status_code, answer.headers["Location"]) == (200, posted.headers["Location"])
+        assert filled.lookup(posted.headers["Location"]).status_code == 200  # A-54: its URL as well
 
 
 def test_the_default_uri_is_the_url(filled: Schemas) -> None:
@@ -47,7 +47,7 @@ def test_an_authority_alone(filled: Schemas) -> None:
 
 
 def test_head(filled: Schemas) -> None:
-    """A-50"""
+    """HEAD returns the headers of GET (A-50)."""
     url = f"{BASE}{S}/versions/2"
     head, answer = filled.lookup(url, "HEAD"), filled.lookup(url)
     assert (head.status_code, head.content, head.headers) == (200, b"", answer.headers)
@@ -61,14 +61,14 @@ NO_URIS = [
 
 
 def test_uris_of_nothing(filled: Schemas) -> None:
-    """A-43b"""
+    """Unknown and malformed URIs are rejected (A-43b)."""
     for query, status in NO_URIS:
         answer = filled.get(f"/schema{query}")
         assert (answer.status_code, answer.headers["Content-Type"]) == (status, "application/problem+json")
 
 
 def test_a_version_that_is_not_counted(filled: Schemas) -> None:
-    """J-10"""
+    """Versions without a number are not found by their URI (J-10)."""
     filled.other.put("/schemagroups/open/schemas/n/versions/v1$details", {"format": "Own/1", "globaluri": "urn:v1"})
     assert filled.lookup("urn:v1").status_code == 404
 
@@ -76,8 +76,8 @@ def test_a_version_that_is_not_counted(filled: Schemas) -> None:
 def test_uris_written_through_xregistry(filled: Schemas) -> None:
     """D-5, J-8"""
     filled.other.send("PATCH", f"{S}/versions/1$details", json={"globaluri": "urn:one", "authority": "urn:ignored"})
-    found = filled.lookup("urn:one")
-    assert (found.content, found.headers["Schema-Id"]) == (INT, "urn:one")
+    answer = filled.lookup("urn:one")
+    assert (answer.content, answer.headers["Schema-Id"]) == (INT, "urn:one")
     filled.send("DELETE", f"{S}/versions/1")
     assert filled.lookup("urn:one").status_code == 404
     assert filled.post("open/x", INT, "?id=urn:one&format=avro").status_code == 200
@@ -109,7 +109,7 @@ def test_a_versions_path_is_its_own(filled: Schemas) -> None:
 
 
 @pytest.mark.parametrize("claim", [FUTURE, f"{BASE}{FUTURE}", "urn:taken", "URN:taken"])
-def test_no_way_to_claim_it(filled: Schemas, claim: str) -> None:
+def test_claimed_uri_is_rejected_on_all_ways(filled: Schemas, claim: str) -> None:
     """A-21: writes of xRegistry, of one Version and of whole trees, are refused with 409, too"""
     filled.post("g/future", LONG)
     filled.post("g/holder", LONG, "?id=urn:taken")
@@ -131,7 +131,7 @@ def test_no_way_to_claim_it(filled: Schemas, claim: str) -> None:
     assert refused.status_code == 409
 
 
-def test_its_id_is_free_again(filled: Schemas) -> None:
+def test_uri_of_a_deleted_schema_is_free(filled: Schemas) -> None:
     """A-21: what was deleted claims nothing"""
     filled.post("g/a", INT, "?id=urn:passing")
     assert filled.post("g/b", TEXT, "?id=urn:passing").status_code == 409

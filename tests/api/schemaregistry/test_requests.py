@@ -67,7 +67,7 @@ def test_paths_of_nothing(filled: Schemas) -> None:
             assert filled.send(method, path).status_code == 404, method
 
 
-def test_what_may_be_kept(filled: Schemas) -> None:
+def test_etag_changes_with_the_document(filled: Schemas) -> None:
     tag = filled.get(S).headers["ETag"]
     again = filled.get(S, headers={"If-None-Match": tag})
     assert (again.status_code, again.content) == (304, b"")
@@ -104,13 +104,13 @@ def test_bounds(store: Store, serve: Serve) -> None:
     assert bounded.post("g/s", b"x", content_encoding="gzip", schema_format="own").status_code == 400
 
 
-def test_the_url_is_that_of_the_setting(store: Store, serve: Serve) -> None:
+def test_urls_use_the_base_url_setting(store: Store, serve: Serve) -> None:
     """A-13: the authority of what has none."""
-    named = Schemas(serve(store, model="default", base_url="https://public.example/reg/"))
-    made = named.put("g", format="own")
-    assert made.headers["Location"] == f"https://public.example/reg{MOUNT}/schemagroups/g"
-    made = named.post("g/s", b"x")
-    assert named.lookup(made.headers["Location"]).content == b"x"
+    schemas = Schemas(serve(store, model="default", base_url="https://public.example/reg/"))
+    response = schemas.put("g", format="own")
+    assert response.headers["Location"] == f"https://public.example/reg{MOUNT}/schemagroups/g"
+    response = schemas.post("g/s", b"x")
+    assert schemas.lookup(response.headers["Location"]).content == b"x"
 
 
 WORDS = ["schema", "schemagroups", "g", "schemas", "s", "versions", "1", "", "..", "%00", "%2F", "a:b", "x" * 200]
@@ -151,7 +151,7 @@ def test_any_request(
 
 @pytest.fixture
 def hostile(lasting_store: Store, serve: Serve) -> Schemas:
-    made = Schemas(serve(lasting_store, model="default"))
-    made.put("g", format="own")
-    made.post("g/s", b"x")
-    return made
+    api_client = Schemas(serve(lasting_store, model="default"))
+    api_client.put("g", format="own")
+    api_client.post("g/s", b"x")
+    return api_client

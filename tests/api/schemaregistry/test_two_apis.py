@@ -77,7 +77,7 @@ ACTS = st.one_of(
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ACTS, min_size=1, max_size=12))
-def test_both_show_the_same(schemas: Schemas, acts: list[Act]) -> None:
+def test_both_apis_show_the_same_entities(schemas: Schemas, acts: list[Act]) -> None:
     """J-7, J-8, J-9, J-10, J-19: whatever was written, through whichever API."""
     schemas.other.send("DELETE", "/schemagroups")
     for act in acts:
@@ -87,13 +87,13 @@ def test_both_show_the_same(schemas: Schemas, acts: list[Act]) -> None:
     for name, group in groups.items():
         path = f"/schemagroups/{draft_id(name)}"
         assert schemas.get(path).json() == render_group(group)
-        assert schemas.get(f"{path}/schemas").json() == [draft_id(each) for each in group["schemas"]]
-        for each, schema in group["schemas"].items():
-            check_versions(schemas, f"{path}/schemas/{draft_id(each)}", group, schema["versions"])
+        assert schemas.get(f"{path}/schemas").json() == [draft_id(schema_id) for schema_id in group["schemas"]]
+        for schema_id, schema in group["schemas"].items():
+            check_versions(schemas, f"{path}/schemas/{draft_id(schema_id)}", group, schema["versions"])
 
 
 def check_versions(schemas: Schemas, path: str, group: dict[str, Any], versions: dict[str, Any]) -> None:
-    counted = sorted(number for each in versions if (number := version_number(each)) is not None)
+    counted = sorted(number for version_id in versions if (number := version_number(version_id)) is not None)
     assert schemas.get(f"{path}/versions").json() == counted
     if counted:
         assert schemas.get(path).headers["Schema-Version"] == str(counted[-1])
@@ -113,10 +113,10 @@ def check_versions(schemas: Schemas, path: str, group: dict[str, Any], versions:
 
 def test_one_request_tells_one_change(filled: Schemas) -> None:
     """A-45, J-21: a write here is an event there, in the words of each API."""
-    told = {(event["type"], event["subject"]) for event in filled.events()}
+    changes = {(event["type"], event["subject"]) for event in filled.events()}
     path = "/schemagroups/g/schemas/s"
-    assert ("io.xregistry.resource.created", path) in told
-    assert ("io.xregistry.version.created", f"{path}/versions/2") in told
+    assert ("io.xregistry.resource.created", path) in changes
+    assert ("io.xregistry.version.created", f"{path}/versions/2") in changes
     here = filled.other.get("/events", params={"source": "/compat/schemaregistry/v0.2"}).json()
     assert {event["subject"] for event in here} == {
         "/schemagroups/g", "/schemagroups/open", path, f"{path}/versions/1", f"{path}/versions/2"

@@ -82,12 +82,12 @@ class Document:
         return list(self.root.iter(tag))
 
     def words(self, tag: str = "body") -> str:
-        """What there is to read in the first element of a name, spaces apart from each other, but for explanations."""
+        """Return the visible text of the first element with a tag, with single spaces and without explanations."""
         return " ".join(" ".join(_read(self.all(tag)[0])).split())
 
     def links(self) -> dict[str, str]:
-        """Where links lead, by their texts; of several with one text the first."""
-        return {"".join(each.itertext()).strip(): each.get("href", "") for each in reversed(self.all("a"))}
+        """Return the targets of links by their texts; of several links with the same text the first."""
+        return {"".join(anchor.itertext()).strip(): anchor.get("href", "") for anchor in reversed(self.all("a"))}
 
 
 def _read(element: Element) -> Iterator[str]:
@@ -100,8 +100,8 @@ def _read(element: Element) -> Iterator[str]:
 def parse(text: str) -> Element:
     """A document in HTML. Raises ``ParseError`` for anything that HTML5 calls an error."""
     parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
-    found: Element = parser.parse(text)
-    return found
+    root: Element = parser.parse(text)
+    return root
 
 
 def show(client: Client, path: str, method: str = "GET", **sent: Any) -> Document:
@@ -111,7 +111,7 @@ def show(client: Client, path: str, method: str = "GET", **sent: Any) -> Documen
 
 def form_token(client: Client, path: str, **sent: Any) -> str:
     fields = show(client, path, **sent).all("input")
-    return next((each.get("value", "") for each in fields if each.get("name") == "token"), "")
+    return next((field.get("value", "") for field in fields if field.get("name") == "token"), "")
 
 
 @pytest.fixture

@@ -73,8 +73,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[Provider]:
-    with provider() as found:
-        yield found
+    with provider() as running:
+        yield running
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,10 @@ def closed(tmp_path_factory: pytest.TempPathFactory, issuer: Provider) -> Iterat
         issuer.let_in(root)
         with closing(open_store(database)) as store:
             ann = bearer(store, "ann", "team")["Authorization"].removeprefix("Bearer ")
-            found = Closed(f"{root}/ui", bearer(store, "root"), ann)
+            explorer = Closed(f"{root}/ui", bearer(store, "root"), ann)
         for group in ("open", "closed"):
-            found.send("PUT", f"/messagegroups/{group}", {})
-        yield found
+            explorer.send("PUT", f"/messagegroups/{group}", {})
+        yield explorer
 
 
 @contextmanager
@@ -174,7 +174,7 @@ def test_the_filter_answers_while_one_types(browser: Browser, url: str) -> None:
         assert "q=g4" in page.url, "it can be shared"
 
 
-def test_all_of_it_reads_without_scripts(browser: Browser, url: str) -> None:
+def test_explorer_works_without_scripts(browser: Browser, url: str) -> None:
     with opened(browser, f"{url}/messagegroups", scripts=False) as page:
         page.get_by_role("link", name="next").click()
         page.get_by_role("link", name="shop", exact=True).click()
@@ -262,7 +262,7 @@ def test_a_message_is_tried_in_place(browser: Browser, url: str) -> None:
 
 
 def log_in(page: Page, user: str, issuer: Provider) -> None:
-    """At the issuer, by its own pages."""
+    """Log in at the issuer, on its own pages."""
     page.get_by_role("link", name=f"Log in at {issuer.url}").click()
     page.fill("input[name=login]", user)
     page.fill("input[name=password]", "any")
@@ -271,14 +271,14 @@ def log_in(page: Page, user: str, issuer: Provider) -> None:
 
 
 def accessible(page: Page) -> None:
-    """No barrier that axe-core finds, and nothing wider than the window."""
+    """Check that axe-core finds no barrier and that nothing is wider than the window."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
     assert page.evaluate(AUDIT) == [], page.url
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
 
 
 def sessions(page: Page) -> list[Any]:
-    return [each for each in page.context.cookies() if each["name"].startswith("signalbook-session")]
+    return [cookie for cookie in page.context.cookies() if cookie["name"].startswith("signalbook-session")]
 
 
 def test_people_log_in_at_the_issuer_and_out_again(browser: Browser, closed: Closed, issuer: Provider) -> None:
@@ -306,7 +306,7 @@ def test_people_log_in_at_the_issuer_and_out_again(browser: Browser, closed: Clo
         page.wait_for_selector("input[name=login]")
 
 
-def test_who_has_a_token_alone_logs_in_and_sees_changes_as_they_happen(browser: Browser, closed: Closed) -> None:
+def test_user_with_a_token_logs_in_and_sees_live_changes(browser: Browser, closed: Closed) -> None:
     """The stream of changes counts the session, and shows what it may see."""
     with opened(browser, f"{closed.url}/-/changes", width=390, status=401) as page:
         accessible(page)
@@ -330,8 +330,8 @@ def test_who_has_a_token_alone_logs_in_and_sees_changes_as_they_happen(browser: 
         assert sessions(page) == []
 
 
-def test_two_people_edit_the_same(browser: Browser, closed: Closed) -> None:
-    """Who saves later sees what the other one saved, writes over it on purpose, and is told where he may not."""
+def test_conflicting_edits_of_two_users(browser: Browser, closed: Closed) -> None:
+    """The second user sees the saved change, overwrites it on purpose, and is told where that is not allowed."""
     form = f"{closed.url}/-/edit/messagegroups/closed"
     with opened(browser, form, width=390, status=401) as page:
         accessible(page)

@@ -14,9 +14,9 @@ from .test_pages import HOSTILE, harmless
 
 
 def subjects(page: Document) -> list[str]:
-    """What changed, in the order of the page."""
-    lists = (each for each in page.all("ol") if "changes" in (each.get("class") or ""))
-    parts = (part for each in lists for line in each.iter("li") for part in line.iter())
+    """Return the changed subjects in the order of the page."""
+    lists = (ordered_list for ordered_list in page.all("ol") if "changes" in (ordered_list.get("class") or ""))
+    parts = (part for ordered_list in lists for line in ordered_list.iter("li") for part in line.iter())
     return [part.text or "" for part in parts if (part.text or "").startswith("/")]
 
 
@@ -33,29 +33,31 @@ def test_the_newest_comes_first(explorer: Client) -> None:
     assert page.links()["Changes"] == "/ui/-/changes"
 
 
-def test_older_ones_are_a_page_away(explorer: Client) -> None:
+def test_older_changes_are_on_the_next_page(explorer: Client) -> None:
     for number in range(130):
         explorer.put(f"/endpoints/e{number:03}", {"usage": ["producer"]})
-    found, page = [], show(explorer, "/-/changes")
+    listed, page = [], show(explorer, "/-/changes")
     assert len(subjects(page)) == 50
     assert page.links()["a week earlier"] == f"/ui/-/changes?to={now().date() - timedelta(days=7)}"
     while True:
-        found += subjects(page)
+        listed += subjects(page)
         if "older" not in page.links():
             break
         page = show(explorer, page.links()["older"].removeprefix("/ui"))
-        assert not any(each.get("data-live") for each in page.all("ol")), "what is old is not live"
-    wanted = [f"/endpoints/e{n:03}" for n in range(129, -1, -1)]
-    assert [each for each in found if each.startswith("/endpoints/e")] == wanted
-    assert "/messagegroups/shop" in found
+        assert not any(subject.get("data-live") for subject in page.all("ol")), "what is old is not live"
+    expected = [f"/endpoints/e{n:03}" for n in range(129, -1, -1)]
+    assert [subject for subject in listed if subject.startswith("/endpoints/e")] == expected
+    assert "/messagegroups/shop" in listed
 
 
 def test_an_entity_has_its_own(explorer: Client) -> None:
     explorer.put("/schemagroups/shop/schemas/order2$details", {"format": "Own/1", "schema": "x"})
     page = show(explorer, "/schemagroups/shop/schemas/order")
-    own = show(explorer, page.links()["Changes of this"].removeprefix("/ui"))
-    assert {"/schemagroups/shop/schemas/order/versions/1", "/schemagroups/shop/schemas/order"} <= set(subjects(own))
-    assert not any("order2" in each for each in subjects(own))
+    own_page = show(explorer, page.links()["Changes of this"].removeprefix("/ui"))
+    assert {"/schemagroups/shop/schemas/order/versions/1", "/schemagroups/shop/schemas/order"} <= set(
+        subjects(own_page)
+    )
+    assert not any("order2" in subject for subject in subjects(own_page))
     assert "Nothing" in show(explorer, "/-/changes?of=/endpoints/none").words("main")
 
 
@@ -63,7 +65,7 @@ def test_changes_are_found_by_their_day(explorer: Client) -> None:
     """The feed of a day is that between its midnights in UTC; the day itself is the heading."""
     today = now().date()
     yesterday, tomorrow = (today + timedelta(days=days) for days in (-1, 1))
-    kept = {"of": "/messagegroups/shop", "from": yesterday.isoformat()}
+    filters = {"of": "/messagegroups/shop", "from": yesterday.isoformat()}
     every = subjects(show(explorer, "/-/changes"))
     for query, there in (
         ({"from": today, "to": today}, True),
@@ -72,23 +74,23 @@ def test_changes_are_found_by_their_day(explorer: Client) -> None:
         ({"from": tomorrow}, False),
         ({"from": tomorrow, "to": yesterday}, False),
     ):
-        found = show(explorer, "/-/changes", params={name: str(day) for name, day in query.items()})
-        assert subjects(found) == (every if there else []), query
-    page = show(explorer, "/-/changes", params={**kept, "to": today.isoformat()})
-    values = {each.get("name"): each.get("value") for each in page.all("input")}
-    assert kept.items() <= values.items()
+        result = show(explorer, "/-/changes", params={name: str(day) for name, day in query.items()})
+        assert subjects(result) == (every if there else []), query
+    page = show(explorer, "/-/changes", params={**filters, "to": today.isoformat()})
+    values = {tag.get("name"): tag.get("value") for tag in page.all("input")}
+    assert filters.items() <= values.items()
     assert f"{today:%A, %d %B %Y}" in page.words("main")
     assert "a week earlier" not in page.links()
-    assert page.links()["newest"] == f"/ui/-/changes?{urlencode(kept)}"
-    assert not any(each.get("data-live") for each in page.all("ol")), "what has an end is not live"
+    assert page.links()["newest"] == f"/ui/-/changes?{urlencode(filters)}"
+    assert not any(tag.get("data-live") for tag in page.all("ol")), "what has an end is not live"
 
 
-def test_live_ones_begin_where_the_page_ends(explorer: Client) -> None:
+def test_live_changes_begin_where_the_page_ends(explorer: Client) -> None:
     page = show(explorer, "/-/changes")
-    live = next(each.get("data-live") or "" for each in page.all("ol") if each.get("data-live"))
+    live = next(tag.get("data-live") or "" for tag in page.all("ol") if tag.get("data-live"))
     assert explorer.get(live).json() == []
     explorer.put("/endpoints/new", {"usage": ["producer"]})
-    assert "/endpoints/new" in [each["subject"] for each in explorer.get(live).json()]
+    assert "/endpoints/new" in [tag["subject"] for tag in explorer.get(live).json()]
 
 
 def test_bad_questions_are_refused(explorer: Client) -> None:
@@ -100,7 +102,7 @@ def test_bad_questions_are_refused(explorer: Client) -> None:
         harmless(page)
 
 
-def test_it_shows_what_the_identity_may_read(store: Store, serve: Serve) -> None:
+def test_changes_show_only_readable_entities(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     put_policy(store, {"who": ["subject:ann"], "role": "reader", "on": ["/messagegroups/open"]})
     for group in ("open", "secret"):

@@ -35,12 +35,12 @@ def test_bars_stand_on_each_other_in_proportion() -> None:
     assert chart.bars[0].title == "a: 60 landed"
 
 
-def test_numbers_are_for_people() -> None:
-    assert [number(each) for each in (0, 12345, 0.5, 99.96, 1e6)] == ["0", "12,345", "0.5", "100.0", "1,000,000"]
+def test_numbers_are_formatted_for_people() -> None:
+    assert [number(value) for value in (0, 12345, 0.5, 99.96, 1e6)] == ["0", "12,345", "0.5", "100.0", "1,000,000"]
 
 
 @pytest.mark.parametrize(
-    ("count", "words", "said"),
+    ("count", "words", "expected"),
     [
         (1, ("byte",), "1 byte"),
         (0, ("byte",), "0 bytes"),
@@ -48,5 +48,5 @@ def test_numbers_are_for_people() -> None:
         (1, ("more is", "more are"), "1 more is"),
     ],
 )
-def test_one_is_no_plural(count: int, words: tuple[str, ...], said: str) -> None:
-    assert counted(count, *words) == said
+def test_counted_words_are_singular_or_plural(count: int, words: tuple[str, ...], expected: str) -> None:
+    assert counted(count, *words) == expected

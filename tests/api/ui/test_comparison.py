@@ -20,7 +20,7 @@ NEW = {**OLD, "properties": {"sku": {"type": "integer"}, "count": {"type": "inte
 
 
 def put_versions(client: Client, *schemas: Any, format: str = "JsonSchema/draft-07", **more: Any) -> None:
-    versions = {str(n): {"format": format, "schema": each, **more} for n, each in enumerate(schemas, 1)}
+    versions = {str(n): {"format": format, "schema": schema, **more} for n, schema in enumerate(schemas, 1)}
     answer = client.put(f"{SCHEMA}$details", {"versions": versions})
     assert answer.is_success, answer.text
 
@@ -40,7 +40,7 @@ def test_each_direction_has_its_verdict_with_reasons(explorer: Client) -> None:
     assert "Both have the same text." in same
 
 
-def test_it_says_what_check_says(explorer: Client) -> None:
+def test_comparison_shows_the_findings_of_check(explorer: Client) -> None:
     put_versions(explorer, OLD, NEW)
     body = {"format": "JsonSchema/draft-07", "schema": {**NEW, "title": "again"}, "ancestorid": "1"}
     answer = explorer.put(f"/check{SCHEMA}/versions/3$details?compatibility=backward", body)
@@ -61,7 +61,7 @@ def test_an_addition_that_may_be_left_out_is_compatible(explorer: Client) -> Non
 
 
 def test_references_are_followed(explorer: Client) -> None:
-    """Without what it refers to a schema means nothing."""
+    """A schema is compared together with the schemas it refers to."""
     put_versions(explorer, {"$ref": "/schemagroups/shop/schemas/order/versions/1"}, {"type": "integer"})
     assert compared(explorer).words("main").count("? no") == 2
 
@@ -77,7 +77,7 @@ def test_imports_of_protobuf_are_found(explorer: Client) -> None:
     assert "count" in words
 
 
-def test_what_cannot_be_compared_says_why(explorer: Client) -> None:
+def test_comparison_explains_why_it_is_impossible(explorer: Client) -> None:
     put_versions(explorer, OLD, "x" * 1_100_000, format="Own/1")
     words = compared(explorer).words("main")
     assert words.count("? not known") == 2
@@ -107,7 +107,7 @@ def test_messages_are_compared_by_their_own_schemas(explorer: Client) -> None:
     assert "/properties/sku" in compared(explorer, of=message).words("main")
 
 
-def test_the_default_version_and_its_ancestor_are_what_comes_first(explorer: Client) -> None:
+def test_comparison_begins_with_the_default_version_and_its_ancestor(explorer: Client) -> None:
     put_versions(explorer, OLD, OLD, NEW)
     assert show(explorer, f"/-/compare?of={SCHEMA}").words("h1") == "2 and 3"
 
@@ -154,19 +154,19 @@ def test_large_documents_are_compared_as_far_as_that_is_quick(explorer: Client, 
 def test_many_versions_are_named_instead_of_chosen(explorer: Client) -> None:
     put_versions(explorer, *(OLD for _ in range(205)))
     page = show(explorer, f"{SCHEMA}/versions")
-    assert [each.get("name") for each in page.all("input")].count("old") == 1
+    assert [tag.get("name") for tag in page.all("input")].count("old") == 1
     assert compared(explorer, "1", "205").status == 200
 
 
-def test_the_timeline_leads_to_what_changed(explorer: Client) -> None:
+def test_timeline_links_to_the_comparison(explorer: Client) -> None:
     put_versions(explorer, OLD, NEW)
     page = show(explorer, f"{SCHEMA}/versions")
     assert page.words("table").count("what changed since 1") == 1
     assert show(explorer, page.links()["what changed since 1"].removeprefix("/ui")).words("h1") == "1 and 2"
-    assert [each.text for each in page.all("option")][:4] == ["2", "1", "2", "1"]
+    assert [option.text for option in page.all("option")][:4] == ["2", "1", "2", "1"]
 
 
-def test_who_changed_it_is_for_those_who_may_audit(store: Store, serve: Serve) -> None:
+def test_author_of_a_change_requires_the_right_to_audit(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     put_policy(store, {"who": ["subject:ann"], "role": "owner", "on": ["/schemagroups/*"]})
     ann, body = {"X-User": "ann"}, {"format": "Own/1", "schema": "x"}
@@ -180,7 +180,7 @@ def test_who_changed_it_is_for_those_who_may_audit(store: Store, serve: Serve) -
     assert "Who changed it" not in show(client, f"{SCHEMA}/versions", headers=ann).words("main")
 
 
-def test_who_may_not_read_it_cannot_compare_it(store: Store, serve: Serve) -> None:
+def test_unreadable_schema_cannot_be_compared(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     client.put("/schemagroups/secret/schemas/s$details", {"format": "Own/1", "schema": "x"}, headers=ADMINISTRATOR)
     put_policy(store, {"who": ["subject:ann"], "role": "reader", "on": ["/messagegroups/*"]})
@@ -197,15 +197,15 @@ def test_a_diff_has_some_lines_around() -> None:
     old = [str(n) for n in range(20)]
     new = [*old[:10], "new", *old[11:]]
     diff = text_diff("\n".join(old), "\n".join(new))
-    assert [each.sign for each in diff.lines] == ["@", " ", " ", " ", "-", "+", " ", " ", " "]
+    assert [line.sign for line in diff.lines] == ["@", " ", " ", " ", "-", "+", " ", " ", " "]
     assert text_diff("a", "a").note == "They differ in layout only."
     assert text_diff("", "\n".join(old)).lines[-1].text == "19"
-    assert json.dumps([each.text for each in text_diff("a\nb", "a").lines]).count("b") == 1
+    assert json.dumps([line.text for line in text_diff("a\nb", "a").lines]).count("b") == 1
 
 
 def test_a_diff_side_by_side() -> None:
     pairs = text_diff("a\nb\nc\nd", "a\nB\nd\ne").pairs()
-    assert [(each.kind, each.old, each.new) for each in pairs[1:]] == [
+    assert [(pair.kind, pair.old, pair.new) for pair in pairs[1:]] == [
         ("kept", "a", "a"),
         ("changed", "b", "B"),
         ("changed", "c", None),

@@ -12,16 +12,16 @@ BEGUN = {"protobuf": ("/* ", "/\\\n* "), "xml": ("<!--", "<?", "<![CDATA[", "&",
 
 
 def words(markup: str) -> str:
-    found: list[str] = []
+    parts: list[str] = []
     parser = HTMLParser()
-    parser.handle_data = found.append  # type: ignore[method-assign, assignment]
+    parser.handle_data = parts.append  # type: ignore[method-assign, assignment]
     parser.feed(markup)
     parser.close()
-    return "".join(found)
+    return "".join(parts)
 
 
-@pytest.mark.parametrize(("language", "begun"), [(name, each) for name, some in BEGUN.items() for each in some])
-def test_what_is_begun_again_and_again_is_plain_text(language: str, begun: str) -> None:
+@pytest.mark.parametrize(("language", "begun"), [(name, opening) for name, some in BEGUN.items() for opening in some])
+def test_repeated_openings_are_plain_text(language: str, begun: str) -> None:
     # Each is looked for to the end of the text: a second for 16 KB.
     text = begun * (15_000 // len(begun))
     markup, cut = highlighted(text, language)

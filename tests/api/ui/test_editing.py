@@ -21,18 +21,18 @@ MESSAGE = "/messagegroups/shop/messages/placed"
 
 
 def fields(page: Document) -> dict[str, str]:
-    """What a browser would send of the form that writes."""
-    form = next(each for each in page.all("form") if each.get("class") == "edit")
-    found = {str(each.get("name")): each.get("value", "") for each in form.iter("input") if each.get("name")}
-    for mark in (each for each in form.iter("input") if each.get("type") == "checkbox"):
+    """Return the values that a browser would send for the edit form."""
+    form = next(tag for tag in page.all("form") if tag.get("class") == "edit")
+    values = {str(tag.get("name")): tag.get("value", "") for tag in form.iter("input") if tag.get("name")}
+    for mark in (tag for tag in form.iter("input") if tag.get("type") == "checkbox"):
         if "checked" not in mark.attrib:
-            del found[str(mark.get("name"))]
+            del values[str(mark.get("name"))]
     for box in form.iter("textarea"):
-        found[str(box.get("name"))] = "".join(box.itertext()).replace("\n", "\r\n")
+        values[str(box.get("name"))] = "".join(box.itertext()).replace("\n", "\r\n")
     for choice in form.iter("select"):
-        chosen = [each for each in choice.iter("option") if "selected" in each.attrib]
-        found[str(choice.get("name"))] = chosen[0].get("value", "") if chosen else ""
-    return found
+        chosen = [tag for tag in choice.iter("option") if "selected" in tag.attrib]
+        values[str(choice.get("name"))] = chosen[0].get("value", "") if chosen else ""
+    return values
 
 
 def opened(client: Client, path: str, **sent: Any) -> dict[str, str]:
@@ -75,7 +75,7 @@ def test_attributes_are_saved_and_nothing_else(explorer: Client) -> None:
     }
 
 
-def test_a_form_as_it_came_writes_nothing(explorer: Client) -> None:
+def test_unchanged_form_writes_nothing(explorer: Client) -> None:
     explorer.send("PATCH", GROUP, json={"description": "a\r\nb \u202ec", "labels": {"a": "b\u200b"}})
     for path in (GROUP, f"{MESSAGE}/versions/1", f"{MESSAGE}/meta"):
         before = explorer.get("/export").text
@@ -83,7 +83,7 @@ def test_a_form_as_it_came_writes_nothing(explorer: Client) -> None:
         assert explorer.get("/export").text == before
 
 
-def test_deprecation_is_taken_back_and_needs_its_mark(explorer: Client) -> None:
+def test_deprecation_can_be_set_and_removed(explorer: Client) -> None:
     form = opened(explorer, GROUP)
     del form["deprecated"]
     assert post(explorer, GROUP, form).status_code == 303
@@ -112,8 +112,8 @@ def test_a_check_stores_nothing(explorer: Client) -> None:
     assert explorer.get(GROUP).json()["name"] == "Another"
 
 
-def test_what_changed_meanwhile_is_shown_three_ways_and_not_overwritten(explorer: Client) -> None:
-    """Each field that differs: as it was, as it is, as it is wanted. What nobody here changed is what is stored."""
+def test_conflicting_edit_is_shown_three_ways_and_not_saved(explorer: Client) -> None:
+    """Every differing field shows its original, stored and edited value; unedited fields have the stored value."""
     same = "https://example.com/same"
     form = opened(explorer, GROUP) | {"name": "Mine", "labels": "team=mine", "documentation": same}
     theirs = {"name": "Theirs", "description": "New", "documentation": same, "deprecated": None}
@@ -122,26 +122,26 @@ def test_what_changed_meanwhile_is_shown_three_ways_and_not_overwritten(explorer
     words = page.words("main")
     assert "changed meanwhile" in words
     assert "epoch" not in words, "a word for machines"
-    said = {
-        str(each.get("id")): " ".join(" ".join(each.itertext()).split())
-        for each in page.all("div")
-        if "stored" in (each.get("class") or "").split()
+    texts = {
+        str(tag.get("id")): " ".join(" ".join(tag.itertext()).split())
+        for tag in page.all("div")
+        if "stored" in (tag.get("class") or "").split()
     }
     both = "Somebody else changed it, and so did you: what you entered is in the field."
     other = "Somebody else changed it, and you did not: the field has what is stored now."
     was = "When you opened the form"
-    assert said["field-name-stored"] == f"{both} {was} Orders Stored now Theirs"
-    assert said["field-description-stored"] == f"{other} {was} nothing Stored now New"
-    assert said["field-labels-stored"] == f"You changed it; nobody else did. {was} team=checkout"
-    assert said["field-deprecated-stored"] == f"{other} {was} yes Stored now nothing"
-    assert "field-documentation-stored" not in said, "both want the same"
+    assert texts["field-name-stored"] == f"{both} {was} Orders Stored now Theirs"
+    assert texts["field-description-stored"] == f"{other} {was} nothing Stored now New"
+    assert texts["field-labels-stored"] == f"You changed it; nobody else did. {was} team=checkout"
+    assert texts["field-deprecated-stored"] == f"{other} {was} yes Stored now nothing"
+    assert "field-documentation-stored" not in texts, "both want the same"
     again = fields(page)
     assert (again["name"], again["description"], again["labels"]) == ("Mine", "New", "team=mine")
     assert "deprecated" not in again
     assert post(explorer, GROUP, again).status_code == 303
-    found = explorer.get(GROUP).json()
-    assert (found["name"], found["description"], found["labels"]) == ("Mine", "New", {"team": "mine"})
-    assert "deprecated" not in found
+    stored = explorer.get(GROUP).json()
+    assert (stored["name"], stored["description"], stored["labels"]) == ("Mine", "New", {"team": "mine"})
+    assert "deprecated" not in stored
 
 
 def test_a_form_of_which_the_beginning_is_not_known_still_overwrites_nothing(explorer: Client) -> None:
@@ -161,7 +161,7 @@ def test_a_form_that_comes_back_still_knows_its_beginning(explorer: Client) -> N
     assert "When you opened the form Orders Stored now Theirs" in refused(explorer, GROUP, again, 409).words("main")
 
 
-def test_a_new_version_is_not_made_from_an_old_one(explorer: Client) -> None:
+def test_new_version_from_an_outdated_form_is_rejected(explorer: Client) -> None:
     path = f"{SCHEMA}/versions"
     form = opened(explorer, path)
     explorer.send("PATCH", f"{SCHEMA}/versions/2$details", json={"name": "Theirs"})
@@ -188,7 +188,7 @@ def test_the_cookie_is_out_of_reach(store: Store, serve: Serve) -> None:
     assert re.fullmatch(r"__Host-signalbook-form=[\w-]{43}; HttpOnly; SameSite=Lax; Path=/; Secure", cookie)
 
 
-def test_only_who_may_write_sees_a_form(store: Store, serve: Serve) -> None:
+def test_form_requires_the_right_to_write(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     client.put("/messagegroups/g", {"messages": {"m": {}}})
     reads = {"who": ["subject:ann", "subject:bob"], "role": "reader"}
@@ -208,12 +208,12 @@ def test_only_who_may_write_sees_a_form(store: Store, serve: Serve) -> None:
     assert post(client, f"{message}/versions/1", form, headers=bob).status_code == 403
 
 
-def test_what_is_wrong_is_told_at_its_field_and_kept(explorer: Client) -> None:
+def test_error_is_shown_at_its_field_and_input_is_kept(explorer: Client) -> None:
     form = opened(explorer, GROUP) | {"documentation": "no url <b>", "name": "kept"}
     page = refused(explorer, GROUP, form, 400)
     assert fields(page)["documentation"] == "no url <b>"
     assert fields(page)["name"] == "kept"
-    (wrong,) = [each for each in page.all("input") if each.get("aria-invalid")]
+    (wrong,) = [tag for tag in page.all("input") if tag.get("aria-invalid")]
     assert wrong.get("name") == "documentation"
     assert f"#{wrong.get('id')}" in page.links().values()
     assert "twice" in refused(explorer, GROUP, opened(explorer, GROUP) | {"labels": "a=1\na=2"}, 400).words("main")
@@ -248,7 +248,7 @@ def test_a_document_becomes_a_new_version(explorer: Client) -> None:
     assert explorer.get(f"{SCHEMA}/versions/best$details").json()["format"] == "JsonSchema/draft-07"
 
 
-def test_a_check_of_a_document_leads_to_what_it_would_break(explorer: Client) -> None:
+def test_check_of_a_document_links_to_the_impact_page(explorer: Client) -> None:
     form = opened(explorer, f"{SCHEMA}/versions") | {"document": '{"type": "string"}'}
     page = refused(explorer, f"{SCHEMA}/versions", form, 200, "check")
     assert page.links()["try the change there"] == f"/ui/-/impact{SCHEMA}#try-a-change"
@@ -278,36 +278,36 @@ def test_attributes_become_a_new_version_of_a_message(explorer: Client) -> None:
     form = opened(explorer, path)
     form["attributes"] = form["attributes"].replace("shop.placed", "shop.placed.v2")
     assert post(explorer, path, form).headers["location"] == f"http://r.example/ui{MESSAGE}/versions/2"
-    found = explorer.get(f"{MESSAGE}/versions/2").json()
-    assert found["envelopemetadata"]["type"]["value"] == "shop.placed.v2"
-    assert found["labels"] == {"pii": "yes", "empty": ""}
+    version = explorer.get(f"{MESSAGE}/versions/2").json()
+    assert version["envelopemetadata"]["type"]["value"] == "shop.placed.v2"
+    assert version["labels"] == {"pii": "yes", "empty": ""}
 
 
-def test_a_group_is_made(explorer: Client) -> None:
-    """Of any type of the model; what it needs that has no field is asked for as JSON."""
+def test_group_is_created(explorer: Client) -> None:
+    """Groups of any type can be created; required attributes without a field are entered as JSON."""
     assert show(explorer, "/messagegroups").links()["New messagegroup"] == "/ui/-/edit/messagegroups"
     form = opened(explorer, "/messagegroups") | {"id": "paid", "name": "Paid", "labels": "team=x"}
     answer = post(explorer, "/messagegroups", form)
     assert (answer.status_code, answer.headers["location"]) == (303, "http://r.example/ui/messagegroups/paid")
-    found = explorer.get("/messagegroups/paid").json()
-    assert (found["name"], found["labels"], found["epoch"]) == ("Paid", {"team": "x"}, 1)
-    assert "description" not in found
+    group = explorer.get("/messagegroups/paid").json()
+    assert (group["name"], group["labels"], group["epoch"]) == ("Paid", {"team": "x"}, 1)
+    assert "description" not in group
     form = opened(explorer, "/endpoints") | {"id": "new"}
     page = refused(explorer, "/endpoints", form | {"attributes": '{"usage": 1}'}, 400)
-    (wrong,) = [each.get("name") for each in page.all("textarea") if each.get("aria-invalid")]
+    (wrong,) = [tag.get("name") for tag in page.all("textarea") if tag.get("aria-invalid")]
     assert wrong == "attributes"
     assert post(explorer, "/endpoints", form | {"attributes": '{"usage": ["consumer"]}'}).status_code == 303
     assert explorer.get("/endpoints/new").json()["usage"] == ["consumer"]
 
 
-def test_what_the_model_needs_is_asked_for(store: Store, serve: Serve) -> None:
+def test_required_attributes_are_requested(store: Store, serve: Serve) -> None:
     client = serve(store)
     boxes = {"singular": "box", "attributes": {"size": {"type": "integer", "required": True}}}
     assert client.put("/modelsource", {"groups": {"boxes": boxes}}).is_success
     assert "It needs size (integer)." in show(client, "/-/edit/boxes").words("main")
     form = opened(client, "/boxes") | {"id": "b"}
     page = refused(client, "/boxes", form, 400)
-    assert [each.get("name") for each in page.all("textarea") if each.get("aria-invalid")] == ["attributes"]
+    assert [tag.get("name") for tag in page.all("textarea") if tag.get("aria-invalid")] == ["attributes"]
     assert post(client, "/boxes", form | {"attributes": '{"size": 3}'}).status_code == 303
     assert client.get("/boxes/b").json()["size"] == 3
 
@@ -323,9 +323,9 @@ def test_a_schema_is_made_with_its_first_version(explorer: Client) -> None:
     assert explorer.get(f"{path}/paid").status_code == 404
     assert post(explorer, path, form).status_code == 303
     assert explorer.get(f"{path}/paid").text == '{"type": "object"}\n'
-    found = explorer.get(f"{path}/paid$details").json()
-    assert (found["versionid"], found["name"], found["format"]) == ("v1", "Paid", "JsonSchema/draft-07")
-    assert found["contenttype"] == "application/json"
+    schema = explorer.get(f"{path}/paid$details").json()
+    assert (schema["versionid"], schema["name"], schema["format"]) == ("v1", "Paid", "JsonSchema/draft-07")
+    assert schema["contenttype"] == "application/json"
 
 
 def test_a_message_is_made_with_its_first_version(explorer: Client) -> None:
@@ -350,20 +350,20 @@ def test_a_message_is_made_with_its_first_version(explorer: Client) -> None:
         ({"attributes": '{"icon": 1}'}, "attributes", ""),
     ],
 )
-def test_what_is_wrong_with_something_new_is_told_at_its_field(
+def test_error_of_a_new_entity_is_shown_at_its_field(
     explorer: Client, entered: dict[str, str], field: str, why: str
 ) -> None:
     path = "/schemagroups/shop/schemas"
     form = opened(explorer, path) | {"id": "paid", "format": "JsonSchema/draft-07", "document": "{}"}
     page = refused(explorer, path, form | entered, 400)
     assert why in page.words("main")
-    wrong = [each.get("name") for tag in ("input", "textarea") for each in page.all(tag) if each.get("aria-invalid")]
+    wrong = [node.get("name") for tag in ("input", "textarea") for node in page.all(tag) if node.get("aria-invalid")]
     assert wrong == [field], page.words("main")
     assert fields(page)["format"] == (form | entered)["format"], "what was entered is kept"
 
 
-def test_only_who_may_create_makes_something_new(store: Store, serve: Serve) -> None:
-    """Which ids somebody may give depends on patterns: another one is refused in the form."""
+def test_creating_requires_the_right_for_the_id(store: Store, serve: Serve) -> None:
+    """The ids that a caller can use depend on patterns; the form rejects other ids."""
     client = serve(store, model="default", **PROXIED)
     client.put("/messagegroups/hidden-x", {})
     client.put("/messagegroups/team-a", {})
@@ -391,7 +391,7 @@ def test_hostile_content_of_something_new_is_echoed_as_text(explorer: Client, te
     assert fields(refused(explorer, path, form, 400))["id"] == shown_text(text)
 
 
-def test_what_cannot_be_edited_has_no_form(explorer: Client) -> None:
+def test_uneditable_paths_have_no_form(explorer: Client) -> None:
     schemas = f"{SCHEMA} {SCHEMA}/versions/9"
     for path in f"/nothing /messagegroups/gone /messagegroups/gone/messages {schemas} /model /x /~1".split():
         assert show(explorer, f"/-/edit{path}").status == 404, path
@@ -399,7 +399,7 @@ def test_what_cannot_be_edited_has_no_form(explorer: Client) -> None:
     assert explorer.send("POST", f"/ui/-/edit{GROUP}", content=b"\xff").status_code == 400
 
 
-def test_what_is_long_is_not_shown_and_stays(explorer: Client) -> None:
+def test_long_text_is_hidden_and_kept(explorer: Client) -> None:
     long = "<" * 4_000
     assert explorer.send("PATCH", GROUP, json={"description": long}).is_success
     form = opened(explorer, GROUP)

@@ -25,23 +25,23 @@ def test_references_are_links(explorer: Client) -> None:
     assert show(explorer, "/endpoints/orders").links()["/messagegroups/shop"] == "/ui/messagegroups/shop"
     group = show(explorer, "/messagegroups/shop")
     assert group.links()["https://example.com/orders"] == "https://example.com/orders"
-    away = next(each for each in group.all("a") if each.get("href") == "https://example.com/orders")
+    away = next(anchor for anchor in group.all("a") if anchor.get("href") == "https://example.com/orders")
     assert away.get("rel") == "noopener noreferrer nofollow"
 
 
-def test_what_refers_to_nothing_of_the_model_is_text(explorer: Client) -> None:
+def test_unresolvable_reference_is_text(explorer: Client) -> None:
     explorer.send("PATCH", MESSAGE, json={"dataschemauri": "/nothing/here/at/all", "dataschemaformat": "Avro/1.11"})
     assert "/nothing/here/at/all" not in show(explorer, MESSAGE).links()
 
 
-def test_it_shows_the_way_to_the_json(explorer: Client) -> None:
-    for path, wanted in ((MESSAGE, MESSAGE), (ORDER, f"{ORDER}$details")):
+def test_page_shows_the_command_for_its_json(explorer: Client) -> None:
+    for path, url_path in ((MESSAGE, MESSAGE), (ORDER, f"{ORDER}$details")):
         page = show(explorer, path)
-        assert f"curl -s 'http://r.example{wanted}'" in page.words("aside")
+        assert f"curl -s 'http://r.example{url_path}'" in page.words("aside")
         assert explorer.get(page.links()[path]).json()["xid"] == path
 
 
-def test_what_refers_to_an_entity_is_beside_it(explorer: Client) -> None:
+def test_page_lists_dependents(explorer: Client) -> None:
     assert "Used by placed message" in show(explorer, ORDER).words("aside")
     message = show(explorer, "/messagegroups/shop/messages/placed")
     assert "Used by orders endpoint: producer" in message.words("aside")
@@ -49,7 +49,7 @@ def test_what_refers_to_an_entity_is_beside_it(explorer: Client) -> None:
     assert "Used by" not in show(explorer, "/endpoints/orders").words("aside")
 
 
-def test_the_page_of_a_schema_says_how_many_more_use_it(explorer: Client) -> None:
+def test_schema_page_counts_further_dependents(explorer: Client) -> None:
     messages = {f"m{number:02}": {"dataschemaxid": ORDER} for number in range(25)}
     assert explorer.send("POST", "/messagegroups/shop/messages", json=messages).is_success
     assert show(explorer, ORDER).links()["and 16 more"] == f"/ui/-/impact{ORDER}"
@@ -69,7 +69,7 @@ def test_an_endpoint_has_the_messages_of_its_groups(explorer: Client) -> None:
     assert "[" not in words, "a list is shown by its values"
 
 
-def test_a_version_leads_to_what_it_differs_in(explorer: Client) -> None:
+def test_version_links_to_its_comparisons(explorer: Client) -> None:
     compared = f"/ui/-/compare?of={quote(ORDER, safe='')}&old=1&new=2"
     assert show(explorer, f"{ORDER}/versions/2").links()["What changed since version 1"] == compared
     first = show(explorer, f"{ORDER}/versions/1").links()
@@ -85,9 +85,9 @@ def test_versions_are_called_after_their_resource(explorer: Client) -> None:
 
 def test_documents_are_highlighted_and_laid_out(explorer: Client) -> None:
     page = show(explorer, "/schemagroups/shop/schemas/order/versions/1")
-    code = next(each for each in page.all("code") if each.get("id") == "text")
+    code = next(tag for tag in page.all("code") if tag.get("id") == "text")
     assert "".join(code.itertext()) == '{\n  "type": "object",\n  "title": "An order"\n}'
-    assert {each.get("class") for each in code.iter("span")} >= {"nt", "s2"}
+    assert {tag.get("class") for tag in code.iter("span")} >= {"nt", "s2"}
     xml = show(explorer, "/schemagroups/shop/schemas/letter")
     assert '<element name="letter"' in "".join(xml.root.itertext())
 
@@ -115,7 +115,7 @@ def test_a_cross_reference_shows_its_target(explorer: Client) -> None:
     assert "A customer placed an order." in page.words("main")
 
 
-def test_the_registry_tells_what_it_has_and_what_changed(explorer: Client) -> None:
+def test_start_page_shows_counts_and_changes(explorer: Client) -> None:
     explorer.send("DELETE", "/endpoints/orders")
     words = show(explorer, "").words("main")
     assert "The workshop" in words

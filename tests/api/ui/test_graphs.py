@@ -23,7 +23,7 @@ def test_boxes_are_apart_and_inside(columns: list[int], links: set[tuple[int, in
     nodes = [node(str(at), column) for at, column in enumerate(columns)]
     joined = {(str(a), str(b), "x") for a, b in links if a < len(nodes) and b < len(nodes)}
     graph = layered(nodes, joined)
-    assert {box.node.id for box in graph.boxes} == {each.id for each in nodes}
+    assert {box.node.id for box in graph.boxes} == {node_.id for node_ in nodes}
     assert len(graph.curves) == len(joined)
     places = [(box.x, box.y) for box in graph.boxes]
     for at, (x, y) in enumerate(places):
@@ -43,7 +43,7 @@ def test_the_order_of_a_column_follows_that_of_its_neighbours() -> None:
 
 def test_several_links_are_one_arrow() -> None:
     graph = layered([node("a", 0), node("b", 1)], [("a", "b", "schema"), ("a", "b", "references"), ("b", "a", "xref")])
-    assert [each.title for each in graph.curves] == ["references, schema", "xref"]
+    assert [curve.title for curve in graph.curves] == ["references, schema", "xref"]
 
 
 def test_a_tall_column_begins_where_the_others_do() -> None:

@@ -22,7 +22,7 @@ BREAKING = {"type": "string"}
 
 @pytest.fixture
 def client(explorer: Client) -> Client:
-    """With a schema that refers to another one, a pipeline and a subscription."""
+    """Return a client of a registry with a schema that refers to another one, a pipeline and a subscription."""
     schema = {"format": "JsonSchema/draft-07", "schema": {"properties": {"of": {"$ref": ORDER}}}}
     explorer.put(f"{LINE}$details", schema)
     counts = report()["by_message"]["/messagegroups/g/messages/m"]
@@ -44,7 +44,7 @@ def lines(page: Document) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows}
 
 
-def test_it_says_what_the_api_says(client: Client) -> None:
+def test_page_shows_the_impact_of_the_api(client: Client) -> None:
     page = show(client, f"/-/impact{ORDER}")
     assert lines(page) == {
         PLACED: ["dataschema", ORDER, "1"],
@@ -60,7 +60,7 @@ def test_it_says_what_the_api_says(client: Client) -> None:
     assert show(client, ORDER).links()["What depends on this"] == f"/ui/-/impact{ORDER}"
 
 
-def test_only_what_has_a_document_has_a_form(client: Client) -> None:
+def test_only_entities_with_documents_have_a_form(client: Client) -> None:
     form = show(client, f"/-/impact{ORDER}").all("textarea")
     assert "A better one" in (form[0].text or ""), "it begins with what is stored"
     assert show(client, f"/-/impact{PLACED}").all("textarea") == []
@@ -80,12 +80,12 @@ def test_a_change_is_tried(client: Client) -> None:
     harmless(page)
 
 
-def test_what_was_entered_stays_in_lines(client: Client) -> None:
+def test_entered_text_keeps_its_lines(client: Client) -> None:
     page = attempt(client, '{\r\n  "type": "object"\r\n}')
     assert "".join(page.all("textarea")[0].itertext()).strip() == '{\n  "type": "object"\n}'
 
 
-def test_what_holds_and_what_is_refused(client: Client) -> None:
+def test_page_shows_safe_and_rejected_changes(client: Client) -> None:
     assert "Nothing breaks" in attempt(client, {"title": "Any order"}).words("main")
     assert "Nothing breaks" not in attempt(client, {"title": "Any order"}, compatibility="forward").words("main")
     refused = attempt(client, "{").words("main")
@@ -128,7 +128,7 @@ def test_many_are_bounded(client: Client) -> None:
         assert len(page.text.encode()) < 200_000
 
 
-def test_what_is_hidden_does_not_show(store: Store, serve: Serve) -> None:
+def test_page_hides_unreadable_dependents(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     message = {"dataschemaformat": "JsonSchema/draft-07", "dataschemaxid": "/schemagroups/g/schemas/s"}
     body = {

@@ -28,7 +28,7 @@ def groups(explorer: Client) -> Client:
 
 def ids(page: Document) -> list[str]:
     """The ids of a page of a collection."""
-    return ["".join(each.itertext()) for each in page.all("a") if each.get("class") == "id"]
+    return ["".join(anchor.itertext()) for anchor in page.all("a") if anchor.get("class") == "id"]
 
 
 def follow(client: Client, page: Document, link: str) -> Document:
@@ -36,28 +36,28 @@ def follow(client: Client, page: Document, link: str) -> Document:
 
 
 def test_pages_lead_forward_and_back(groups: Client) -> None:
-    wanted = [f"g{number:03}" for number in range(120)] + ["shop"]
+    expected = [f"g{number:03}" for number in range(120)] + ["shop"]
     first = show(groups, "/messagegroups")
     second = follow(groups, first, "next")
     third = follow(groups, second, "next")
-    assert [*ids(first), *ids(second), *ids(third)] == wanted
+    assert [*ids(first), *ids(second), *ids(third)] == expected
     assert "next" not in third.links()
     assert "previous" not in first.links()
     assert ids(follow(groups, third, "previous")) == ids(second)
     assert ids(follow(groups, first, "last")) == ids(third)
     assert ids(follow(groups, third, "first")) == ids(first)
-    assert all("121 in all" in each.words("main") for each in (first, second, third))
+    assert all("121 in all" in page.words("main") for page in (first, second, third))
 
 
 def test_sorted_pages_lead_on_as_well(groups: Client) -> None:
     first = show(groups, "/messagegroups?sort=name")
-    found = [*ids(first), *ids(follow(groups, first, "next"))]
-    assert found[:2] == ["g119", "g118"]
-    assert len(found) == 100
+    listed = [*ids(first), *ids(follow(groups, first, "next"))]
+    assert listed[:2] == ["g119", "g118"]
+    assert len(listed) == 100
 
 
-def test_text_is_looked_for_in_ids_names_and_descriptions(groups: Client) -> None:
-    for text, wanted in (
+def test_search_covers_ids_names_and_descriptions(groups: Client) -> None:
+    for text, expected in (
         ("G01", [f"g{number:03}" for number in range(10, 20)]),
         ("name 89", [f"g{number}" for number in range(100, 110)]),
         ("100% of *all", ["g007"]),
@@ -65,18 +65,18 @@ def test_text_is_looked_for_in_ids_names_and_descriptions(groups: Client) -> Non
         ("no such text", []),
     ):
         page = show(groups, "/messagegroups", params={"q": text})
-        assert ids(page) == wanted
-        assert f"{len(wanted)} found" in page.words("main")
+        assert ids(page) == expected
+        assert f"{len(expected)} found" in page.words("main")
 
 
-def test_a_label_leads_to_all_that_have_it(groups: Client) -> None:
+def test_label_links_to_all_entities_with_it(groups: Client) -> None:
     page = show(groups, show(groups, "/messagegroups/g010").links()["tenth=yes"].removeprefix("/ui"))
     assert ids(page) == [f"g{number:03}" for number in range(0, 120, 10)]
     assert ids(show(groups, "/messagegroups", params={"label": "tenth=yes", "q": "g05"})) == ["g050"]
 
 
-def test_what_is_large_is_not_sorted(groups: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each page of a sorted collection reads all of it."""
+def test_large_collection_is_not_sorted(groups: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every page of a sorted collection would read all of it."""
     monkeypatch.setattr(listing, "MOST_SORTED", 100)
     page = show(groups, "/messagegroups?sort=name")
     assert ids(page)[0] == "g000"
@@ -92,8 +92,8 @@ def test_versions_come_newest_first_and_the_default_is_marked(explorer: Client) 
     assert page.words("table").count("default") == 1
 
 
-def test_what_is_deprecated_is_marked(explorer: Client) -> None:
-    """For Resources their meta says so."""
+def test_deprecated_entities_are_marked(explorer: Client) -> None:
+    """The meta of a Resource marks it as deprecated."""
     explorer.send("PATCH", "/messagegroups/shop/messages/placed/meta", json={"deprecated": {}})
     assert "deprecated" in show(explorer, "/messagegroups").words("table")
     assert "deprecated" in show(explorer, "/messagegroups/shop/messages").words("table")

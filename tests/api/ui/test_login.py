@@ -44,10 +44,10 @@ class Visitor:
         answer = self._client.send(
             method, path, headers={**(cookie if self.cookies else {}), **(headers or {})}, **sent
         )
-        for each in answer.headers.get_list("set-cookie"):
-            name, _, value = each.partition(";")[0].partition("=")
+        for set_cookie in answer.headers.get_list("set-cookie"):
+            name, _, value = set_cookie.partition(";")[0].partition("=")
             self.cookies[name] = value
-            if "Max-Age=0" in each:
+            if "Max-Age=0" in set_cookie:
                 del self.cookies[name]
         return answer
 
@@ -58,7 +58,7 @@ class Visitor:
         return page
 
     def log_in(self, secret: str, back: str = "/ui", **changed: str) -> httpx.Response:
-        """With an API token."""
+        """Log in with an API token."""
         page = self.show(f"/-/login?back={quote(back, safe='')}")
         return self.send("POST", "/ui/-/login", data={**fields(page), "secret": secret, **changed})
 
@@ -73,11 +73,11 @@ def secret_of(store: Store, *who: str, **more: Any) -> str:
 @pytest.fixture
 def client(store: Store, serve: Serve) -> Client:
     """Groups that everybody, the team or nobody but the administrator may read."""
-    made = serve(store, model="default", base_url=ROOT, **PROXIED)
+    new_client = serve(store, model="default", base_url=ROOT, **PROXIED)
     for group in ("open", "open-team", "secret"):
-        made.put(f"/messagegroups/{group}", {"messages": {"m": {"description": group}}})
+        new_client.put(f"/messagegroups/{group}", {"messages": {"m": {"description": group}}})
     put_policy(store, TEAM, OPEN)
-    return made
+    return new_client
 
 
 def test_a_token_becomes_a_session(client: Client, store: Store) -> None:
@@ -87,7 +87,7 @@ def test_a_token_becomes_a_session(client: Client, store: Store) -> None:
     assert visitor.show("/messagegroups/open-team").status == 404
     answer = visitor.log_in(secret, "/ui/messagegroups/open-team?x=1")
     assert (answer.status_code, answer.headers["location"]) == (303, f"{ROOT}/ui/messagegroups/open-team?x=1")
-    (cookie,) = [each for each in answer.headers.get_list("set-cookie") if "session" in each]
+    (cookie,) = [header for header in answer.headers.get_list("set-cookie") if "session" in header]
     pattern = rf"{SESSION}=[\w-]{{43}}; HttpOnly; SameSite=Lax; Path=/; Max-Age=(28800|28799|2879\d); Secure"
     assert re.fullmatch(pattern, cookie)
     assert secret not in cookie
@@ -96,8 +96,10 @@ def test_a_token_becomes_a_session(client: Client, store: Store) -> None:
     assert visitor.show("/messagegroups/secret").status == 404
 
 
-def test_nothing_of_a_session_is_kept(client: Client, store: Store) -> None:
-    """By no cache on the way, nor by the browser for whoever uses it next; nor does the server mix up who reads."""
+def test_pages_of_a_session_are_not_cached(client: Client, store: Store) -> None:
+    """No cache on the way, and no browser that another person uses next, keeps the pages, and the server does not
+    mix up the readers.
+    """
     ann, eve, nobody = Visitor(client), Visitor(client), Visitor(client)
     tag = nobody.show("/messagegroups/open").headers["etag"]
     ann.log_in(secret_of(store, "ann", "team"))
@@ -142,7 +144,7 @@ def test_a_cookie_writes_by_forms_alone(client: Client, store: Store) -> None:
 
 
 def test_form_tokens_are_of_one_session(client: Client, store: Store) -> None:
-    """What was entered meanwhile is not lost: whoever sees it may save it."""
+    """Input from an expired form is not lost; its author may save it."""
     secret = secret_of(store, "ann", "team")
     visitor = Visitor(client)
     visitor.log_in(secret)
@@ -157,7 +159,7 @@ def test_form_tokens_are_of_one_session(client: Client, store: Store) -> None:
     assert visitor.send("GET", "/messagegroups/open").json()["description"] == "late"
 
 
-def test_no_session_is_fixed_beforehand(client: Client, store: Store) -> None:
+def test_session_cannot_be_fixed_before_the_login(client: Client, store: Store) -> None:
     """Whoever plants a cookie, be it invented or his own session's, is not in the session that its victim begins."""
     attacker = Visitor(client)
     attacker.log_in(secret_of(store, "eve", "team"))
@@ -168,8 +170,8 @@ def test_no_session_is_fixed_beforehand(client: Client, store: Store) -> None:
         assert "You are ann" not in Visitor(client, {SESSION: planted}).show("/messagegroups/open").links()
 
 
-def test_who_logs_out_is_out_everywhere(client: Client, store: Store, serve: Serve) -> None:
-    """On all servers of one database, with the next request; a copy of the cookie is worth nothing."""
+def test_logout_ends_the_session_on_all_servers(client: Client, store: Store, serve: Serve) -> None:
+    """The next request to any server of the database is rejected, even with a copy of the cookie."""
     other = serve(store, model="default", base_url=ROOT, **PROXIED)
     visitor = Visitor(client)
     visitor.log_in(secret_of(store, "ann", "team"))
@@ -186,7 +188,7 @@ def test_who_logs_out_is_out_everywhere(client: Client, store: Store, serve: Ser
     assert "You are logged out" in visitor.show("/-/login?out=yes").words("main")
 
 
-def test_all_of_ones_sessions_end_together(client: Client, store: Store) -> None:
+def test_logout_everywhere_ends_all_sessions_of_the_user(client: Client, store: Store) -> None:
     ann, again, eve = Visitor(client), Visitor(client), Visitor(client)
     secret = secret_of(store, "ann", "team")
     ann.log_in(secret)
@@ -209,13 +211,13 @@ def test_a_session_ends_with_its_token_and_its_time(client: Client, store: Store
         _, expired = sessions.begin(transaction.sessions, who, now() - timedelta(hours=9), 8.0)
         gone = LoggedIn(identity=Identity(subject="ann", issuer="https://gone.example"))
         _, unknown = sessions.begin(transaction.sessions, gone, now(), 8.0)
-    for given in (expired, unknown, "a" * 43, "short"):
-        page = Visitor(client, {SESSION: given}).show("/messagegroups/open")
-        assert (page.status, "your session has ended" in page.words("main")) == (401, True), given
+    for cookie in (expired, unknown, "a" * 43, "short"):
+        page = Visitor(client, {SESSION: cookie}).show("/messagegroups/open")
+        assert (page.status, "your session has ended" in page.words("main")) == (401, True), cookie
         assert f"{SESSION}=; " in page.headers["set-cookie"]
 
 
-def test_another_policy_holds_at_once(client: Client, store: Store) -> None:
+def test_changed_policy_applies_to_sessions_immediately(client: Client, store: Store) -> None:
     visitor = Visitor(client)
     visitor.log_in(secret_of(store, "ann", "team"))
     assert visitor.show("/messagegroups/open-team").status == 200
@@ -237,7 +239,7 @@ def test_a_login_leads_to_own_pages_alone(client: Client, store: Store) -> None:
         assert (answer.headers["location"], answer.status_code) == (f"{ROOT}/ui", 303), back
 
 
-def test_a_login_takes_its_form(client: Client, store: Store) -> None:
+def test_login_requires_its_form(client: Client, store: Store) -> None:
     """Nobody is logged in as somebody else, by a page that sends that one's token."""
     secret, visitor = secret_of(store, "eve", "team"), Visitor(client)
     foreign = fields(Visitor(client).show("/-/login"))["token"]
@@ -249,7 +251,7 @@ def test_a_login_takes_its_form(client: Client, store: Store) -> None:
     assert visitor.send("POST", "/ui/-/login", data=form).status_code == 303
 
 
-def test_wrong_tokens_are_told_and_slowed_down(store: Store, serve: Serve) -> None:
+def test_wrong_tokens_are_reported_and_slowed_down(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", base_url=ROOT, limit_logins=3, **PROXIED)
     put_policy(store, TEAM)
     visitor, good = Visitor(client), secret_of(store, "ann", "team")
@@ -262,12 +264,12 @@ def test_wrong_tokens_are_told_and_slowed_down(store: Store, serve: Serve) -> No
     assert statuses[-1] in (401, 429)
     assert visitor.log_in(good).status_code == 303, "credentials that are right are never held up"
     entries = client.get("/audit", headers=ADMINISTRATOR).json()
-    assert ("ann", "login", "done") in {(each["who"], each["action"], each["outcome"]) for each in entries}
+    assert ("ann", "login", "done") in {(entry["who"], entry["action"], entry["outcome"]) for entry in entries}
     assert good.rpartition("_")[2] not in client.get("/audit", headers=ADMINISTRATOR).text
 
 
 @pytest.mark.parametrize("root", ["http://r.example", "https://r.example"])
-def test_cookies_go_where_nobody_reads_them(store: Store, serve: Serve, root: str) -> None:
+def test_cookie_attributes_protect_the_session(store: Store, serve: Serve, root: str) -> None:
     client = serve(store, model="default", base_url=root, **PROXIED)
     put_policy(store, TEAM, OPEN)
     client.put("/messagegroups/open", {}, headers=ADMINISTRATOR)
@@ -284,17 +286,17 @@ def test_cookies_go_where_nobody_reads_them(store: Store, serve: Serve, root: st
         assert visitor.cookies == {"signalbook-form-80": visitor.cookies["signalbook-form-80"]}
 
 
-def test_this_machine_needs_no_tls(store: Store, serve: Serve) -> None:
+def test_localhost_needs_no_tls(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", base_url="http://localhost:8080", **PROXIED)
     put_policy(store, TEAM)
     visitor = Visitor(client)
     answer = visitor.log_in(secret_of(store, "ann", "team"))
-    (cookie,) = [each for each in answer.headers.get_list("set-cookie") if "session" in each]
+    (cookie,) = [header for header in answer.headers.get_list("set-cookie") if "session" in header]
     assert re.match(r"signalbook-session-8080=[\w-]{43}; HttpOnly; SameSite=Lax; Path=/; ", cookie)
     assert visitor.show("").status == 200
 
 
-def test_there_are_as_many_ways_in_as_are_configured(store: Store, serve: Serve) -> None:
+def test_login_page_offers_the_configured_ways(store: Store, serve: Serve) -> None:
     put_policy(store, TEAM, OPEN)
     off = serve(store, model="default", base_url=ROOT, login="off", **PROXIED)
     with store.write() as transaction:
@@ -316,7 +318,7 @@ def test_there_are_as_many_ways_in_as_are_configured(store: Store, serve: Serve)
     assert tokens.show("/-/login/callback?code=x&state=y").status == 404
 
 
-def test_answers_to_logins_that_nobody_began(store: Store, serve: Serve) -> None:
+def test_answers_to_unknown_logins_are_rejected(store: Store, serve: Serve) -> None:
     issuers = {"oidc_issuers": ("http://127.0.0.1:9",), "oidc_audience": ("x",), "login_client_id": "us"}
     client = serve(store, model="default", base_url=ROOT, **PROXIED, **issuers)
     put_policy(store, TEAM)
@@ -363,7 +365,7 @@ def test_one_address_does_not_take_all_turns_to_ask_an_issuer(
 
 
 def begun(visitor: Visitor) -> dict[str, str]:
-    """What a login at the issuer begins with."""
+    """Return the query parameters with which a login at the issuer begins."""
     where = visitor.send("GET", "/ui/-/login/issuer?back=/ui/messagegroups").headers["location"]
     return {name: values[0] for name, values in parse_qs(urlsplit(where).query).items()}
 
@@ -375,8 +377,8 @@ def test_a_login_at_an_issuer(store: Store, serve: Serve) -> None:
         client = serve(store, model="default", base_url=ROOT, **PROXIED, **issuers)
         put_policy(store, TEAM)
         ann, eve = Visitor(client), Visitor(client)
-        asked, others = begun(ann), begun(eve)
-        assert asked["redirect_uri"] == f"{ROOT}/ui/-/login/callback"
+        login_query, query_of_eve = begun(ann), begun(eve)
+        assert login_query["redirect_uri"] == f"{ROOT}/ui/-/login/callback"
 
         def called_back(visitor: Visitor, state: str, nonce: str) -> httpx.Response:
             token = issuer.token(aud="us", nonce=nonce, sub="ann", groups=["team"], name="Ann")
@@ -384,21 +386,23 @@ def test_a_login_at_an_issuer(store: Store, serve: Serve) -> None:
             return visitor.send("GET", "/ui/-/login/callback", params={"code": "c", "state": state})
 
         for state, nonce, why in (
-            (others["state"], asked["nonce"], "another login"),
-            ("", asked["nonce"], "another login"),
-            (asked["state"], others["nonce"], "nonce"),
+            (query_of_eve["state"], login_query["nonce"], "another login"),
+            ("", login_query["nonce"], "another login"),
+            (login_query["state"], query_of_eve["nonce"], "nonce"),
         ):
             answer = called_back(ann, state, nonce)
             assert (answer.status_code, why in answer.text, SESSION in ann.cookies) == (401, True, False)
         posted = len(issuer.posted)
-        assert called_back(ann, asked["state"], asked["nonce"]).status_code == 401, "one answer, be it refused"
+        assert called_back(ann, login_query["state"], login_query["nonce"]).status_code == 401, (
+            "one answer, be it refused"
+        )
         assert len(issuer.posted) == posted
-        asked = begun(ann)
-        answer = called_back(ann, asked["state"], asked["nonce"])
+        login_query = begun(ann)
+        answer = called_back(ann, login_query["state"], login_query["nonce"])
         assert (answer.status_code, answer.headers["location"]) == (303, f"{ROOT}/ui/messagegroups")
         assert "You are Ann" in ann.show("").links()
         hint = issuer.granted[1]["id_token"]
-        assert called_back(ann, asked["state"], asked["nonce"]).status_code == 401, "its cookie is gone"
+        assert called_back(ann, login_query["state"], login_query["nonce"]).status_code == 401, "its cookie is gone"
         facts = ann.show("/-/identity")
         assert issuer.url in facts.words("main")
         assert "form-action 'self';" in facts.headers["content-security-policy"]
@@ -411,7 +415,7 @@ def test_a_login_at_an_issuer(store: Store, serve: Serve) -> None:
         assert query["post_logout_redirect_uri"] == [f"{ROOT}/ui/-/login"]
         assert query["id_token_hint"] == [hint]
         entries = client.get("/audit", headers=ADMINISTRATOR).json()
-        assert {"login", "logout"} <= {each["action"] for each in entries if each["who"] == "ann"}
+        assert {"login", "logout"} <= {entry["action"] for entry in entries if entry["who"] == "ann"}
 
 
 def test_a_login_is_begun_anew_when_the_issuer_did_not_answer(store: Store, serve: Serve) -> None:
@@ -419,18 +423,18 @@ def test_a_login_is_begun_anew_when_the_issuer_did_not_answer(store: Store, serv
         issuers = {"oidc_issuers": (issuer.url,), "oidc_audience": ("x",), "login_client_id": "us"}
         visitor = Visitor(serve(store, model="default", base_url=ROOT, **PROXIED, **issuers))
         put_policy(store, TEAM)
-        asked = begun(visitor)
-        token = issuer.token(aud="us", nonce=asked["nonce"], sub="ann", groups=["team"])
+        query = begun(visitor)
+        token = issuer.token(aud="us", nonce=query["nonce"], sub="ann", groups=["team"])
         issuer.granted, issuer.away = (200, {"id_token": token}), True
-        answered = {"code": "c", "state": asked["state"]}
-        page = visitor.show("/-/login/callback", params=answered)
+        parameters = {"code": "c", "state": query["state"]}
+        page = visitor.show("/-/login/callback", params=parameters)
         assert (page.status, "cannot be asked" in page.words("main")) == (503, True)
         assert "Log in" in page.words("main")
         issuer.away = False
-        assert visitor.send("GET", "/ui/-/login/callback", params=answered).status_code == 401, "its cookie is gone"
+        assert visitor.send("GET", "/ui/-/login/callback", params=parameters).status_code == 401, "its cookie is gone"
 
 
-def test_nobody_gets_in_with_unknown_groups_where_rules_name_groups(store: Store, serve: Serve) -> None:
+def test_login_without_groups_is_rejected_if_rules_name_groups(store: Store, serve: Serve) -> None:
     """Rules may allow things to groups, or deny them: without his groups somebody has other rights than are meant."""
     with fake_issuer() as issuer:
         issuers = {"oidc_issuers": (issuer.url,), "oidc_audience": ("x",), "login_client_id": "us"}
@@ -439,10 +443,10 @@ def test_nobody_gets_in_with_unknown_groups_where_rules_name_groups(store: Store
         def logged_in(*rules: Any, **claims: Any) -> httpx.Response:
             put_policy(store, *rules)
             visitor = Visitor(client)
-            asked = begun(visitor)
-            token = issuer.token(aud="us", nonce=asked["nonce"], sub="ann", **claims)
+            query = begun(visitor)
+            token = issuer.token(aud="us", nonce=query["nonce"], sub="ann", **claims)
             issuer.granted = (200, {"id_token": token})
-            return visitor.send("GET", "/ui/-/login/callback", params={"code": "c", "state": asked["state"]})
+            return visitor.send("GET", "/ui/-/login/callback", params={"code": "c", "state": query["state"]})
 
         for rule in ({"who": ["group:team"], "role": "reader"}, {"who": ["group:partners"], "deny": ["read"]}):
             refused = logged_in(rule)
@@ -452,10 +456,8 @@ def test_nobody_gets_in_with_unknown_groups_where_rules_name_groups(store: Store
         assert logged_in({"who": ["subject:ann"], "role": "reader"}).status_code == 303
 
 
-def test_who_logs_out_is_out_be_the_issuer_busy_or_not(
-    store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Others wait for an issuer that is slow, until there is no turn any more."""
+def test_logout_works_while_the_issuer_is_busy(store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other callers wait for a slow issuer and use up all turns."""
 
     def busy(*_: str) -> str:
         raise StorageBusy("no turn")
@@ -474,14 +476,14 @@ def test_who_logs_out_is_out_be_the_issuer_busy_or_not(
     assert SESSION not in visitor.cookies
 
 
-def test_without_a_policy_nobody_logs_in(store: Store, serve: Serve) -> None:
+def test_login_page_without_a_policy_offers_no_login(store: Store, serve: Serve) -> None:
     visitor = Visitor(serve(store, model="default", base_url=ROOT))
     assert "Everybody may do everything" in visitor.show("/-/login").words("main")
     assert "Log in" not in visitor.show("").links()
     assert "Everybody may do everything" in visitor.show("/-/identity").words("main")
 
 
-def test_the_page_of_who_one_is(client: Client, store: Store) -> None:
+def test_identity_page_shows_the_identity(client: Client, store: Store) -> None:
     visitor = Visitor(client)
     anonymous = visitor.show("/-/identity").words("main")
     assert "may do what everybody may" in anonymous
@@ -489,16 +491,16 @@ def test_the_page_of_who_one_is(client: Client, store: Store) -> None:
     visitor.log_in(secret_of(store, "ann", "team", scopes=("read", "list")))
     page = visitor.show("/-/identity")
     words = page.words("main")
-    for told in ("ann", "Groups team", "Narrowed to list, read", "Session until", "writer on /messagegroups/open*"):
-        assert told in words
-    rows = [" ".join("".join(each.itertext()).split()) for each in page.all("tr")]
+    for text in ("ann", "Groups team", "Narrowed to list, read", "Session until", "writer on /messagegroups/open*"):
+        assert text in words
+    rows = [" ".join("".join(table_row.itertext()).split()) for table_row in page.all("tr")]
     assert {"readin parts", "updateno", "administerno"} <= {
         row.replace(" ", "", 1) if " " in row else row for row in rows
     } or rows
     assert "without a session" in client.send("GET", "/ui/-/identity", headers=ADMINISTRATOR).text
 
 
-def test_who_is_refused_is_told_who_he_is_and_what_is_missing(client: Client, store: Store) -> None:
+def test_refusal_shows_identity_and_missing_rights(client: Client, store: Store) -> None:
     visitor = Visitor(client)
     visitor.log_in(secret_of(store, "ann", "team", scopes=("read", "list")))
     page = visitor.show("/-/edit/messagegroups/open-team")
@@ -523,4 +525,4 @@ def test_an_administrator_ends_the_sessions_of_somebody(client: Client, store: S
     assert ann.show("/messagegroups/open").status == 401
     assert eve.show("/messagegroups/open").status == 200
     entries = client.get("/audit?xid=/access/sessions", headers=ADMINISTRATOR).json()
-    assert "ended 1 of ann" in {each.get("about") for each in entries}
+    assert "ended 1 of ann" in {entry.get("about") for entry in entries}

@@ -52,17 +52,17 @@ def put(client: Client, path: str, body: dict[str, Any]) -> None:
 
 
 def element(page: Document, id: str) -> str:
-    return "".join(next(each for each in page.root.iter() if each.get("id") == id).itertext())
+    return "".join(next(node for node in page.root.iter() if node.get("id") == id).itertext())
 
 
 def rows(page: Document) -> dict[str, str]:
     """The rows of all property tables, by the names of the properties."""
-    tables = [each for each in page.all("table") if each.get("class") == "properties"]
-    found = [" ".join(" ".join(row.itertext()).split()) for table in tables for row in table.iter("tr")]
-    return {text.partition(" ")[0]: text for text in found}
+    tables = [node for node in page.all("table") if node.get("class") == "properties"]
+    texts = [" ".join(" ".join(row.itertext()).split()) for table in tables for row in table.iter("tr")]
+    return {text.partition(" ")[0]: text for text in texts}
 
 
-def test_properties_say_what_is_required_fixed_templated_and_inherited(explorer: Client) -> None:
+def test_properties_show_required_fixed_templated_and_inherited(explorer: Client) -> None:
     metadata = {
         "source": {"type": "uritemplate", "value": "/shops/{shop}", "description": "Which shop"},
         "time": {"type": "timestamp", "required": True},
@@ -71,17 +71,17 @@ def test_properties_say_what_is_required_fixed_templated_and_inherited(explorer:
     kafka: dict[str, Any] = {"protocol": "KAFKA", "protocoloptions": {"topic": "paid", "key": "{shop}"}}
     put(explorer, MESSAGE, definition(basemessage=BASE, **kafka))
     page = show(explorer, MESSAGE)
-    found = rows(page)
-    assert "shop.paid · fixed" in found["type"].replace("fixed", "· fixed")
-    assert found["source"].startswith("source required /shops/{shop} template")
-    assert "from base Which shop" in found["source"]
-    assert "required" in found["time"]
-    assert "from base" in found["time"]
-    assert "any" in found["time"]
-    assert "from" not in found["type"]
-    assert "Every CloudEvent has it." in found["id"]
-    assert "paid fixed" in found["topic"]
-    assert "{shop} template" in found["key"]
+    properties = rows(page)
+    assert "shop.paid · fixed" in properties["type"].replace("fixed", "· fixed")
+    assert properties["source"].startswith("source required /shops/{shop} template")
+    assert "from base Which shop" in properties["source"]
+    assert "required" in properties["time"]
+    assert "from base" in properties["time"]
+    assert "any" in properties["time"]
+    assert "from" not in properties["type"]
+    assert "Every CloudEvent has it." in properties["id"]
+    assert "paid fixed" in properties["topic"]
+    assert "{shop} template" in properties["key"]
     assert page.links()["base"] == f"/ui{BASE}"
 
 
@@ -89,14 +89,14 @@ def test_properties_say_what_is_required_fixed_templated_and_inherited(explorer:
 def test_the_payload_is_a_tree_in_every_format(explorer: Client, format: str) -> None:
     put(explorer, MESSAGE, definition(format, FORMATS[format]))
     page = show(explorer, MESSAGE)
-    tree = next(each for each in page.all("div") if each.get("class") == "tree")
+    tree = next(tag for tag in page.all("div") if tag.get("class") == "tree")
     words = " ".join(" ".join(tree.itertext()).split())
     assert "amount" in words
     assert "What was paid" in words
     assert element(page, "sample-event"), "and a sample that conforms to it"
 
 
-def test_a_sample_can_be_sent_as_it_is(explorer: Client) -> None:
+def test_sample_command_can_be_sent(explorer: Client) -> None:
     put(explorer, MESSAGE, definition())
     page = show(explorer, MESSAGE)
     event = json.loads(element(page, "sample-event"))
@@ -107,7 +107,7 @@ def test_a_sample_can_be_sent_as_it_is(explorer: Client) -> None:
     assert "conforms" in try_it(explorer, json.dumps(event)).words("main")
 
 
-def test_a_record_is_sent_where_the_endpoint_says(explorer: Client) -> None:
+def test_record_command_uses_the_endpoint_address(explorer: Client) -> None:
     """The message's own topic comes first; endpoints may have any options."""
     place: dict[str, Any] = {"topic": "shop it's", "endpoints": [{"bootstrap.servers": ["b1:9092", "b2:9092"]}]}
     kafka = {"usage": ["producer"], "protocol": "KAFKA", "messagegroups": ["/messagegroups/shop"]}
@@ -123,11 +123,11 @@ def test_a_record_is_sent_where_the_endpoint_says(explorer: Client) -> None:
     assert show(explorer, MESSAGE).status == 200
     inside = {"messages": {"paid": definition()}, "usage": ["producer"], "protocol": "KAFKA"}
     put(explorer, "/endpoints/own", {**inside, "protocoloptions": {"topic": "own"}})
-    own = show(explorer, "/endpoints/own/messages/paid")
-    assert "-b localhost:9092 -t own " in element(own, "sample-kafka")
+    own_page = show(explorer, "/endpoints/own/messages/paid")
+    assert "-b localhost:9092 -t own " in element(own_page, "sample-kafka")
 
 
-def test_where_no_sample_conforms_it_says_why(explorer: Client) -> None:
+def test_page_explains_a_missing_sample(explorer: Client) -> None:
     put(explorer, MESSAGE, definition(schema={**SCHEMA, "not": {"required": ["amount"]}}))
     assert "No sample could be made that conforms" in show(explorer, MESSAGE).words("main")
 
@@ -155,7 +155,7 @@ def test_a_member_without_a_value_is_left_out_of_a_sample(explorer: Client, requ
     assert '"parcel": "P' in "".join(box.itertext()), "the form begins with what there is"
 
 
-def test_a_schema_that_is_not_there_is_told(explorer: Client) -> None:
+def test_page_reports_an_unknown_schema(explorer: Client) -> None:
     body = definition()
     del body["dataschema"]
     put(explorer, MESSAGE, {**body, "dataschemauri": "/schemagroups/shop/schemas/nowhere"})
@@ -164,8 +164,8 @@ def test_a_schema_that_is_not_there_is_told(explorer: Client) -> None:
 
 def try_it(client: Client, text: str, **form: str) -> Document:
     path = f"/-/try{MESSAGE}"
-    given = {"token": form_token(client, path), "message": text, **form}
-    return show(client, path, method="POST", data=given)
+    form_data = {"token": form_token(client, path), "message": text, **form}
+    return show(client, path, method="POST", data=form_data)
 
 
 def test_a_message_is_matched_and_each_violation_has_its_place(explorer: Client) -> None:
@@ -192,13 +192,13 @@ def test_a_payload_alone_is_held_to_the_schema(explorer: Client) -> None:
     assert "it is not Base64" in try_it(explorer, "?", kind="payload", base64="yes").words("main")
 
 
-def test_the_form_begins_with_the_sample_and_what_was_entered_stays_in_lines(explorer: Client) -> None:
+def test_form_contains_the_sample_and_keeps_lines(explorer: Client) -> None:
     put(explorer, MESSAGE, definition())
     assert json.loads(show(explorer, f"/-/try{MESSAGE}").words("textarea"))["data"] == {"amount": 3}
     assert "".join(try_it(explorer, "{\r\n}").all("textarea")[0].itertext()).strip() == "{\n}"
 
 
-def test_what_is_no_message_cannot_be_tried(explorer: Client) -> None:
+def test_invalid_trial_is_rejected(explorer: Client) -> None:
     for path in ("/-/try/schemagroups/shop/schemas/order", "/-/try/messagegroups/shop/messages/gone", "/-/try/x"):
         assert show(explorer, path).status == 404
     put(explorer, MESSAGE, definition())

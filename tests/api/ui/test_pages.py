@@ -36,7 +36,7 @@ ALLOWED = {
 
 
 def harmless(page: Document) -> None:
-    """Nothing in it runs, loads, or leads anywhere but by links of the web."""
+    """Check that the page runs and loads nothing, and links only to web addresses."""
     for element in page.root.iter():
         assert element.tag in ALLOWED, element.tag
         for name, value in element.attrib.items():
@@ -44,9 +44,9 @@ def harmless(page: Document) -> None:
             assert name != "style"
             if name in ("href", "src", "action", "data-hx-get", "data-hx-post"):
                 assert value.startswith(("/", "#", "http://", "https://")), value
-    assert {each.get("src", "").rpartition("/")[0] for each in page.all("script")} == {"/ui/-/static"}
-    assert all(not each.text for each in page.all("script"))
-    assert {each.get("src", "").rpartition("/")[0] for each in page.all("img")} == {"/ui/-/static"}
+    assert {script.get("src", "").rpartition("/")[0] for script in page.all("script")} == {"/ui/-/static"}
+    assert all(not script.text for script in page.all("script"))
+    assert {script.get("src", "").rpartition("/")[0] for script in page.all("img")} == {"/ui/-/static"}
     assert not set(page.text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\x00\x1b")
 
 
@@ -58,29 +58,29 @@ def test_a_page_is_valid_small_and_has_what_readers_need(explorer: Client) -> No
         assert page.root.get("lang") == "en"
         assert len(page.all("h1")) == len(page.all("main")) == 1
         assert page.words("title").endswith("Signalbook")
-        names = [each.get("id") for each in page.root.iter() if each.get("id")]
+        names = [node.get("id") for node in page.root.iter() if node.get("id")]
         assert len(names) == len(set(names))
         assert len(page.text.encode()) < 20_000
 
 
-def test_no_form_is_taken_without_its_token(explorer: Client) -> None:
+def test_forms_require_their_token(explorer: Client) -> None:
     """A page of another site would have one filled in for whoever is logged in here."""
     seen = set()
     for path in PATHS:
         for form in show(explorer, path).all("form"):
             if form.get("method") == "post":
                 seen.add(path)
-                assert [each.get("type") for each in form.iter("input") if each.get("name") == "token"] == ["hidden"]
+                assert [field.get("type") for field in form.iter("input") if field.get("name") == "token"] == ["hidden"]
                 assert explorer.send("POST", form.get("action", ""), data={"token": "x"}).status_code == 403, path
     assert len(seen) > 4
 
 
-def test_every_answer_has_a_strict_policy(explorer: Client) -> None:
+def test_every_response_has_a_strict_policy(explorer: Client) -> None:
     for path in ("", "/nothing/here", "/messagegroups/shop/messages/placed"):
         page = show(explorer, path)
         headers, policy = page.headers, page.headers["content-security-policy"]
-        scripts = [each.get("integrity", "") for each in page.all("script")]
-        runs = " ".join(f"'{each}'" for each in scripts)
+        scripts = [script_hash.get("integrity", "") for script_hash in page.all("script")]
+        runs = " ".join(f"'{script_hash}'" for script_hash in scripts)
         assert policy.startswith(f"default-src 'none'; script-src {runs}; style-src 'self'; "), "no document runs"
         for script, integrity in zip(page.all("script"), scripts, strict=True):
             content = explorer.get(script.get("src", "")).content
@@ -95,9 +95,9 @@ def test_every_answer_has_a_strict_policy(explorer: Client) -> None:
 
 def hostile_registry(text: str) -> dict[str, Any]:
     """A registry with ``text`` wherever text may be."""
-    named: dict[str, Any] = {"name": text, "description": text, "labels": {"label": text}}
+    texts: dict[str, Any] = {"name": text, "description": text, "labels": {"label": text}}
     deprecated = {"effective": "2030-01-01T00:00:00Z", "extra": text}
-    resource = {**named, "extension": {text: [text, {text: text}]}, "more": text}
+    resource = {**texts, "extension": {text: [text, {text: text}]}, "more": text}
     group = {**resource, "deprecated": deprecated}
     meta = {"deprecated": deprecated, "labels": {"meta": text}}
     message = {**resource, "meta": meta, "documentationtext": text, "envelope": "CloudEvents/1.0"}
@@ -105,7 +105,7 @@ def hostile_registry(text: str) -> dict[str, Any]:
     message |= {"dataschema": {"title": text}, "dataschemaformat": "JsonSchema/draft-07"}
     schema = {**resource, "meta": meta, "format": text, "contenttype": "text/html", "schema": text}
     return {
-        **named,
+        **texts,
         "messagegroups": {"g": {**group, "messages": {"m": message}}},
         "schemagroups": {"g": {**group, "schemas": {"s": schema}}},
         "endpoints": {"g": {**group, "protocoloptions": {"options": {"note": text}}}},
@@ -206,15 +206,15 @@ def test_clients_find_the_registry_from_a_page(store: Store, serve: Serve) -> No
     """R137, in the header and in the page."""
     for url, path in ((None, "/"), ("https://example.com/registry", "/registry")):
         client = serve(store, model="default", **({} if url is None else {"base_url": url}))
-        for shown in ("", "/nothing"):
-            page = show(client, shown)
-            assert [each.get("href") for each in page.all("link") if each.get("rel") == ROOT] == [path]
+        for page_path in ("", "/nothing"):
+            page = show(client, page_path)
+            assert [link.get("href") for link in page.all("link") if link.get("rel") == ROOT] == [path]
             assert page.headers["link"].endswith(f";rel={ROOT}")
 
 
-def test_assets_are_kept_for_good(explorer: Client) -> None:
+def test_assets_are_cached_forever(explorer: Client) -> None:
     page = show(explorer, "")
-    for element in (*(each for each in page.all("link") if each.get("rel") != ROOT), *page.all("script")):
+    for element in (*(link for link in page.all("link") if link.get("rel") != ROOT), *page.all("script")):
         url = element.get("href") or element.get("src") or ""
         answer = explorer.get(url)
         assert answer.status_code == 200
@@ -229,12 +229,12 @@ def test_links_stay_below_the_path_of_the_registry(store: Store, serve: Serve) -
     assert links["The registry as JSON"] == "/registry"
 
 
-def test_it_can_be_switched_off(store: Store, serve: Serve) -> None:
+def test_explorer_can_be_disabled(store: Store, serve: Serve) -> None:
     answer = serve(store, model="default", ui="off").get("/ui")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/json; charset=utf-8")
 
 
-def test_it_shows_what_the_identity_may_read(store: Store, serve: Serve) -> None:
+def test_pages_show_only_readable_entities(store: Store, serve: Serve) -> None:
     """A-8: what is hidden is not there, nor counted."""
     client = serve(store, model="default", **PROXIED)
     for group in ("open", "secret"):

@@ -18,8 +18,8 @@ PLACED = "/messagegroups/shop/messages/placed"
 
 
 def put_reports(client: Client, *reports: dict[str, Any], name: str = "orders") -> None:
-    for each in reports:
-        answer = client.send("POST", f"/pipelines/{name}/reports", json=each)
+    for report_ in reports:
+        answer = client.send("POST", f"/pipelines/{name}/reports", json=report_)
         assert answer.is_success, answer.text
 
 
@@ -35,7 +35,7 @@ def large(batch: str, definition: str, landed: int, rejected: int) -> dict[str, 
     )
 
 
-def test_they_come_by_name_with_their_newest_batch(explorer: Client) -> None:
+def test_pipelines_are_listed_by_name_with_their_newest_batch(explorer: Client) -> None:
     put_reports(explorer, large("b", PLACED, 12_000, 3), name="billing")
     page = show(explorer, "/-/pipelines")
     words = page.words("table")
@@ -65,7 +65,7 @@ def test_a_report_shows_at_once(explorer: Client) -> None:
 
 
 def test_dead_letters_of_no_definition_are_counted(explorer: Client) -> None:
-    """Nothing in ``by_message`` has them."""
+    """The map ``by_message`` does not contain them."""
     put_reports(explorer, large("b4", PLACED, 8, 0) | {"read": 10, "dead_lettered": 2, "reasons": {"no_match": 2}})
     words = show(explorer, "/-/pipelines/orders").words("main")
     assert "Why messages became dead letters 4 no_match so none of the definitions above counts them" in words
@@ -74,9 +74,9 @@ def test_dead_letters_of_no_definition_are_counted(explorer: Client) -> None:
 def test_batches_are_bars_and_rows(explorer: Client) -> None:
     put_reports(explorer, large("b3", PLACED, 8, 2))
     page = show(explorer, "/-/pipelines/orders")
-    bars = [each.get("class") for each in page.all(f"{SVG}rect")]
+    bars = [shape.get("class") for shape in page.all(f"{SVG}rect")]
     assert (bars.count("landed"), bars.count("dead"), bars.count("lag")) == (3, 6, 3)
-    labels = [each.get("aria-label") or "" for each in page.all(f"{SVG}svg")]
+    labels = [shape.get("aria-label") or "" for shape in page.all(f"{SVG}svg")]
     assert labels[0] == "Messages of each batch, from 2026-01-02 03:04 to 2026-01-02 03:04, up to 10"
     assert page.words("tbody").count("2026-01-02") == 3
     assert explorer.get(page.links()["b3"]).json()["report"]["landed"] == 8
@@ -115,7 +115,7 @@ def test_older_batches_are_on_pages_of_their_own(explorer: Client) -> None:
     assert "3 batches as a table" in show(explorer, first.links()["Older batches"].removeprefix("/ui")).words("main")
 
 
-def test_what_is_not_there_is_a_page_that_says_so(explorer: Client) -> None:
+def test_unknown_pipeline_has_an_error_page(explorer: Client) -> None:
     for path, status in (
         ("/-/pipelines/none", 404),
         ("/-/pipelines/a%20b", 404),
@@ -142,8 +142,8 @@ def test_hostile_reports_are_text(explorer: Client, text: str) -> None:
 
 def test_large_reports_make_small_pages(explorer: Client) -> None:
     many = {f"/messagegroups/g/messages/{'m' * 100}{n}": {"landed": 0, "rejected": 0} for n in range(5000)}
-    one = {**report()["violations"][0], "path": "<" * 500}
-    violations = [{**one, "rule": f"r{n}"} for n in range(500)]
+    violation = {**report()["violations"][0], "path": "<" * 500}
+    violations = [{**violation, "rule": f"r{n}"} for n in range(500)]
     for number in range(4):
         put_reports(
             explorer, report(f"l{number}", landed=0, read=1, by_message=many, violations=violations, note="&" * 500)
@@ -154,7 +154,7 @@ def test_large_reports_make_small_pages(explorer: Client) -> None:
     assert "4,951 more are not shown" in page.words("main")
 
 
-def test_only_who_may_see_reports_does(store: Store, serve: Serve) -> None:
+def test_reports_require_the_right_to_read_them(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     for name in ("mine", "theirs"):
         client.send("POST", f"/pipelines/{name}/reports", json=report(), headers=ADMINISTRATOR)

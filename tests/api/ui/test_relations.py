@@ -18,17 +18,17 @@ PLACED = "/messagegroups/shop/messages/placed"
 
 
 def table(page: Document) -> dict[str, str]:
-    """Each line's words behind the entity, by that."""
+    """Return the remaining cells of each line by the entity in its first cell."""
     lines = [[" ".join("".join(cell.itertext()).split()) for cell in row] for row in page.all("tr")[1:]]
     return {line[0].partition(" ")[0]: " | ".join(line[1:]) for line in lines}
 
 
 def boxes(page: Document) -> dict[str, str]:
-    """Where the boxes of the graph lead, by their titles."""
-    return {each.findtext(f"{SVG}title") or "": each.get("href", "") for each in page.root.iter(f"{SVG}a")}
+    """Return the targets of the boxes of the graph by their titles."""
+    return {box.findtext(f"{SVG}title") or "": box.get("href", "") for box in page.root.iter(f"{SVG}a")}
 
 
-def test_graph_and_table_say_the_same(explorer: Client) -> None:
+def test_graph_and_table_agree(explorer: Client) -> None:
     page = show(explorer, f"/-/relations{ORDER}")
     assert table(page) == {
         "/endpoints/orders": "3 steps before it | messagegroups shop",
@@ -41,8 +41,8 @@ def test_graph_and_table_say_the_same(explorer: Client) -> None:
         "messagegroup /messagegroups/shop": "/ui/-/relations/messagegroups/shop",
         f"message {PLACED}": f"/ui/-/relations{PLACED}",
     }
-    curves = [each for each in page.root.iter(f"{SVG}path") if each.get("class") == "link"]
-    assert sorted(each.findtext(f"{SVG}title") or "" for each in curves) == ["dataschema", "messagegroups", "messages"]
+    curves = [node for node in page.root.iter(f"{SVG}path") if node.get("class") == "link"]
+    assert sorted(node.findtext(f"{SVG}title") or "" for node in curves) == ["dataschema", "messagegroups", "messages"]
     assert page.links()[PLACED] == f"/ui{PLACED}"
 
 
@@ -68,15 +68,15 @@ def test_the_page_of_an_entity_leads_there(explorer: Client) -> None:
     assert "Relations" not in show(explorer, f"{PLACED}/meta").links()
 
 
-def test_what_stands_alone_says_so(explorer: Client) -> None:
+def test_page_reports_missing_relations(explorer: Client) -> None:
     page = show(explorer, "/-/relations/schemagroups/shop/schemas/row")
     assert "nothing that you may read refers to it" in page.words("main")
     assert list(page.root.iter(f"{SVG}svg")) == []
 
 
-def test_many_are_bounded_and_counted(explorer: Client) -> None:
+def test_many_relations_are_bounded_and_counted(explorer: Client) -> None:
     messages = {f"m{'x' * 100}{at:03}": {"dataschemaxid": ORDER} for at in range(300)}
-    body = {at: {**each, "dataschemaformat": "JsonSchema/draft-07"} for at, each in messages.items()}
+    body = {at: {**content, "dataschemaformat": "JsonSchema/draft-07"} for at, content in messages.items()}
     assert explorer.send("POST", "/messagegroups/shop/messages", json=body).is_success
     page = show(explorer, f"/-/relations{ORDER}")
     assert "1 step before it: 241 more are not shown." in page.words("main")
@@ -118,7 +118,7 @@ def test_hostile_content_is_text(explorer: Client, text: str) -> None:
         harmless(page)
 
 
-def test_what_is_hidden_does_not_show(store: Store, serve: Serve) -> None:
+def test_page_hides_unreadable_relations(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     message = {"dataschemaformat": "JsonSchema/draft-07", "dataschemaxid": "/schemagroups/g/schemas/s"}
     body = {

@@ -19,31 +19,31 @@ def store(client: Client, format: str, schema: Any) -> None:
 
 
 def tree(page: Document) -> str:
-    """What the tree says."""
-    found = (each for each in page.all("div") if each.get("class") == "tree")
-    return " ".join(" ".join(text for each in found for text in each.itertext()).split())
+    """Return the text of the tree."""
+    trees = (node for node in page.all("div") if node.get("class") == "tree")
+    return " ".join(" ".join(text for node in trees for text in node.itertext()).split())
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_its_fields_are_a_tree_in_every_format(explorer: Client, format: str) -> None:
+def test_fields_are_shown_as_a_tree_in_every_format(explorer: Client, format: str) -> None:
     store(explorer, format, FORMATS[format])
     for path in (SCHEMA, f"{SCHEMA}/versions/1"):
         page = show(explorer, path)
         assert "amount" in tree(page)
         assert "What was paid" in tree(page)
         assert f"Fields {format}" in page.words("main")
-        assert "amount" in "".join(next(each for each in page.all("code") if each.get("id") == "text").itertext())
+        assert "amount" in "".join(next(tag for tag in page.all("code") if tag.get("id") == "text").itertext())
 
 
-def test_what_it_refers_to_stands_in_its_place(explorer: Client) -> None:
+def test_referenced_schema_is_expanded(explorer: Client) -> None:
     store(explorer, "JsonSchema/draft-07", FORMATS["JsonSchema/draft-07"])
     order = {"type": "object", "properties": {"payment": {"$ref": SCHEMA}}}
     put(explorer, f"{SCHEMA}-order$details", {"format": "JsonSchema/draft-07", "schema": order})
     assert "What was paid" in tree(show(explorer, f"{SCHEMA}-order"))
 
 
-def test_what_it_refers_to_by_other_names(explorer: Client) -> None:
-    """By path and by $id, in a schema and in a message."""
+def test_references_by_path_and_id_are_resolved(explorer: Client) -> None:
+    """References by path and by $id work in a schema and in a message."""
     store(explorer, "JsonSchema/draft-07", {**FORMATS["JsonSchema/draft-07"], "$id": "https://e.org/paid"})
     for name, reference in (("by-path", "./paid.json"), ("by-id", "https://e.org/paid")):
         order = {"type": "object", "properties": {"payment": {"$ref": reference}}}
@@ -58,7 +58,7 @@ def test_each_message_type_of_a_document_has_a_tree(explorer: Client) -> None:
     types = 'syntax = "proto3";\nmessage Order { repeated Line lines = 1; }\nmessage Line { string sku = 1; }\n'
     store(explorer, "Protobuf/3", types)
     page = show(explorer, SCHEMA)
-    assert len([each for each in page.all("div") if each.get("class") == "tree"]) == 2
+    assert len([tag for tag in page.all("div") if tag.get("class") == "tree"]) == 2
     assert "Order lines" in tree(page)
     assert "Line sku string" in tree(page)
 
@@ -88,13 +88,13 @@ def test_the_page_stays_small(explorer: Client, schema: dict[str, Any]) -> None:
     assert len(page.text.encode()) < 200_000
 
 
-def test_what_is_too_large_is_not_read(explorer: Client) -> None:
+def test_large_schema_is_not_parsed(explorer: Client) -> None:
     store(explorer, "JsonSchema/draft-07", {"description": "x" * 2_200_000})
     assert "here they are not read" in show(explorer, SCHEMA).words("main")
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_nothing_in_a_schema_runs(explorer: Client, text: str) -> None:
+def test_schema_content_is_not_executed(explorer: Client, text: str) -> None:
     member = {"description": text, "const": text, "title": text}
     store(explorer, "JsonSchema/draft-07", {"properties": {text: member}})
     page = show(explorer, SCHEMA)

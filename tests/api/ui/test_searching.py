@@ -8,14 +8,14 @@ from ..conftest import Client
 from .conftest import show
 
 
-def test_hits_say_why_they_matched(explorer: Client) -> None:
+def test_hits_highlight_the_matches(explorer: Client) -> None:
     page = show(explorer, "/-/search", params={"q": "customer"})
     assert page.links()["placed"] == "/ui/messagegroups/shop/messages/placed"
-    assert [each.text for each in page.all("mark")] == ["customer"]
+    assert [highlight.text for highlight in page.all("mark")] == ["customer"]
     assert "1 found" in page.words("main")
 
 
-def test_a_field_of_a_schema_that_is_referred_to_names_it(explorer: Client) -> None:
+def test_field_of_a_referenced_schema_names_the_schema(explorer: Client) -> None:
     schema = {"format": "JsonSchema/draft-07", "schema": {"properties": {"price": {}}}}
     assert explorer.send("PUT", "/schemagroups/shop/schemas/priced$details", json=schema).is_success
     message = {"dataschemaxid": "/schemagroups/shop/schemas/priced"}
@@ -53,12 +53,12 @@ def test_pages_lead_on(explorer: Client) -> None:
     path = "/-/search?q=many"
     for _ in range(3):
         page = show(explorer, path)
-        seen += ["".join(each.itertext()) for each in page.all("a") if each.get("class") == "id"]
+        seen += ["".join(anchor.itertext()) for anchor in page.all("a") if anchor.get("class") == "id"]
         path = page.links().get("next", "").removeprefix("/ui")
     assert len(set(seen)) == len(seen) == 60
 
 
-def test_what_cannot_be_searched_for_is_told(explorer: Client) -> None:
+def test_invalid_query_is_reported(explorer: Client) -> None:
     assert "cannot be searched for" in show(explorer, "/-/search", params={"q": 'field:"'}).words("main")
     assert show(explorer, "/-/search").status == 200
     assert show(explorer, "/-/search?q=shop&cursor=x").status == 400

@@ -39,25 +39,25 @@ def made(body: dict[str, Any]) -> Iterator[Site]:
 
 
 def files(body: dict[str, Any]) -> dict[str, bytes]:
-    with made(body) as found:
-        return {str(file.path): file.content for file in found.files()}
+    with made(body) as site:
+        return {str(file.path): file.content for file in site.files()}
 
 
 @pytest.fixture(scope="module")
 def shop() -> dict[str, bytes]:
-    """That of the workshop, and of many groups."""
+    """Return the files of the workshop site with many more groups."""
     return files({**REGISTRY, "messagegroups": {**REGISTRY["messagegroups"], **MANY}})
 
 
-def pages(found: dict[str, bytes]) -> dict[str, Document]:
-    texts = {name: content.decode() for name, content in found.items() if name.endswith(".html")}
+def pages(site_files: dict[str, bytes]) -> dict[str, Document]:
+    texts = {name: content.decode() for name, content in site_files.items() if name.endswith(".html")}
     return {name: Document(150, {}, text, parse(text)) for name, text in texts.items()}
 
 
-def check(found: dict[str, bytes]) -> None:
+def check(site_files: dict[str, bytes]) -> None:
     """Every link leads to a file or to the web, every file is led to, and nothing runs but the site's own scripts."""
     reached = {"index.html", ".nojekyll", "-/search/index.html", "-/index.js"}
-    for name, page in pages(found).items():
+    for name, page in pages(site_files).items():
         for element in page.root.iter():
             assert element.tag in {*ALLOWED, "noscript"}, element.tag
             for attribute, value in element.attrib.items():
@@ -66,15 +66,15 @@ def check(found: dict[str, bytes]) -> None:
                 if attribute not in ("href", "src", "action") or value.startswith(("http://", "https://", "#")):
                     continue
                 target = posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(value)))
-                assert target in found, (name, value)
+                assert target in site_files, (name, value)
                 reached.add(target)
-        metas = [each.get("content") for each in page.all("meta") if each.get("http-equiv")]
+        metas = [tag.get("content") for tag in page.all("meta") if tag.get("http-equiv")]
         assert metas == [POLICY], "before anything that it is about"
-        scripts = {each.get("src", "") for each in page.all("script")}
-        assert all(each.startswith(("-/", "../")) for each in scripts)
+        scripts = {tag.get("src", "") for tag in page.all("script")}
+        assert all(tag.startswith(("-/", "../")) for tag in scripts)
         assert "registry.invalid" not in page.text
         assert len(page.text.encode()) < 200_000
-    assert not {name for name in found if not name.startswith("-/static/")} - reached
+    assert not {name for name in site_files if not name.startswith("-/static/")} - reached
 
 
 def test_every_link_leads_to_a_file(shop: dict[str, bytes]) -> None:
@@ -82,63 +82,63 @@ def test_every_link_leads_to_a_file(shop: dict[str, bytes]) -> None:
 
 
 def test_the_pages_are_those_of_the_server(shop: dict[str, bytes]) -> None:
-    found = pages(shop)
-    message = found["messagegroups/shop/messages/placed/index.html"]
+    site_pages = pages(shop)
+    message = site_pages["messagegroups/shop/messages/placed/index.html"]
     assert "shop.placed" in message.words("main")
     assert "curl" in message.words("main"), "samples are there"
     assert "Try a message" not in message.words("main")
     assert "New version" not in message.words("main")
-    assert "A better one" in found["schemagroups/shop/schemas/order/versions/2/-changes.html"].words("main")
+    assert "A better one" in site_pages["schemagroups/shop/schemas/order/versions/2/-changes.html"].words("main")
     assert len(message.all("form")) == 1
-    assert not found["endpoints/orders/index.html"].all("time"), "nobody said when"
+    assert not site_pages["endpoints/orders/index.html"].all("time"), "nobody said when"
 
 
-def test_relations_and_dependents_are_there(shop: dict[str, bytes]) -> None:
-    """Of what has any; without what takes a server."""
-    found = pages(shop)
-    links = found["schemagroups/shop/schemas/order/index.html"].links()
+def test_relations_and_dependents_have_pages(shop: dict[str, bytes]) -> None:
+    """Entities that have relations get these pages, without the parts that need a server."""
+    site_pages = pages(shop)
+    links = site_pages["schemagroups/shop/schemas/order/index.html"].links()
     assert (links["Relations"], links["What depends on this"]) == ("-relations.html", "-impact.html")
-    relations = found["schemagroups/shop/schemas/order/-relations.html"]
+    relations = site_pages["schemagroups/shop/schemas/order/-relations.html"]
     assert "dataschema order" in relations.words("main")
     assert "../../../../messagegroups/shop/messages/placed/-relations.html" in {
-        each.get("href") for each in relations.root.iter("{http://www.w3.org/2000/svg}a")
+        tag.get("href") for tag in relations.root.iter("{http://www.w3.org/2000/svg}a")
     }
     assert "step more" not in relations.words("main")
-    impact = found["schemagroups/shop/schemas/order/-impact.html"]
+    impact = site_pages["schemagroups/shop/schemas/order/-impact.html"]
     assert impact.links()["/endpoints/orders"] == "../../../../endpoints/orders/index.html"
     assert "Pipelines" not in impact.words("main")
     assert "Try" not in impact.words("main")
     assert len(impact.all("form")) == 1, "the search"
-    alone = found["schemagroups/shop/schemas/row/index.html"]
+    alone = site_pages["schemagroups/shop/schemas/row/index.html"]
     assert "Relations" not in alone.words("aside"), "nothing refers to it"
-    group = found["schemagroups/shop/-relations.html"].root.iter("{http://www.w3.org/2000/svg}a")
-    assert "schemas/row/-relations.html" in {each.get("href") for each in group}, "but its group leads there"
-    assert "refers to nothing" in found["schemagroups/shop/schemas/row/-relations.html"].words("main")
+    group = site_pages["schemagroups/shop/-relations.html"].root.iter("{http://www.w3.org/2000/svg}a")
+    assert "schemas/row/-relations.html" in {tag.get("href") for tag in group}, "but its group leads there"
+    assert "refers to nothing" in site_pages["schemagroups/shop/schemas/row/-relations.html"].words("main")
     assert "messagegroups/g000/-relations.html" not in shop
 
 
-def test_versions_are_compared_with_their_ancestor_and_the_default_one() -> None:
+def test_versions_are_compared_with_ancestor_and_default() -> None:
     """Two comparisons a version at most, each at one place."""
     versions = {str(number): {"format": "Own/1", "schema": f"text {number}"} for number in range(1, 5)}
-    found = files({"schemagroups": {"g": {"schemas": {"s": {"versions": versions}}}}})
-    check(found)
+    site = files({"schemagroups": {"g": {"schemas": {"s": {"versions": versions}}}}})
+    check(site)
     folder = "schemagroups/g/schemas/s/versions"
-    assert {name.removeprefix(f"{folder}/") for name in found if "/-" in name and name.startswith(folder)} == {
+    assert {name.removeprefix(f"{folder}/") for name in site if "/-" in name and name.startswith(folder)} == {
         "1/-default.html", "2/-default.html", "2/-changes.html", "3/-changes.html", "4/-changes.html",
     }  # fmt: skip
-    links = pages(found)[f"{folder}/2/index.html"].links()
+    links = pages(site)[f"{folder}/2/index.html"].links()
     assert links["What changed since version 1"] == "-changes.html"
     assert links["What the default version, 4, has instead"] == "-default.html"
-    links = pages(found)[f"{folder}/3/index.html"].links()
+    links = pages(site)[f"{folder}/3/index.html"].links()
     assert links["What the default version, 4, has instead"] == "../4/-changes.html"
-    assert "text 4" in pages(found)[f"{folder}/1/-default.html"].words("main")
+    assert "text 4" in pages(site)[f"{folder}/1/-default.html"].words("main")
 
 
 def test_a_large_collection_has_pages_that_follow_one_another(shop: dict[str, bytes]) -> None:
-    found = pages(shop)
+    site_pages = pages(shop)
     met, name = [], "messagegroups/index.html"
     while True:
-        page = found[name]
+        page = site_pages[name]
         met += sorted(link for link in page.links() if link.startswith("g"))
         if "next" not in page.links():
             break
@@ -147,9 +147,9 @@ def test_a_large_collection_has_pages_that_follow_one_another(shop: dict[str, by
     assert page.links()["previous"] == "-2.html"
 
 
-def test_documents_are_there_as_text_whatever_they_are(shop: dict[str, bytes]) -> None:
-    own = shop["schemagroups/shop/schemas/order/versions/2/document.txt"]
-    assert json.loads(own) == {"type": "object", "title": "A better one"}
+def test_documents_are_text_files(shop: dict[str, bytes]) -> None:
+    document = shop["schemagroups/shop/schemas/order/versions/2/document.txt"]
+    assert json.loads(document) == {"type": "object", "title": "A better one"}
     assert "schemagroups/shop/schemas/order/document.txt" not in shop, "it is that of the default version"
     entity = json.loads(shop["schemagroups/shop/schemas/order/versions/2/index.json"])
     assert entity["xid"] == "/schemagroups/shop/schemas/order/versions/2"
@@ -160,24 +160,24 @@ def test_the_same_registry_gives_the_same_bytes() -> None:
     assert files(REGISTRY) == files(REGISTRY)
 
 
-def test_what_is_not_there_is_no_link() -> None:
+def test_missing_entities_are_not_linked() -> None:
     dangling = {"usage": ["producer"], "messagegroups": ["/messagegroups/none", "/messagegroups/there"]}
-    found = files({"endpoints": {"e": dangling}, "messagegroups": {"there": {}}})
-    check(found)
-    page = pages(found)["endpoints/e/index.html"]
+    site = files({"endpoints": {"e": dangling}, "messagegroups": {"there": {}}})
+    check(site)
+    page = pages(site)["endpoints/e/index.html"]
     assert page.links()["/messagegroups/none"] == ""
     assert page.links()["/messagegroups/there"] == "../../messagegroups/there/index.html"
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_content_is_text(text: str) -> None:
-    found = files(hostile_registry(text))
-    check(found)
-    index = found["-/index.js"].decode()
+    site = files(hostile_registry(text))
+    check(site)
+    index = site["-/index.js"].decode()
     assert index.isprintable() or set(index) <= set(map(chr, range(32, 0x110000))) | {"\n"}
-    head, equals, rest = index.partition(" = ")
+    head, equals, entries_json = index.partition(" = ")
     assert (head, equals) == ("globalThis.signalbookIndex", " = ")
-    assert json.loads(rest.removesuffix(";\n"))["entries"]
+    assert json.loads(entries_json.removesuffix(";\n"))["entries"]
 
 
 NAMES = {
@@ -209,15 +209,15 @@ def test_long_names_are_cut_and_stay_different() -> None:
 def test_hostile_ids_are_files_inside_of_the_site() -> None:
     ids = ["con", "a:b", "index.html", "index.json", "document.txt", "a..", "_", LONG, "z" * 64 + ":" * 64, "x.-2.html"]
     schema = {"format": "Avro/1.11", "schema": {"type": "string"}}
-    found = files({"schemagroups": {name: {"schemas": {name: schema}} for name in ids}})
-    check(found)
-    assert len({name.casefold() for name in found}) == len(found)
-    for name in found:
+    site = files({"schemagroups": {name: {"schemas": {name: schema}} for name in ids}})
+    check(site)
+    assert len({name.casefold() for name in site}) == len(site)
+    for name in site:
         assert not name.startswith("/")
         assert all(len(part) <= 255 and part not in ("", ".", "..") for part in name.split("/"))
 
 
-def test_the_index_is_bounded_and_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_index_is_bounded_and_reports_omissions(monkeypatch: pytest.MonkeyPatch) -> None:
     properties = {f"field{at}": {"description": f"said{at} of{at}"} for at in range(40)}
     schema = {"format": "JsonSchema/draft-07", "schema": {"properties": properties}}
     with made({"schemagroups": {"g": {"schemas": {"s": schema, "t": schema}}}}) as whole:
@@ -230,7 +230,7 @@ def test_the_index_is_bounded_and_says_what_it_lacks(monkeypatch: pytest.MonkeyP
             (200, "fields, texts but names, and 1 of the entities"),
         ):
             monkeypatch.setattr(site, "MAX_INDEX", most)
-            found = {str(file.path): file.content for file in whole.files()}
-            assert len(found["-/index.js"]) < most + 120
+            limited = {str(file.path): file.content for file in whole.files()}
+            assert len(limited["-/index.js"]) < most + 120
             assert whole.summary.left_out.startswith(left_out)
-            assert json.dumps(whole.summary.left_out) in found["-/index.js"].decode()
+            assert json.dumps(whole.summary.left_out) in limited["-/index.js"].decode()

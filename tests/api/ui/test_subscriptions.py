@@ -25,7 +25,7 @@ def subscribe(client: Client, sink: str = SINK, **sent: dict[str, str]) -> str:
     return str(answer.json()["id"])
 
 
-def test_they_show_where_events_go_and_no_secrets(store: Store, serve: Serve) -> None:
+def test_subscriptions_show_sinks_without_secrets(store: Store, serve: Serve) -> None:
     client = serve(store, model="default")
     subscribe(client)
     page = show(client, "/-/subscriptions")
@@ -35,7 +35,7 @@ def test_they_show_where_events_go_and_no_secrets(store: Store, serve: Serve) ->
     assert page.headers["cache-control"] == "no-store"
 
 
-def test_others_are_not_there(store: Store, serve: Serve) -> None:
+def test_subscriptions_of_others_are_hidden(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     put_policy(
         store,
@@ -50,7 +50,7 @@ def test_others_are_not_there(store: Store, serve: Serve) -> None:
     assert show(client, "/-/subscriptions?after=%00", headers=ADMINISTRATOR).status == 400
 
 
-def test_replication_says_what_was_copied_and_what_stops_it() -> None:
+def test_replication_page_shows_copies_and_errors() -> None:
     status = {
         "follows": True,
         "sources": {

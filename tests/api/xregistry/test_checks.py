@@ -76,14 +76,14 @@ def test_a_document_with_headers(filled: Client) -> None:
     assert filled.send("POST", S, **sent).json() == {name: value for name, value in error.items() if name != "status"}
 
 
-def test_then_it_is_accepted(filled: Client) -> None:
-    """What a check accepts is accepted, with the same changes."""
+def test_accepted_check_predicts_the_write(filled: Client) -> None:
+    """A change that the check accepts is accepted by the write, with the same changes."""
     body = {"schema": {**PLAIN, "doc": "more"}, "format": AVRO}
     verdict = checked(filled, "POST", f"{S}$details", json=body)
     assert verdict["accepted"]
     assert filled.send("POST", f"{S}$details", json=body).status_code == 201
-    told = [event["subject"] for event in filled.get("/events").json()][-len(verdict["changes"]) :]
-    assert told == [change["xid"] for change in verdict["changes"]]
+    changed = [event["subject"] for event in filled.get("/events").json()][-len(verdict["changes"]) :]
+    assert changed == [change["xid"] for change in verdict["changes"]]
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,14 @@ def test_findings(filled: Client) -> None:
     assert [finding["path"] for finding in verdict["findings"]] == ["/endpoints/e#usage"]
 
 
-def test_what_is_not_validated(filled: Client) -> None:
+def test_unvalidated_format_is_a_finding(filled: Client) -> None:
     """R254: taken, but nobody knows whether it is right."""
     body = {"format": "Nope/1", "schema": "x", "meta": {"compatibility": "full"}}
-    (one, other) = checked(filled, "PUT", "/schemagroups/g/schemas/x$details", json=body)["findings"]
-    assert (one["path"], one["rule"]) == ("/schemagroups/g/schemas/x/versions/1#formatvalidated", "not_validated")
+    (finding, other) = checked(filled, "PUT", "/schemagroups/g/schemas/x$details", json=body)["findings"]
+    assert (finding["path"], finding["rule"]) == (
+        "/schemagroups/g/schemas/x/versions/1#formatvalidated",
+        "not_validated",
+    )
     assert other["message"].startswith('Version "1" was not validated')
 
 
@@ -138,7 +141,7 @@ def test_under_another_rule(filled: Client, rule: str, accepted: bool) -> None:
 
 
 @pytest.mark.parametrize("rule", ["", "sideways", "full&compatibility=full"])
-def test_no_such_rule(filled: Client, rule: str) -> None:
+def test_unknown_rule_is_rejected(filled: Client, rule: str) -> None:
     filled.refused("POST", f"/check{S}?compatibility={rule}", "bad_flag", content=b"")
 
 
@@ -179,17 +182,19 @@ def test_check_is_no_group_type(filled: Client) -> None:
 @pytest.mark.parametrize("place", ["", "http://r.example", "http://other.example"])
 def test_references_by_url(filled: Client, place: str) -> None:
     """G-16: schemas of this registry, by xid and by its own URL; what is elsewhere is not fetched, and reported."""
-    named = "JsonSchema/draft-07"
-    filled.put("/schemagroups/g/schemas/point$details", {"format": named, "schema": {"type": "integer"}})
+    format_name = "JsonSchema/draft-07"
+    filled.put("/schemagroups/g/schemas/point$details", {"format": format_name, "schema": {"type": "integer"}})
     line = {"properties": {"a": {"$ref": f"{place}/schemagroups/g/schemas/point"}}}
-    filled.put("/schemagroups/g/schemas/line$details", {"format": named, "schema": line})
+    filled.put("/schemagroups/g/schemas/line$details", {"format": format_name, "schema": line})
     filled.send("PATCH", "/schemagroups/g/schemas/line/meta", json={"compatibility": "full"})
     wider = {"properties": {"a": {"type": "number", "multipleOf": 1}}}
-    verdict = checked(filled, "POST", "/schemagroups/g/schemas/line$details", json={"format": named, "schema": wider})
+    verdict = checked(
+        filled, "POST", "/schemagroups/g/schemas/line$details", json={"format": format_name, "schema": wider}
+    )
     assert verdict["accepted"]
-    told = [finding["path"] for finding in verdict["findings"]]
+    paths = [finding["path"] for finding in verdict["findings"]]
     unknown = ["/schemagroups/g/schemas/line/versions/2#compatibilityvalidated"]
-    assert told == (unknown if place == "http://other.example" else [])
+    assert paths == (unknown if place == "http://other.example" else [])
 
 
 @pytest.mark.parametrize(
@@ -208,8 +213,12 @@ def test_a_document_that_replaces_another(
     filled: Client, store: Store, serve: Serve, caplog: pytest.LogCaptureFixture, method: str, path: str, sent: Any
 ) -> None:
     """Issue 11, 5.1: a check says so, the write is logged; with the setting both are refused."""
-    (found,) = checked(filled, method, path, **sent)["findings"]
-    assert (found["path"], found["rule"], found["severity"]) == (f"{S}/versions/1#R.b", "default_missing", "warning")
+    (finding,) = checked(filled, method, path, **sent)["findings"]
+    assert (finding["path"], finding["rule"], finding["severity"]) == (
+        f"{S}/versions/1#R.b",
+        "default_missing",
+        "warning",
+    )
     strict = serve(store, incompatible_changes="reject")
     (error,) = checked(strict, method, path, **sent)["errors"]
     answer = strict.send(method, path, **sent)

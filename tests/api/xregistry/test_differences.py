@@ -58,7 +58,7 @@ def test_empty_ids(filled: Client, path: str) -> None:
 
 
 @pytest.mark.parametrize("inline", ["model.*", "capabilities.*", "dirs.files.file.*", "dirs.files.meta.*"])
-def test_nothing_is_inlined_inside_a_leaf(filled: Client, inline: str) -> None:
+def test_inlining_inside_a_leaf_is_rejected(filled: Client, inline: str) -> None:
     """R198, R202."""
     filled.refused("GET", f"/?inline={inline}", "inline_noninlineable")
     assert filled.get(f"{F1}/meta?inline=*").status_code == 200
@@ -115,9 +115,9 @@ def test_headers_have_the_type_of_any_attribute(client: Client) -> None:
 def test_the_version_that_is_shown(filled: Client, path: str) -> None:
     """R152: of a Resource the default one."""
     filled.put_document(f"{F1}/versions/2", b"two")
-    wanted = f"{ROOT}{F1}/versions/{2 if path == F1 else 1}"
-    assert filled.get(path).headers["Content-Location"] == wanted
-    assert filled.put_document(path, b"more").headers["Content-Location"] == wanted
+    expected = f"{ROOT}{F1}/versions/{2 if path == F1 else 1}"
+    assert filled.get(path).headers["Content-Location"] == expected
+    assert filled.put_document(path, b"more").headers["Content-Location"] == expected
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_the_version_that_is_shown(filled: Client, path: str) -> None:
         (f"{F1}/versions/9", f'there is no "9" among the versions in {F1}'),
     ],
 )
-def test_what_is_not_found(filled: Client, path: str, detail: str) -> None:
+def test_error_names_the_missing_path_segment(filled: Client, path: str, detail: str) -> None:
     """R278: the part of the path that does not exist."""
     assert filled.refused("GET", path, "not_found")["detail"] == detail
     if path.count("/") > 3:
@@ -139,7 +139,7 @@ def test_what_is_not_found(filled: Client, path: str, detail: str) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/dirs", "/model", D1, "/dirs/none", "/export", "/events"])
 def test_json_ends_with_a_newline_and_is_indented_on_demand(filled: Client, path: str) -> None:
-    """For people who look at it in a terminal; a client that has it in one form need not get it in the other."""
+    """People read JSON in a terminal; a client that has one form need not receive the other."""
     plain = filled.get(path)
     assert plain.content.endswith(b"\n")
     assert plain.content.count(b"\n") == 1
@@ -163,12 +163,12 @@ def test_documents_and_large_responses_are_never_laid_out(filled: Client) -> Non
     assert filled.get(F1, headers=indented).content == b"{}"
 
 
-def test_what_a_version_does_not_have(filled: Client) -> None:
+def test_resource_attributes_are_rejected_in_versions(filled: Client) -> None:
     """R17: a Resource shows these beside its default Version's attributes, so only a write to it may send them back."""
-    shown = filled.get(N1).json()
-    assert filled.put(N1, shown).status_code == 200
+    note = filled.get(N1).json()
+    assert filled.put(N1, note).status_code == 200
     for name in ("metaurl", "versionsurl", "versionscount", "meta", "versions"):
-        body = {name: shown.get(name, {"a": 1})}
+        body = {name: note.get(name, {"a": 1})}
         for method, path, sent in (
             ("PUT", f"{N1}/versions/1", body),
             ("POST", f"{N1}/versions", {"1": body}),
@@ -185,11 +185,11 @@ def test_null_makes_the_default_follow_the_model(filled: Client) -> None:
     reset = filled.send("PATCH", f"{N1}/meta", json={"defaultversionsticky": None}).json()
     assert (reset["defaultversionid"], reset["defaultversionsticky"]) == ("2", False)
     filled.send("PATCH", f"{N1}/meta", json=chosen)
-    kept = filled.send("PATCH", f"{N1}/meta", json={"defaultversionsticky": True}).json()
-    assert kept["defaultversionid"] == "1"
+    meta = filled.send("PATCH", f"{N1}/meta", json={"defaultversionsticky": True}).json()
+    assert meta["defaultversionid"] == "1"
 
 
-def test_errors_in_meta_name_it(filled: Client) -> None:
+def test_errors_in_meta_have_its_subject(filled: Client) -> None:
     """R278: "a reference to the entity being processed"."""
     body = {"defaultversionid": "9", "defaultversionsticky": True}
     assert filled.refused("PATCH", f"{N1}/meta", "unknown_id", json=body)["subject"] == f"{N1}/meta"
@@ -197,7 +197,7 @@ def test_errors_in_meta_name_it(filled: Client) -> None:
     assert filled.refused("PATCH", f"{N1}/meta", "mismatched_epoch", json={"epoch": 9})["subject"] == f"{N1}/meta"
 
 
-def test_ids_in_the_meta_of_what_is_deleted(filled: Client) -> None:
+def test_deletion_checks_ids_in_meta(filled: Client) -> None:
     """R171, R27."""
     notes = f"{D1}/notes"
     body = {"n1": {"meta": {"noteid": "other"}}}
@@ -206,17 +206,17 @@ def test_ids_in_the_meta_of_what_is_deleted(filled: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "shown"),
+    ("path", "body", "expected"),
     [
         ("/", {"dirs": {}}, {"dirs": {}}),
         (D1, {"files": {}}, {"files": {}}),
         (D1, {"files": {}, "notes": {"n2": {}}}, {"files": {}, "notes": {"n2": {}}}),
     ],
 )
-def test_empty_maps_are_shown(filled: Client, path: str, body: dict[str, Any], shown: dict[str, Any]) -> None:
+def test_empty_maps_are_shown(filled: Client, path: str, body: dict[str, Any], expected: dict[str, Any]) -> None:
     """R146: "MUST be a map of the nested entity types"."""
     answer = filled.send("POST", path, json=body).json()
-    assert {name: {key: {} for key in entries} for name, entries in answer.items()} == shown
+    assert {name: {key: {} for key in entries} for name, entries in answer.items()} == expected
 
 
 def test_a_reference_to_itself_shows_nothing(filled: Client) -> None:
@@ -265,7 +265,7 @@ def test_a_rule_of_compatibility_belongs_to_meta(store: Store, serve: Serve) -> 
     assert client.send("PATCH", f"{schema}$details", json={"meta": body}).status_code == 200
 
 
-def test_the_content_type_of_forms_is_none(filled: Client) -> None:
+def test_form_content_type_is_ignored(filled: Client) -> None:
     """curl sends it with whatever follows -d."""
     headers = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
     assert filled.send("PUT", F1, content=b"text", headers=headers).status_code == 200
@@ -276,16 +276,16 @@ def test_the_content_type_of_forms_is_none(filled: Client) -> None:
 def test_text_in_json_is_the_document(filled: Client, text: str) -> None:
     """R248, R249: not the JSON that it was sent in; what is shown can be sent back, and is JSON where it says so."""
     for sent, content in (({}, text), ({"contenttype": "application/json"}, json.dumps(text))):
-        shown = filled.put(f"{F1}$details?inline=file", {"file": text, **sent}).json()
-        assert (shown["file"], shown["contenttype"]) == (text, sent.get("contenttype", "text/plain"))
+        details = filled.put(f"{F1}$details?inline=file", {"file": text, **sent}).json()
+        assert (details["file"], details["contenttype"]) == (text, sent.get("contenttype", "text/plain"))
         assert filled.get(F1).text == content
-        del shown["epoch"]
-        filled.put(f"{F1}$details", shown)
+        del details["epoch"]
+        filled.put(f"{F1}$details", details)
         assert filled.get(F1).text == content
 
 
-def test_what_says_to_be_json_and_is_not_is_binary(filled: Client) -> None:
+def test_invalid_json_document_is_binary(filled: Client) -> None:
     """R249: "the server MUST treat the document as `binary`"."""
     filled.put_document(F1, b"text", "application/json")
-    shown = filled.get(f"{F1}$details?inline=file").json()
-    assert (shown["filebase64"], "file" in shown) == ("dGV4dA==", False)
+    details = filled.get(f"{F1}$details?inline=file").json()
+    assert (details["filebase64"], "file" in details) == ("dGV4dA==", False)

@@ -27,8 +27,15 @@ def test_headers_of_a_resource(client: Client) -> None:
     """R30, R158, R160, R161."""
     client.put_document(F1, b"x", "text/plain", **{"name": "a%20b", "labels.k": "v", "size": "3"})
     headers = client.get(F1).headers
-    shown = {name: headers[f"xRegistry-{name}"] for name in ("fileid", "versionid", "self", "xid", "epoch", "name")}
-    assert shown == {"fileid": "f1", "versionid": "1", "self": f"{ROOT}{F1}", "xid": F1, "epoch": "1", "name": "a%20b"}
+    metadata = {name: headers[f"xRegistry-{name}"] for name in ("fileid", "versionid", "self", "xid", "epoch", "name")}
+    assert metadata == {
+        "fileid": "f1",
+        "versionid": "1",
+        "self": f"{ROOT}{F1}",
+        "xid": F1,
+        "epoch": "1",
+        "name": "a%20b",
+    }
     assert (headers["xRegistry-labels.k"], headers["xRegistry-size"]) == ("v", "3")
     assert (headers["xRegistry-isdefault"], headers["xRegistry-ancestorid"]) == ("true", "1")
     assert headers["xRegistry-metaurl"] == f"{ROOT}{F1}/meta"
@@ -51,12 +58,12 @@ def test_headers_merge_and_the_body_replaces(client: Client) -> None:
     """R160, R162, R163, traps 1 and 2."""
     client.put_document(F1, b"x", "text/plain", **{"name": "N", "text": "T", "labels.a": "1", "labels.b": "2"})
     client.put_document(F1, b"", **{"text": "null", "labels.c": "3"})
-    shown = client.get(f"{F1}$details?inline=file").json()
-    assert (shown["name"], shown["labels"], shown["filebase64"]) == ("N", {"c": "3"}, "")
-    assert not {"text", "contenttype"} & set(shown)
+    metadata = client.get(f"{F1}$details?inline=file").json()
+    assert (metadata["name"], metadata["labels"], metadata["filebase64"]) == ("N", {"c": "3"}, "")
+    assert not {"text", "contenttype"} & set(metadata)
 
 
-def test_metadata_without_a_document_keeps_it(client: Client) -> None:
+def test_metadata_write_keeps_the_document(client: Client) -> None:
     """R247, trap 1."""
     client.put_document(F1, b"x", "text/plain")
     client.put(f"{F1}$details", {"name": "N"})
@@ -87,7 +94,7 @@ def test_a_document_kept_elsewhere(client: Client) -> None:
     assert "fileurl" not in client.get(f"{F1}$details").json()
 
 
-def test_where_a_document_is_cannot_break_out_of_its_header(client: Client) -> None:
+def test_fileurl_is_encoded_in_its_header(client: Client) -> None:
     client.put(f"{F1}$details", {"fileurl": 'http://x/é?q="<>'})
     assert client.get(F1).status_code in (303, 404)
     assert client.get("/").status_code == 200
@@ -102,8 +109,8 @@ def test_a_content_type_that_is_no_header(client: Client, contenttype: str) -> N
     assert "X-Evil" not in answer.headers
 
 
-def test_documents_are_not_trusted(client: Client) -> None:
-    """R317."""
+def test_documents_are_sent_with_protective_headers(client: Client) -> None:
+    """Documents are sent with headers that keep browsers from executing them (R317)."""
     client.put_document(F1, b"<script>", "text/html")
     headers = client.get(F1).headers
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -111,7 +118,7 @@ def test_documents_are_not_trusted(client: Client) -> None:
 
 
 def test_document_view_means_metadata(client: Client) -> None:
-    """R273."""
+    """The document view of a Resource returns metadata (R273)."""
     client.put_document(F1, b"x")
     assert client.get(f"{F1}?doc").json()["self"] == "#/"
 
@@ -128,8 +135,8 @@ def test_patch_needs_details(client: Client) -> None:
     ("path", "header"),
     [(f"{F1}$details", "name"), ("/dirs/d1/notes/n1", "name"), (F1, "file"), (F1, "filebase64"), (F1, "contenttype")],
 )
-def test_headers_where_they_do_not_belong(client: Client, path: str, header: str) -> None:
-    """R165."""
+def test_misplaced_headers_are_rejected(client: Client, path: str, header: str) -> None:
+    """xRegistry headers are rejected where the body has the metadata (R165)."""
     client.refused("PUT", path, "extra_xregistry_header", content=b"{}", headers={f"xRegistry-{header}": "x"})
 
 
@@ -144,21 +151,21 @@ def test_headers_where_they_do_not_belong(client: Client, path: str, header: str
         ("", "x", "header_error"),
     ],
 )
-def test_headers_that_are_wrong(client: Client, header: str, value: str, code: str) -> None:
+def test_invalid_headers_are_rejected(client: Client, header: str, value: str, code: str) -> None:
     """R18, R159, R167, R168."""
     client.put_document(F1, b"x")
     client.refused("PUT", F1, code, content=b"y", headers={f"xRegistry-{header}": value})
 
 
 def test_readonly_headers_are_ignored(client: Client) -> None:
-    """R168."""
+    """Headers of read-only attributes are ignored (R168)."""
     names = ("self", "xid", "isdefault", "formatvalidated", "metaurl", "versionscount")
     sent = {f"xRegistry-{name}": "whatever" for name in names}
     assert client.send("PUT", F1, content=b"x", headers=sent).status_code == 201
     assert client.get(F1).headers["xRegistry-xid"] == F1
 
 
-def test_any_document_is_taken_as_it_is(client: Client) -> None:
+def test_any_document_is_stored_unchanged(client: Client) -> None:
     """A body in document form is not JSON, however it is labelled."""
     assert client.put_document(F1, b"{broken", "application/json").status_code == 201
     assert client.get(f"{F1}$details?inline=file").json()["filebase64"] == "e2Jyb2tlbg=="
@@ -166,7 +173,7 @@ def test_any_document_is_taken_as_it_is(client: Client) -> None:
 
 
 def test_head_of_a_document(client: Client) -> None:
-    """R139."""
+    """HEAD returns the headers of the document without its body (R139)."""
     client.put_document(F1, b"12345")
     head = client.send("HEAD", F1)
     assert (head.content, head.headers["Content-Length"], head.headers["xRegistry-fileid"]) == (b"", "5", "f1")

@@ -13,9 +13,9 @@ BASE = "http://r.example"
 @pytest.fixture
 def filled(client: Client) -> Client:
     """``/dirs/g1`` with r1 (Versions v1, v2) and r2, ``/dirs/g2`` with r3, ``/dirs/g3`` with nothing."""
-    one = {"versions": {"v1": {"name": "one"}, "v2": {"name": "Two", "size": 5, "ancestorid": "v1"}}}
+    resource = {"versions": {"v1": {"name": "one"}, "v2": {"name": "Two", "size": 5, "ancestorid": "v1"}}}
     groups = {
-        "g1": {"files": {"r1": one, "r2": {"versionid": "v1", "name": "two"}}},
+        "g1": {"files": {"r1": resource, "r2": {"versionid": "v1", "name": "two"}}},
         "g2": {"name": "Second", "files": {"r3": {"versionid": "v1"}}},
         "g3": {},
     }
@@ -23,11 +23,11 @@ def filled(client: Client) -> Client:
     return client
 
 
-def tree(shown: dict[str, Any]) -> list[str]:
+def tree(root: dict[str, Any]) -> list[str]:
     """The paths of the Versions in a Registry with everything inlined."""
     return [
         f"{g}/{r}/{v}"
-        for g, group in shown["dirs"].items()
+        for g, group in root["dirs"].items()
         for r, file in group["files"].items()
         for v in file["versions"]
     ]
@@ -75,17 +75,17 @@ def test_the_longest_singular_of_a_group_type(client: Client) -> None:
 
 def test_counts_and_urls_follow(filled: Client) -> None:
     """R193, R194, trap 20: not inlined, but counted; the URL shows the same."""
-    shown = filled.get("/?filter=dirs.files.name=two,dirs.dirid=g1").json()
-    assert (shown["dirscount"], shown["dirsurl"]) == (1, f"{BASE}/dirs?filter=files.name=two,dirid=g1")
-    group = filled.get(shown["dirsurl"].removeprefix(BASE)).json()["g1"]
+    body = filled.get("/?filter=dirs.files.name=two,dirs.dirid=g1").json()
+    assert (body["dirscount"], body["dirsurl"]) == (1, f"{BASE}/dirs?filter=files.name=two,dirid=g1")
+    group = filled.get(body["dirsurl"].removeprefix(BASE)).json()["g1"]
     assert (group["filescount"], group["filesurl"]) == (2, f"{BASE}/dirs/g1/files?filter=name=two")
     assert group["notesurl"] == f"{BASE}/dirs/g1/notes?filter=excludeall"
     file = filled.get(group["filesurl"].removeprefix(BASE)).json()["r1"]
     assert (file["versionscount"], file["versionsurl"]) == (2, f"{BASE}/dirs/g1/files/r1/versions")
 
 
-def test_every_nested_url_shows_what_was_inlined(filled: Client) -> None:
-    """R193."""
+def test_nested_urls_keep_the_filters(filled: Client) -> None:
+    """Every nested URL returns what was inlined (R193)."""
     queries = "filter=dirs.files.versions.name=t*&filter=dirs.name=second&filter=dirs.files.versions.size=5"
     for group in filled.get(f"/dirs?{queries.replace('dirs.', '')}&inline=files.versions").json().values():
         for file in group["files"].values():
@@ -116,7 +116,7 @@ def test_every_nested_url_shows_what_was_inlined(filled: Client) -> None:
         ("/export", "dirs.files.size=6", 404),
     ],
 )
-def test_nothing_left_of_an_entity_is_not_found(filled: Client, path: str, filters: str, status: int) -> None:
+def test_filtered_entity_is_not_found(filled: Client, path: str, filters: str, status: int) -> None:
     """R192, R195: an empty collection is there, an entity that does not match is not."""
     answer = filled.get(f"{path}?filter={filters}")
     assert answer.status_code == status, answer.text
@@ -133,14 +133,14 @@ def test_nothing_left_of_an_entity_is_not_found(filled: Client, path: str, filte
      "excludeall,a=1", "excludeall&filter=excludeall", "dirs.files.file=x", "dirs.files.versions.filebase64", ".a",
      "a" * 3000, ".".join("a" * 40), ",".join(["a"] * 101), "a&filter=b" * 101, "a[99999999999]"],
 )  # fmt: skip
-def test_what_is_no_filter(filled: Client, filters: str) -> None:
+def test_invalid_filter_is_rejected(filled: Client, filters: str) -> None:
     """R185, R195, R196: limits included."""
     filled.refused("GET", f"/?filter={filters}", "bad_filter")
 
 
 @pytest.mark.parametrize("name", ["a\x13", "\x00", "['a\"b']", "['a\\b']", "\ud55c", "@5"])
-def test_names_that_no_attribute_has(filled: Client, name: str) -> None:
-    """What they name is nowhere, so that it is null."""
+def test_unknown_names_match_nothing(filled: Client, name: str) -> None:
+    """Names that no attribute can have match nothing, so their value is null."""
     below = f"files{name}" if name.startswith("[") else f"files.{name}"
     assert filled.get("/dirs", params={"filter": below}).json() == {}
     assert filled.get("/dirs", params={"filter": name}).json() == {}
@@ -161,13 +161,13 @@ def test_the_largest_filters_are_answered(filled: Client, name: str) -> None:
 @pytest.mark.parametrize("filters", ["files.fileid=r1", "files.versions.name=two", "excludeall"])
 def test_a_document_view_is_narrowed_too(filled: Client, filters: str) -> None:
     """R178, R193: a collection that is inlined is pointed at, others by URL."""
-    shown = filled.get(f"/dirs/g1?doc&inline=files&filter={filters}")
+    response = filled.get(f"/dirs/g1?doc&inline=files&filter={filters}")
     if filters == "excludeall":
-        assert shown.status_code == 404
+        assert response.status_code == 404
         return
-    assert shown.json()["filesurl"] == "#/files"
-    assert next(iter(shown.json()["files"])) == "r1"
-    assert shown.json()["notesurl"] == f"{BASE}/dirs/g1/notes?filter=excludeall"
+    assert response.json()["filesurl"] == "#/files"
+    assert next(iter(response.json()["files"])) == "r1"
+    assert response.json()["notesurl"] == f"{BASE}/dirs/g1/notes?filter=excludeall"
 
 
 def test_an_export_of_a_part_imports_again(filled: Client) -> None:
@@ -181,18 +181,18 @@ def test_an_export_of_a_part_imports_again(filled: Client) -> None:
 
 
 def test_collections_alone(filled: Client) -> None:
-    """R177."""
+    """The flag ``collections`` works with filters (R177)."""
     assert list(filled.get("/?collections&filter=dirs.name=second").json()["dirs"]) == ["g2"]
 
 
-def test_the_answer_to_a_write_is_narrowed(filled: Client) -> None:
+def test_response_of_a_write_is_filtered(filled: Client) -> None:
     """R150: as GET of the same URL would be."""
     body = {"g4": {"name": "four"}, "g5": {"name": "five"}}
     assert list(filled.send("POST", "/dirs?filter=name=four", json=body).json()) == ["g4"]
     sent = {"files": {"r1": {"name": "x"}, "r2": {"name": "y"}}}
     assert list(filled.send("POST", "/dirs/g1?filter=files.name=y", json=sent).json()["files"]) == ["r2"]
-    shown = filled.put("/dirs/g4?filter=name=four", {"name": "four"})
-    assert (shown.status_code, shown.json()["epoch"]) == (200, 2)
+    response = filled.put("/dirs/g4?filter=name=four", {"name": "four"})
+    assert (response.status_code, response.json()["epoch"]) == (200, 2)
 
 
 @pytest.mark.parametrize("query", ["filter=name=other", "filter=a,", "sort=name"])
@@ -202,17 +202,17 @@ def test_a_write_whose_answer_fails_changes_nothing(filled: Client, query: str) 
     filled.refused("PUT", f"/dirs/g4?{query}", code, json={"name": "four"})
 
 
-def test_a_flag_that_is_off_is_ignored(filled: Client) -> None:
-    """R119."""
+def test_disabled_flag_is_ignored(filled: Client) -> None:
+    """The flags filter and sort are ignored if the capabilities omit them (R119)."""
     assert filled.send("PATCH", "/capabilities", json={"flags": ["inline"]}).status_code == 200
     assert list(filled.get("/dirs?filter=name=nowhere&sort=name=up").json()) == ["g1", "g2", "g3"]
 
 
-def test_references_are_filtered_by_what_they_show(filled: Client) -> None:
+def test_references_are_filtered_by_their_targets(filled: Client) -> None:
     """R191, R265."""
     filled.put("/dirs/g3/files/ref$details", {"meta": {"xref": "/dirs/g1/files/r1"}})
-    shown = filled.get("/dirs/g3?filter=files.versions.size=5&inline=files.versions").json()
-    assert list(shown["files"]["ref"]["versions"]) == ["v2"]
+    group = filled.get("/dirs/g3?filter=files.versions.size=5&inline=files.versions").json()
+    assert list(group["files"]["ref"]["versions"]) == ["v2"]
     assert filled.get("/dirs/g3?filter=files.name=two,files.meta.xref").status_code == 200
 
 
@@ -252,23 +252,23 @@ class TestSorting:
         """R212 to R214: by type, no value is lowest, ties by id in the same direction."""
         assert "".join(sorted_files.get(f"/dirs/d/files?sort={sort}").json()) == expected
 
-    def test_by_id_without_it(self, sorted_files: Client) -> None:
-        """R215."""
+    def test_default_order_is_by_id(self, sorted_files: Client) -> None:
+        """Members are sorted by id without the flag, ignoring case (R215)."""
         assert "".join(sorted_files.get("/dirs/d/files").json()) == "aBcDe"
 
     @pytest.mark.parametrize(
         "sort", ["", "=asc", "name=up", "name=ASC", "a.*", "a[*]", "versions.name", "labels", "a b"]
     )
-    def test_what_is_no_order(self, sorted_files: Client, sort: str) -> None:
+    def test_invalid_order_is_rejected(self, sorted_files: Client, sort: str) -> None:
         """R213, R214."""
         sorted_files.refused("GET", f"/dirs/d/files?sort={sort}", "bad_sort")
 
     @pytest.mark.parametrize("path", ["/", "/dirs/d", "/dirs/d/files/a$details", "/dirs/d/files/a", "/export"])
     def test_only_collections_are_sorted(self, sorted_files: Client, path: str) -> None:
-        """R212."""
+        """Sorting anything but a collection is rejected (R212)."""
         sorted_files.refused("GET", f"{path}?sort=name", "sort_noncollection")
 
-    def test_the_answer_to_a_write(self, sorted_files: Client) -> None:
-        """R150."""
+    def test_response_of_a_write_is_sorted(self, sorted_files: Client) -> None:
+        """The flag sorts the response of a write (R150)."""
         body = {name: {"name": name} for name in "xyz"}
         assert list(sorted_files.send("POST", "/dirs/d/files?sort=name=desc", json=body).json()) == ["z", "y", "x"]

@@ -59,13 +59,13 @@ def test_flags(query: bytes, expected: QueryFlags) -> None:
         (b"&".join([b"inline=a"] * 1001), "bad_request"),
     ],
 )
-def test_flags_that_cannot_be_read(query: bytes, expected: str) -> None:
+def test_invalid_flags_are_rejected(query: bytes, expected: str) -> None:
     """R175, R179."""
     assert code(query) == expected
 
 
 def test_flags_switched_off_are_ignored() -> None:
-    """R119."""
+    """Flags that the capabilities omit are ignored (R119)."""
     some = {**capabilities.everything(), "flags": ["inline"]}
     assert QueryFlags(doc=True, epoch=3, inline=("a",)).supported(some) == QueryFlags(inline=("a",))
     assert QueryFlags(doc=True).supported(capabilities.everything()) == QueryFlags(doc=True)
@@ -79,7 +79,7 @@ def test_paging_is_a_capability_of_its_own() -> None:
 
 
 def test_ignore_means_all_unless_named() -> None:
-    """R204."""
+    """The flag ``ignore`` without a value means all values (R204)."""
     everything = capabilities.everything()
     assert NOTHING.for_write(everything, Xid()).ignore == frozenset()
     assert QueryFlags(ignore=("",)).for_write(everything, Xid()).ignore == frozenset(capabilities.IGNORES)
@@ -89,15 +89,15 @@ def test_ignore_means_all_unless_named() -> None:
     assert caught.value.code == "bad_ignore"
 
 
-@pytest.mark.parametrize("wanted", [None, "1.0-rc4", "1.0-RC4", "1.0.7-rc4", "v1.0-rc4"])
-def test_specversions_spoken(wanted: str | None) -> None:
+@pytest.mark.parametrize("version", [None, "1.0-rc4", "1.0-RC4", "1.0.7-rc4", "v1.0-rc4"])
+def test_specversions_spoken(version: str | None) -> None:
     """R180: the patch number is ignored, the suffix is not."""
-    check_specversion(wanted, ["1.0-rc4"], subject="/")
+    check_specversion(version, ["1.0-rc4"], subject="/")
 
 
-@pytest.mark.parametrize("wanted", ["1.0", "1.0-rc2", "2.0-rc4", "", "x"])
-def test_specversions_not_spoken(wanted: str) -> None:
-    """R180."""
+@pytest.mark.parametrize("version", ["1.0", "1.0-rc2", "2.0-rc4", "", "x"])
+def test_unsupported_specversion_is_rejected(version: str) -> None:
+    """Versions other than the supported ones are rejected (R180)."""
     with pytest.raises(RegistryError) as caught:
-        check_specversion(wanted, ["1.0-rc4"], subject="/")
+        check_specversion(version, ["1.0-rc4"], subject="/")
     assert caught.value.code == "unsupported_specversion"

@@ -36,13 +36,13 @@ def code(headers: list[tuple[str, str]]) -> str:
 
 
 @pytest.mark.parametrize("value", ["%C0%A0", "%", "%4", "%zz", "%+1", "\xff", '"open'])
-def test_decoding_what_is_broken(value: str) -> None:
-    """R167."""
+def test_invalid_header_encoding_is_rejected(value: str) -> None:
+    """Invalid percent encoding and quoting are rejected (R167)."""
     assert code([("xregistry-name", value)]) == "header_error"
 
 
 def test_values_take_the_type_of_their_attribute() -> None:
-    """R12."""
+    """The value of a header is converted to the type of its attribute (R12)."""
     sent = {"size": "5", "ratio": "1.5", "hidden": "true", "text": "5", "epoch": "3", "counts.a": "-1"}
     typed = {"size": 5, "ratio": 1.5, "hidden": True, "text": "5", "epoch": 3, "counts": {"a": -1}}
     assert attributes(**sent) == typed
@@ -50,12 +50,12 @@ def test_values_take_the_type_of_their_attribute() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("size", "many"), ("ratio", "nan"), ("hidden", "True"), ("size", "1.5")])
 def test_a_value_of_another_type_stays_text(name: str, value: str) -> None:
-    """For the check of attributes to tell (R18)."""
+    """The check of attributes reports the wrong type later (R18)."""
     assert attributes(**{name: value}) == {name: value}
 
 
 def test_types_may_depend_on_other_attributes() -> None:
-    """R73."""
+    """The type of an attribute can depend on the value of another one (R73)."""
     assert attributes(kind="big", depth="3") == {"kind": "big", "depth": 3}
     assert attributes(kind="small", depth="3") == {"kind": "small", "depth": "3"}
 
@@ -68,37 +68,37 @@ def test_null_deletes() -> None:
     assert attributes(**{"labels.a": "null"}) == {"labels": None}
 
 
-def test_a_key_is_all_behind_the_first_dot() -> None:
-    """R158."""
+def test_map_key_is_everything_after_the_first_dot() -> None:
+    """The map key of a header can contain dots (R158)."""
     assert attributes(**{"labels.a.b": "x", "labels.c": "y"}) == {"labels": {"a.b": "x", "c": "y"}}
 
 
-def test_navigation_is_ignored_and_other_headers_are_none_of_ours() -> None:
-    """R168."""
+def test_navigation_and_foreign_headers_are_ignored() -> None:
+    """Headers of read-only URLs and counts, and headers without the prefix, are ignored (R168)."""
     headers = [("xregistry-metaurl", "x"), ("xregistry-versionscount", "9"), ("x-name", "y"), ("host", "z")]
     assert read_headers(headers, FILES, subject="/f") == {}
 
 
 @pytest.mark.parametrize("name", ["file", "filebase64", "contenttype", "meta", "versions"])
-def test_what_may_not_be_a_header(name: str) -> None:
+def test_forbidden_attributes_are_rejected_in_headers(name: str) -> None:
     """R160, R165."""
     assert code([(f"xregistry-{name}", "x")]) == "extra_xregistry_header"
 
 
 def test_headers_beside_a_metadata_body() -> None:
-    """R165."""
+    """xRegistry headers next to a metadata body are rejected (R165)."""
     refuse_headers([("content-type", "application/json")], subject="/f")
     with pytest.raises(RegistryError) as caught:
         refuse_headers([("xregistry-name", "x")], subject="/f")
     assert caught.value.arguments["name"] == "xregistry-name"
 
 
-def test_what_is_written() -> None:
+def test_scalars_and_maps_are_written_as_headers() -> None:
     """R158-R160: scalars and maps of scalars; never documents, arrays, objects or the content type."""
-    shown = {"fileid": "f1", "epoch": 2, "isdefault": True, "name": "a b", "labels": {"x.y": "é"}, "counts": {"n": 1}}
+    entity = {"fileid": "f1", "epoch": 2, "isdefault": True, "name": "a b", "labels": {"x.y": "é"}, "counts": {"n": 1}}
     documents = {"contenttype": "text/plain", "fileurl": "http://x", "file": "no", "filebase64": "no"}
     objects = {"tags": ["no"], "owner": {"no": "no"}, "loose": {"no": 1}, "meta": {}, "versions": {}}
     headers = {"fileid": "f1", "epoch": "2", "isdefault": "true", "name": "a%20b"}
     headers |= {"labels.x.y": "%C3%A9", "counts.n": "1", "fileurl": "http://x"}
-    written = list(write_headers({**shown, **documents, **objects}, FILES))
+    written = list(write_headers({**entity, **documents, **objects}, FILES))
     assert written == [(f"xRegistry-{name}", value) for name, value in headers.items()]

@@ -47,7 +47,7 @@ def model(reference: str) -> dict[str, Any]:
     return {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"$include": reference}}}}}
 
 
-def test_what_is_included_is_in_the_model_and_not_in_its_source(client: Client, pages: Pages) -> None:
+def test_included_model_is_not_part_of_the_source(client: Client, pages: Pages) -> None:
     pages.documents["/m.json"] = {"files": FILES}
     source = model(f"{pages.url}/m.json#/files")
     assert client.put("/modelsource", source).status_code == 200
@@ -73,8 +73,8 @@ def test_includes_of_includes_relative_to_where_they_stand(client: Client, pages
     assert client.put("/modelsource", model(f"{pages.url}/a/m.json#/z")).status_code == 200
 
 
-def test_fetched_once_and_kept(client: Client, store: Store, serve: Serve, pages: Pages) -> None:
-    """What is there later, or no more, changes nothing; a new server asks nobody (R113)."""
+def test_include_is_fetched_once(client: Client, store: Store, serve: Serve, pages: Pages) -> None:
+    """Later changes of the included document have no effect, and a new server does not fetch it again (R113)."""
     pages.documents["/m.json"] = FILES
     client.put("/modelsource", model(f"{pages.url}/m.json"))
     pages.documents.clear()
@@ -105,7 +105,7 @@ def test_the_same_source_with_other_contents(client: Client, pages: Pages) -> No
         ("{url}/list.json", "it is not an object"),
     ],
 )
-def test_what_is_not_included(client: Client, pages: Pages, reference: str, message: str) -> None:
+def test_invalid_include_is_rejected(client: Client, pages: Pages, reference: str, message: str) -> None:
     pages.documents.update({"/m.json": FILES, "/list.json": [1]})
     reference = reference.replace("{url}", pages.url)
     body = client.refused("PUT", "/modelsource", "model_error", json=model(reference))

@@ -40,19 +40,19 @@ def test_links_can_be_taken_apart_by_commas(client: Client) -> None:
 
 @pytest.mark.parametrize("path", [f"{F1}$details", N1, "/dirs/d9"])
 def test_patch_creates(client: Client, path: str) -> None:
-    """R144."""
+    """PATCH creates an entity that does not exist (R144)."""
     assert client.send("PATCH", path, json={"name": "N"}).status_code == 201
 
 
 @pytest.mark.parametrize("path", [F1, f"{F1}$details", N1, "/dirs/d9", "/"])
 def test_put_without_a_content_type(client: Client, path: str) -> None:
-    """R160."""
+    """A document without a Content-Type stays without one, and metadata needs none (R160)."""
     assert client.send("PUT", path, content=b'{"name": "N"}').status_code in (200, 201)
     assert "Content-Type" not in client.get(F1).headers if path == F1 else client.get(path).json()["name"] == "N"
 
 
 def test_a_filter_with_a_wildcard(client: Client) -> None:
-    """R188."""
+    """A filter value can contain a wildcard (R188)."""
     client.send("POST", "/dirs", json={"a": {"name": "Foobar"}, "b": {"name": "bar"}, "c": {}})
     assert list(client.get("/dirs?filter=name=foo*").json()) == ["a"]
     assert list(client.get("/?filter=dirs.name=foo*&inline=dirs").json()["dirs"]) == ["a"]
@@ -62,5 +62,5 @@ def test_a_filter_with_a_wildcard(client: Client) -> None:
     "path", ["/", "/dirs", "/model", "/export", "/capabilities", "/dirs/none", "/nope", "/.xregistry"]
 )
 def test_head_anywhere(client: Client, path: str) -> None:
-    """R139."""
+    """HEAD has the status of GET on every path (R139)."""
     assert client.send("HEAD", path).status_code == client.get(path).status_code

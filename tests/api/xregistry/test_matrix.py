@@ -89,21 +89,21 @@ def send(client: Client, method: str, path: str) -> httpx.Response:
 def test_every_cell(filled: Client, path: str, method: str) -> None:
     """R132-R138, R142-R153, R169-R172."""
     answer = send(filled, method, path)
-    wanted = CELLS[path].get(method, 405)
-    assert answer.status_code == wanted, answer.text
+    expected = CELLS[path].get(method, 405)
+    assert answer.status_code == expected, answer.text
     assert answer.headers["Link"] == f"<{ROOT}>;rel=xregistry-root"
     assert answer.headers.get("Access-Control-Allow-Origin") == ("*" if method in READS else None)
     exposed = answer.headers["Access-Control-Expose-Headers"].split(", ")
     assert {"Link", "Location", "Content-Location", "ETag", "*"} <= set(exposed)
-    assert ("Location" in answer.headers) == (wanted == 201)
-    if wanted in (200, 201) and method not in ("OPTIONS", "HEAD") and path not in DOCUMENTS:
+    assert ("Location" in answer.headers) == (expected == 201)
+    if expected in (200, 201) and method not in ("OPTIONS", "HEAD") and path not in DOCUMENTS:
         assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
-    if wanted == 204:
+    if expected == 204:
         assert answer.content == b""
 
 
 @pytest.mark.parametrize("path", CELLS)
-def test_options_and_refusals_name_what_is_allowed(unchanged: Client, path: str) -> None:
+def test_options_and_405_list_the_allowed_methods(unchanged: Client, path: str) -> None:
     """R134, R138, R284, GAP 30: the same list, in the same words."""
     allowed = unchanged.send("OPTIONS", path).headers
     assert set(allowed["Allow"].split(", ")) == set(CELLS[path])
@@ -111,15 +111,15 @@ def test_options_and_refusals_name_what_is_allowed(unchanged: Client, path: str)
     for method in {*METHODS, "TRACE", "BREW"} - set(CELLS[path]):
         answer = send(unchanged, method, path)
         assert answer.headers["Allow"] == allowed["Allow"]
-        wanted = "details_required" if method == "PATCH" and path in DOCUMENTS else "action_not_supported"
-        assert answer.json()["type"].endswith(f"#{wanted}")
+        error = "details_required" if method == "PATCH" and path in DOCUMENTS else "action_not_supported"
+        assert answer.json()["type"].endswith(f"#{error}")
 
 
 @pytest.mark.parametrize("path", CELLS)
-def test_head_is_get_without_its_body(unchanged: Client, path: str) -> None:
+def test_head_equals_get_without_body(unchanged: Client, path: str) -> None:
     """R139: anywhere, errors too."""
-    for shown in (path, f"{path}?inline=nope", f"{path}/nope/nope/nope"):
-        get, head = unchanged.get(shown), unchanged.send("HEAD", shown)
+    for url in (path, f"{path}?inline=nope", f"{path}/nope/nope/nope"):
+        get, head = unchanged.get(url), unchanged.send("HEAD", url)
         assert (head.status_code, head.content) == (get.status_code, b"")
         assert {**head.headers} == {**get.headers}
 
@@ -143,7 +143,7 @@ CREATES = (
     ("path", "method", "version"),
     [(path, method, version) for path, methods, version in CREATES for method in methods.split()],
 )
-def test_what_creates_says_where(filled: Client, path: str, method: str, version: bool) -> None:
+def test_creation_returns_201_with_location(filled: Client, path: str, method: str, version: bool) -> None:
     """R52, R144, R147, R151, R152, GAP 8, GAP 9, GAP 23: PATCH that creates, too."""
     missing = filled.get(path)
     assert (missing.status_code, missing.json()["type"].rpartition("#")[2]) == (404, "not_found")
@@ -167,8 +167,8 @@ MISSING_BELOW = ("/dirs/none/files", "/dirs/d1/files/none/versions", f"{F1}/vers
 
 @pytest.mark.parametrize("path", [*MISSING, *MISSING_BELOW])
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_what_is_not_there(unchanged: Client, path: str, method: str) -> None:
-    """R171."""
+def test_missing_entity_is_not_found(unchanged: Client, path: str, method: str) -> None:
+    """Reading or deleting a missing entity fails with not_found (R171)."""
     if method == "DELETE" and path.endswith("/meta"):
         assert unchanged.send(method, path).status_code == 405  # R259: nobody deletes a meta
         return
@@ -185,7 +185,7 @@ METADATA = tuple(
 
 @pytest.mark.parametrize(("path", "method"), METADATA)
 def test_metadata_needs_a_body(unchanged: Client, path: str, method: str) -> None:
-    """R148."""
+    """A write of metadata without a body is rejected (R148)."""
     unchanged.refused(method, path, "missing_body")
 
 
@@ -206,7 +206,7 @@ def test_paths_that_do_not_exist(unchanged: Client, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", CELLS)
-def test_a_slash_behind_the_path_and_unknown_parameters_make_no_difference(unchanged: Client, path: str) -> None:
-    """R136."""
-    shown = unchanged.get(path).content
-    assert unchanged.get(f"{path}?nope=1&x").content == unchanged.get(f"{path.rstrip('/')}/").content == shown
+def test_trailing_slash_and_unknown_parameters_are_ignored(unchanged: Client, path: str) -> None:
+    """A trailing slash and unknown query parameters are ignored (R136)."""
+    content = unchanged.get(path).content
+    assert unchanged.get(f"{path}?nope=1&x").content == unchanged.get(f"{path.rstrip('/')}/").content == content

@@ -86,30 +86,32 @@ def written(client: Client, name: str, body: Mapping[str, Any]) -> dict[str, Any
     """A message as it is read back, which says all that was written."""
     answer = client.put(f"{G}/messages/{name}", body)
     assert answer.status_code == 201, answer.text
-    found: dict[str, Any] = client.get(f"{G}/messages/{name}").json()
-    assert lacking(found, body) == []
-    return found
+    message: dict[str, Any] = client.get(f"{G}/messages/{name}").json()
+    assert lacking(message, body) == []
+    return message
 
 
-def lacking(found: Any, wanted: Any, path: str = "") -> list[str]:
-    """Where ``found`` says less than ``wanted``, or something else; the model's defaults are more."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        return [each for name in wanted for each in lacking(found.get(name), wanted[name], f"{path}.{name}")]
-    if isinstance(wanted, list) and isinstance(found, list) and len(found) == len(wanted):
-        return [each for n in range(len(wanted)) for each in lacking(found[n], wanted[n], f"{path}[{n}]")]
-    return [] if (type(found), found) == (type(wanted), wanted) else [path]
+def lacking(actual: Any, expected: Any, path: str = "") -> list[str]:
+    """Return the paths where ``actual`` lacks something of ``expected`` or differs from it; additional defaults of
+    the model are allowed.
+    """
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return [missing for name in expected for missing in lacking(actual.get(name), expected[name], f"{path}.{name}")]
+    if isinstance(expected, list) and isinstance(actual, list) and len(actual) == len(expected):
+        return [missing for n in range(len(expected)) for missing in lacking(actual[n], expected[n], f"{path}[{n}]")]
+    return [] if (type(actual), actual) == (type(expected), expected) else [path]
 
 
 def contract(client: Client) -> Contract:
-    """What a pipeline makes of all definitions there."""
-    taken = Snapshot.of_documents([("registry", client.get("/export").json())]).check(Policy())
-    return Snapshot.from_json(taken.to_json()).compile(Policy())
+    """Return the contract that a pipeline builds from all definitions in the registry."""
+    snapshot = Snapshot.of_documents([("registry", client.get("/export").json())]).check(Policy())
+    return Snapshot.from_json(snapshot.to_json()).compile(Policy())
 
 
-def sent(found: Contract, name: str, data: Any, given: Mapping[str, str], **context: str) -> Message:
+def sent(contract_: Contract, name: str, data: Any, metadata: Mapping[str, str], **context: str) -> Message:
     """A message of a definition, for its protocol, which is received as one of it."""
-    message = bind(build(found.definitions[f"{G}/messages/{name}"], context, data, given))
-    (outcome,) = found.process(message)
+    message = bind(build(contract_.definitions[f"{G}/messages/{name}"], context, data, metadata))
+    (outcome,) = contract_.process(message)
     assert isinstance(outcome, Accepted), outcome
     assert (outcome.definition.xid, outcome.context) == (f"{G}/messages/{name}", context)
     return message
@@ -127,45 +129,45 @@ def test_printed_examples_are_used(client: Client) -> None:
     for name, body in EXAMPLES.items():
         without = {key: value for key, value in body.items() if key != "dataschemauri"}
         written(client, name.partition("/")[0].lower(), without)
-    found = contract(client)
+    compiled = contract(client)
     event = {"envelopemetadata.subject": "../a?b", "envelopemetadata.time": "2026-01-02T03:04:05Z"}
-    message = sent(found, "cloudevents", {"n": 1}, event, tenant="t", module="m")
+    message = sent(compiled, "cloudevents", {"n": 1}, event, tenant="t", module="m")
     assert json.loads(message.body or b"")["source"] == "https://t/m/myevent"
-    request = sent(found, "http", {"n": 1}, {}, bar="7").sections
+    request = sent(compiled, "http", {"n": 1}, {}, bar="7").sections
     assert (request["method"], request["path"], request["query"]) == ("POST", "/foo/7", (("foo", "bar"),))
-    amqp = sent(found, "amqp", {"n": 1}, {"protocoloptions.properties.message-id": "1"}, host="h", queue="q")
+    amqp = sent(compiled, "amqp", {"n": 1}, {"protocoloptions.properties.message-id": "1"}, host="h", queue="q")
     assert (amqp.content_encoding, gzip.decompress(amqp.body or b"")) == ("gzip", b'{"n":1}')
     assert amqp.sections["application-properties"] == {"my-application-property": "my-application-property-value"}
-    mqtt = sent(found, "mqtt", {"n": 1}, {}).sections
+    mqtt = sent(compiled, "mqtt", {"n": 1}, {}).sections
     assert (mqtt["topic_name"], mqtt["user_properties"]) == ("mytopic", (("My Application Property", "Value 1"),))
-    assert sent(found, "kafka", {"n": 1}, {}).sections["key"] == b"thisdevice"
-    assert sent(found, "nats", {"n": 1}, {}).sections["reply-to"] == "replytopic"
+    assert sent(compiled, "kafka", {"n": 1}, {}).sections["key"] == b"thisdevice"
+    assert sent(compiled, "nats", {"n": 1}, {}).sections["reply-to"] == "replytopic"
 
 
 @pytest.mark.parametrize("query", [{"foo": "bar"}, [{"name": "foo", "value": "bar"}]], ids=["map", "list"])
 def test_query_parameters_of_both_forms(client: Client, query: Any) -> None:
     """F.7: "a map of string keys to string values" in the text, an array in its example."""
     written(client, "m", {"protocol": "HTTP", "protocoloptions": {"query": query, "path": "/a"}})
-    found = contract(client)
-    assert sent(found, "m", b"", {}).sections["query"] == (("foo", "bar"),)
-    (other,) = found.process(Message(protocol="HTTP", sections={"method": "POST", "path": "/a", "headers": ()}))
+    compiled = contract(client)
+    assert sent(compiled, "m", b"", {}).sections["query"] == (("foo", "bar"),)
+    (other,) = compiled.process(Message(protocol="HTTP", sections={"method": "POST", "path": "/a", "headers": ()}))
     assert isinstance(other, Accepted)  # a parameter is not required unless it says so
     wrong = Message(protocol="HTTP", sections={"path": "/a", "query": (("foo", "x"),), "headers": ()})
-    (refusal,) = found.process(wrong)
+    (refusal,) = compiled.process(wrong)
     assert isinstance(refusal, Rejected)
 
 
 def test_values_of_every_type(client: Client) -> None:
     """F-24, F-41: native values are stored as they are, and a message carries them as what they are."""
     written(client, "m", {**EVENT, "envelopemetadata": {**EVENT["envelopemetadata"], **EVERY_TYPE}})
-    found = contract(client)
-    message = sent(found, "m", {"n": 1}, {"envelopemetadata.source": "/s"}, a="1")
+    compiled = contract(client)
+    message = sent(compiled, "m", {"n": 1}, {"envelopemetadata.source": "/s"}, a="1")
     event = json.loads(message.body or b"")
     assert (event["integer"], event["boolean"], event["string"]) == (5, True, "1 b")
 
     def accepted(**members: Any) -> bool:
         changed = Message(content_type="application/cloudevents+json", body=json.dumps(event | members).encode())
-        return isinstance(found.process(changed)[0], Accepted)
+        return isinstance(compiled.process(changed)[0], Accepted)
 
     assert accepted(integer="5", boolean="true", anynumber=5, anything=7)
     assert accepted(anynumber="5")
@@ -213,8 +215,8 @@ def test_extensions(client: Client) -> None:
     written(client, "m", body)
     sent(contract(client), "m", {"n": 1}, {"envelopemetadata.source": "/s"})
     answer = client.put(f"/check{G}/messages/n", {**EVENT, "datashema": {}}).json()
-    found = [(each["path"], each["severity"]) for each in answer["findings"]]
-    assert (answer["accepted"], found) == (True, [(f"{G}/messages/n/versions/1#datashema", "warning")])
+    findings = [(finding["path"], finding["severity"]) for finding in answer["findings"]]
+    assert (answer["accepted"], findings) == (True, [(f"{G}/messages/n/versions/1#datashema", "warning")])
 
 
 def test_borrowed_and_derived_messages(client: Client) -> None:

@@ -58,7 +58,7 @@ def test_creating_and_updating_one_entity(client: Client, method: str, path: str
 
 
 def test_details_does_not_matter_where_there_are_no_documents(client: Client) -> None:
-    """R154."""
+    """The suffix $details changes nothing for Resources without documents (R154)."""
     created = client.put(f"{N1}$details", {"name": "N"})
     assert created.headers["Location"] == created.json()["self"] == f"{ROOT}{N1}"
     assert client.get(N1).json() == client.get(f"{N1}$details").json() == created.json()
@@ -85,7 +85,7 @@ def test_posting_a_version(client: Client, path: str) -> None:
 
 
 def test_post_to_a_group(client: Client) -> None:
-    """R145."""
+    """POST to a Group creates members of several types, and nothing else (R145)."""
     answer = client.send("POST", "/dirs/d1", json={"notes": {"n1": {}}, "files": {"f1": {}}})
     assert {name: list(entities) for name, entities in answer.json().items()} == {"notes": ["n1"], "files": ["f1"]}
     client.refused("POST", "/dirs/d1", "resources_only", json={"name": "x"})
@@ -185,8 +185,8 @@ def test_inlining_in_the_answer_to_a_write(client: Client) -> None:
     assert client.get("/dirs/d9").status_code == 404
 
 
-def test_a_write_tells_its_events(client: Client) -> None:
-    """R296."""
+def test_write_has_the_correlation_id_of_its_events(client: Client) -> None:
+    """The response to a write has the correlation id of its events (R296)."""
     first, second = (client.put("/dirs/d1", {}).headers["xRegistry-xregcorrelationid"] for _ in range(2))
     assert first != second
     assert "xRegistry-xregcorrelationid" not in client.get("/dirs/d1").headers
@@ -194,7 +194,7 @@ def test_a_write_tells_its_events(client: Client) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/dirs", "/dirs/d1", "/dirs/d1/files", f"{F1}/meta", f"{F1}/versions", "/model"])
 def test_trailing_slashes_and_head(client: Client, path: str) -> None:
-    """R139."""
+    """HEAD and a trailing slash are supported on every path (R139)."""
     client.put(f"{F1}$details", {})
     plain = client.get(path)
     assert client.get(f"{path}/").json() == plain.json()
@@ -229,7 +229,7 @@ def test_methods_that_are_not_supported(client: Client, method: str, path: str) 
 
 
 def test_options(client: Client) -> None:
-    """R138."""
+    """OPTIONS lists the allowed methods (R138)."""
     answer = client.send("OPTIONS", "/dirs/d1")
     assert answer.status_code == 200
     assert answer.headers["Allow"] == answer.headers["Access-Control-Allow-Methods"]
@@ -271,7 +271,7 @@ def test_options(client: Client) -> None:
     ],
 )
 def test_bad_requests(client: Client, method: str, path: str, content: bytes, code: str) -> None:
-    """Each with its own error, and nothing changed."""
+    """Every malformed request has its own error and changes nothing."""
     client.refused(method, path, code, content=content)
 
 
@@ -292,7 +292,7 @@ def test_every_fault_is_reported_with_its_place(client: Client) -> None:
     assert body["subject"] == f"{F1}/versions/1"
 
 
-def test_what_is_switched_off(client: Client) -> None:
+def test_disabled_features_are_not_available(client: Client) -> None:
     """R117, GAP 6, R119."""
     client.send("PATCH", "/capabilities", json={"available": _only(*NEEDED), "flags": []})
     for path in ("/export", "/modelsource", "/capabilitiesoffered"):
@@ -306,19 +306,19 @@ def test_what_is_switched_off(client: Client) -> None:
 
 
 def test_discovery(client: Client) -> None:
-    """R140."""
+    """The well-known paths list the registry (R140)."""
     for path in ("/.xregistry", "/.well-known/xregistry"):
         assert client.get(path).json() == {"registries": [ROOT]}
 
 
 def test_many_writers(client: Client) -> None:
-    """All of them get their turn; none is lost."""
+    """Concurrent writes are all executed; none is lost."""
     answers = client.together(*[("POST", N1, {"name": f"{n}"}) for n in range(20)])
     assert {answer.status_code for answer in answers} == {201}
     assert client.get(N1).json()["versionscount"] == 20
 
 
-def test_a_read_sees_what_was_written_before(client: Client) -> None:
+def test_read_sees_earlier_writes(client: Client) -> None:
     for name in "ab":
         client.put(N1, {"name": name})
         assert client.get(N1).json()["name"] == name

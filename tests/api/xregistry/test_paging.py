@@ -29,24 +29,24 @@ def filled(client: Client) -> Client:
 
 def links(answer: httpx.Response) -> dict[str, tuple[str, int]]:
     """URL and count by relation, read as simply as clients do."""
-    found = {}
+    links_by_relation = {}
     for link in answer.headers.get_list("link"):
         match = re.fullmatch(r"<([^>,]*)>;rel=([a-z]+);count=([0-9]+)", link)
         if match:
-            found[match[2]] = (match[1], int(match[3]))
-    return found
+            links_by_relation[match[2]] = (match[1], int(match[3]))
+    return links_by_relation
 
 
 def follow(client: Client, path: str) -> tuple[list[dict[str, Any]], set[int]]:
-    """All pages, and the counts in their links."""
+    """Return all pages, and the counts in their links."""
     pages, counts, url = [], set(), f"{BASE}{path}"
     while url:
         answer = client.get(url.removeprefix(BASE))
         assert answer.status_code == 200, answer.text
         pages.append(answer.json())
-        told = links(answer)
-        counts |= {count for _, count in told.values()}
-        url = told.get("next", ("", 0))[0]
+        page_links = links(answer)
+        counts |= {count for _, count in page_links.values()}
+        url = page_links.get("next", ("", 0))[0]
     return pages, counts
 
 
@@ -77,7 +77,7 @@ def test_pages_make_the_whole(filled: Client, query: str, sizes: list[int], expe
 
 
 @QUERIES
-def test_the_way_back(filled: Client, query: str, sizes: list[int], expected: list[str]) -> None:
+def test_previous_pages_are_linked(filled: Client, query: str, sizes: list[int], expected: list[str]) -> None:
     """R287, R289: from the last page to the first they are those of the way forward, as are their links."""
     forward, _ = follow(filled, f"/dirs/d/files?{query}")
     answer = filled.get(f"/dirs/d/files?{query}")
@@ -86,14 +86,14 @@ def test_the_way_back(filled: Client, query: str, sizes: list[int], expected: li
     while url:
         answer = filled.get(url.removeprefix(BASE))
         backward.append(answer.json())
-        told = links(answer)
+        page_links = links(answer)
         at_end, at_start = len(backward) == 1, len(backward) == len(sizes)
-        assert set(told) == (set() if at_end else {"next", "last"}) | (set() if at_start else {"prev", "first"})
-        assert {count for _, count in told.values()} == {len(expected)}
+        assert set(page_links) == (set() if at_end else {"next", "last"}) | (set() if at_start else {"prev", "first"})
+        assert {count for _, count in page_links.values()} == {len(expected)}
         if not at_end:
-            assert filled.get(told["next"][0].removeprefix(BASE)).json() == backward[-2]
-            assert filled.get(told["last"][0].removeprefix(BASE)).json() == backward[0]
-        url = told.get("prev", ("", 0))[0]
+            assert filled.get(page_links["next"][0].removeprefix(BASE)).json() == backward[-2]
+            assert filled.get(page_links["last"][0].removeprefix(BASE)).json() == backward[0]
+        url = page_links.get("prev", ("", 0))[0]
     assert backward == (forward[::-1] if len(sizes) > 1 else [])
 
 
@@ -111,7 +111,7 @@ def test_the_way_back_while_data_changes(filled: Client, query: str) -> None:
     assert list(filled.get(links(second)["last"][0].removeprefix(BASE)).json())[-1] == whole[24]
 
 
-def test_links_carry_the_flags(filled: Client) -> None:
+def test_page_links_keep_the_flags(filled: Client) -> None:
     """R287, R288: usable as they are, the rel parameter first, commas encoded; the root's link beside them."""
     answer = filled.get("/dirs/d/files?filter=text=red*,size>0&limit=2&inline=versions,meta&sort=size=desc&x=1")
     url, count = links(answer)["next"]
@@ -119,16 +119,16 @@ def test_links_carry_the_flags(filled: Client) -> None:
         f"{BASE}/dirs/d/files?filter=text=red*,size>0&inline=versions,meta&sort=size=desc&cursor="
     )
     assert f"<{BASE}>;rel=xregistry-root" in answer.headers.get_list("link")
-    shown = filled.get(url.removeprefix(BASE))
-    assert list(shown.json()) == ["n02", "n06"]
-    assert "versions" in shown.json()["n02"]
-    first, same = links(shown)["first"]
+    page = filled.get(url.removeprefix(BASE))
+    assert list(page.json()) == ["n02", "n06"]
+    assert "versions" in page.json()["n02"]
+    first, same = links(page)["first"]
     assert (count, same) == (12, 12)
     assert filled.get(first.removeprefix(BASE)).json() == answer.json()
     assert "first" not in links(answer)
 
 
-def test_what_changes_meanwhile_moves_nothing_else(filled: Client) -> None:
+def test_changes_between_pages_do_not_move_members(filled: Client) -> None:
     """R289, R292: no member twice or left out, and the count stays what it was."""
     answer = filled.get("/dirs/d/files?limit=10")
     filled.send("POST", "/dirs/d/files", json={"n00a": {}, "n12a": {}})
@@ -141,7 +141,7 @@ def test_what_changes_meanwhile_moves_nothing_else(filled: Client) -> None:
 
 @pytest.mark.parametrize("path", ["/dirs", "/dirs/d/files", "/dirs/d/files/n00/versions", "/dirs/ref/files/x/versions"])
 def test_every_collection_has_pages(filled: Client, path: str) -> None:
-    """R285."""
+    """Every collection is paginated (R285)."""
     filled.put("/dirs/d/files/n00/versions/2$details", {})
     filled.put("/dirs/ref/files/x$details", {"meta": {"xref": "/dirs/d/files/n00"}})
     whole = filled.get(path).json()
@@ -151,7 +151,7 @@ def test_every_collection_has_pages(filled: Client, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/dirs/d?inline=files", "/dirs/d/files/n00$details", "/export", "/model"])
-def test_nothing_else_has(filled: Client, path: str) -> None:
+def test_pagination_is_ignored_for_entities(filled: Client, path: str) -> None:
     """R285: ignored there, whatever it is."""
     query = "&" if "?" in path else "?"
     assert links(filled.get(f"{path}{query}limit=x")) == {}
@@ -159,12 +159,12 @@ def test_nothing_else_has(filled: Client, path: str) -> None:
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "x", "", "1.5", "18446744073709551616", "%2B1", "\u0661"])
-def test_what_is_no_limit(filled: Client, limit: str) -> None:
-    """R286."""
+def test_invalid_limit_is_rejected(filled: Client, limit: str) -> None:
+    """The limit must be a positive integer (R286)."""
     filled.refused("GET", f"/dirs/d/files?limit={limit}", "bad_request")
 
 
-def test_what_is_no_link(filled: Client) -> None:
+def test_foreign_cursor_is_rejected(filled: Client) -> None:
     """R288: a cursor belongs to its collection, filter and order."""
     url = links(filled.get("/dirs/d/files?limit=3&filter=size>0&sort=size"))["next"][0].removeprefix(BASE)
     cursor = url.partition("cursor=")[2]

@@ -70,18 +70,18 @@ SHAPES = "other meta/x versions/v1/x versions/v1/x/y/z"
 
 @pytest.mark.parametrize("raw", MISPLACED.split())
 def test_misplaced_details(raw: str) -> None:
-    """R155."""
+    """The suffix $details is rejected where it is not allowed (R155)."""
     assert code(raw) == "bad_details"
 
 
 @pytest.mark.parametrize("raw", [f"/dirs/d1/files/f1/{shape}" for shape in SHAPES.split()])
-def test_shapes_that_do_not_exist(raw: str) -> None:
-    """R133."""
+def test_unknown_path_shapes_are_not_found(raw: str) -> None:
+    """Paths of an unknown shape are rejected (R133)."""
     assert code(raw) == "api_not_found"
 
 
 @pytest.mark.parametrize("raw", ["/nope", "/Dirs", "/nope/x", "/dirs/d1/nope", "/dirs/d1/nope/x", "/favicon.ico"])
-def test_types_that_do_not_exist(raw: str) -> None:
+def test_unknown_types_are_not_found(raw: str) -> None:
     """GAP 14."""
     assert code(raw) == "not_found"
 
@@ -89,8 +89,8 @@ def test_types_that_do_not_exist(raw: str) -> None:
 @pytest.mark.parametrize(
     "raw", ["/dirs/a b", "/dirs/-a", "/dirs/%2Fetc", "/dirs/..", f"/dirs/{'x' * 129}", "/dirs/%FF"]
 )
-def test_ids_that_are_none(raw: str) -> None:
-    """R25."""
+def test_invalid_id_is_rejected(raw: str) -> None:
+    """Ids with invalid characters or lengths are rejected (R25)."""
     assert code(raw) == "malformed_id"
 
 

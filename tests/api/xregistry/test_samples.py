@@ -22,18 +22,18 @@ def read(path: Path) -> dict[str, Any]:
     return document
 
 
-def missing(sent: Any, shown: Any, path: str = "") -> list[str]:
+def missing(sent: Any, stored: Any, path: str = "") -> list[str]:
     """Paths of what was sent and is not shown equal.
 
     A new Resource with Versions of its own and no ``versionid`` ignores its other attributes (R221).
     """
-    if not isinstance(sent, dict) or not isinstance(shown, dict):
-        return [] if sent == shown else [path]
+    if not isinstance(sent, dict) or not isinstance(stored, dict):
+        return [] if sent == stored else [path]
     if sent.get("versions"):
         sent = {name: value for name, value in sent.items() if name in ("versions", "meta") or name.endswith("id")}
         sent.pop("defaultversionid", None)  # read-only outside meta
     return [
-        place for name, value in sent.items() for place in missing(value, shown.get(name, "missing"), f"{path}/{name}")
+        place for name, value in sent.items() for place in missing(value, stored.get(name, "missing"), f"{path}/{name}")
     ]
 
 

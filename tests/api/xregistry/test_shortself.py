@@ -28,8 +28,8 @@ def shorts(value: Any) -> list[tuple[str, str]]:
     """Xid and short URL of every entity in ``value``."""
     if not isinstance(value, dict):
         return []
-    own = [(value["xid"], value["shortself"])] if "shortself" in value else []
-    return own + [found for inner in value.values() for found in shorts(inner)]
+    own_pair = [(value["xid"], value["shortself"])] if "shortself" in value else []
+    return own_pair + [short for inner in value.values() for short in shorts(inner)]
 
 
 def below(url: str) -> str:
@@ -38,21 +38,21 @@ def below(url: str) -> str:
     return url.removeprefix(ROOT)
 
 
-def test_every_entity_has_its_own_and_it_leads_there(short: Client) -> None:
+def test_every_entity_has_a_short_url(short: Client) -> None:
     """R32: Registry, Group, Resources, metas and Versions, those behind a cross reference too."""
-    found = shorts(short.get("/?inline=*").json())
-    assert len(found) == 10
-    assert len(dict(found)) == len({url for _, url in found}) == len(found)
-    for xid, url in found:
+    pairs = shorts(short.get("/?inline=*").json())
+    assert len(pairs) == 10
+    assert len(dict(pairs)) == len({url for _, url in pairs}) == len(pairs)
+    for xid, url in pairs:
         assert "$" not in url
         assert len(url) <= len(f"{ROOT}{xid}")
         details = "$details" if xid.count("/") in (4, 6) else ""
-        shown = short.get(f"{below(url)}{details}").json()
-        assert (shown["xid"], shown["shortself"]) == (xid, url)
-        assert shown == short.get(f"{xid}{details}").json()
+        entity = short.get(f"{below(url)}{details}").json()
+        assert (entity["xid"], entity["shortself"]) == (xid, url)
+        assert entity == short.get(f"{xid}{details}").json()
 
 
-def test_it_stands_behind_self(short: Client) -> None:
+def test_short_url_follows_self(short: Client) -> None:
     """R55 to R57: where the specification lists it, in headers as well."""
     for path in ("/", "/dirs/a.long.name.of.a.group", f"{LONG}$details", f"{LONG}/meta", f"{OTHER}/meta"):
         names = list(short.get(path).json())
@@ -61,7 +61,7 @@ def test_it_stands_behind_self(short: Client) -> None:
     assert headers["xRegistry-shortself"] == short.get(f"{LONG}$details").json()["shortself"]
 
 
-def test_it_takes_what_self_takes(short: Client) -> None:
+def test_short_url_supports_the_requests_of_self(short: Client) -> None:
     """R32: documents without ``$details``, flags, writes, conditions, and what is beneath."""
     path = below(short.get(f"{LONG}$details").json()["shortself"])
     document = short.get(path)
@@ -75,7 +75,7 @@ def test_it_takes_what_self_takes(short: Client) -> None:
     assert short.get(LONG).status_code == 404
 
 
-def test_it_stays_as_long_as_the_entity(short: Client, store: Store, serve: Serve) -> None:
+def test_short_url_is_stable(short: Client, store: Store, serve: Serve) -> None:
     """R32: through updates, while the capability is off, and when another server starts."""
     before = dict(shorts(short.get("/?inline=*").json()))
     short.send("PATCH", f"{LONG}$details", json={"name": "N"})
@@ -87,7 +87,7 @@ def test_it_stays_as_long_as_the_entity(short: Client, store: Store, serve: Serv
     assert dict(shorts(serve(store).get("/?inline=*").json())) == before
 
 
-def test_those_of_deleted_entities_lead_nowhere(short: Client) -> None:
+def test_short_url_of_a_deleted_entity_is_not_found(short: Client) -> None:
     """R32: a new entity at the same path has another one."""
     path = below(short.get(f"{LONG}$details").json()["shortself"])
     short.send("DELETE", LONG)
@@ -98,24 +98,24 @@ def test_those_of_deleted_entities_lead_nowhere(short: Client) -> None:
     short.refused("GET", f"{path}/versions/a/b", "not_found")
 
 
-def test_it_is_ignored_in_writes(short: Client) -> None:
+def test_short_url_is_ignored_in_writes(short: Client) -> None:
     """R14: what was read can be sent back, by PUT, PATCH and in headers."""
-    shown = short.get(f"{LONG}$details").json()
+    entity = short.get(f"{LONG}$details").json()
     for method in ("PUT", "PATCH"):
-        sent = {**shown, "shortself": "http://elsewhere.example/x"}
+        sent = {**entity, "shortself": "http://elsewhere.example/x"}
         del sent["epoch"]
-        assert short.send(method, f"{LONG}$details", json=sent).json()["shortself"] == shown["shortself"]
-    assert short.put_document(LONG, b"text", shortself="x").headers["xRegistry-shortself"] == shown["shortself"]
+        assert short.send(method, f"{LONG}$details", json=sent).json()["shortself"] == entity["shortself"]
+    assert short.put_document(LONG, b"text", shortself="x").headers["xRegistry-shortself"] == entity["shortself"]
 
 
-def test_not_in_document_view(short: Client) -> None:
+def test_document_view_has_no_short_urls(short: Client) -> None:
     """R270: nor in exports, which are the same with and without."""
     export = short.get("/export?inline=*").json()
     assert shorts(export) == shorts(short.get(f"{LONG}$details?doc&inline=*").json()) == []
     assert short.send("PUT", "/", json=export).status_code == 200
 
 
-def test_it_can_be_filtered_and_sorted_by(short: Client) -> None:
+def test_short_url_can_be_filtered_and_sorted_by(short: Client) -> None:
     """R186: as any other attribute."""
     url = short.get(f"{LONG}$details").json()["shortself"]
     assert list(short.get("/dirs/a.long.name.of.a.group/files", params={"filter": f"shortself={url}"}).json()) == [

@@ -26,12 +26,12 @@ client = SchemaRegistryClient({"url": sys.argv[1]})
 
 def associate(**stated: Any) -> Any:
     """The kind of the association that is made, or the code of what fails."""
-    wanted = AssociationCreateOrUpdateInfo(association_type="value", **stated)
+    association_info = AssociationCreateOrUpdateInfo(association_type="value", **stated)
     try:
-        made = client.create_association(AssociationCreateOrUpdateRequest(**TOPIC, associations=[wanted]))
+        created = client.create_association(AssociationCreateOrUpdateRequest(**TOPIC, associations=[association_info]))
     except SchemaRegistryError as error:
         return error.error_code
-    return [[each.subject, each.lifecycle] for each in made.associations or ()]
+    return [[association.subject, association.lifecycle] for association in created.associations or ()]
 
 
 def id_written() -> int:
@@ -42,8 +42,8 @@ def id_written() -> int:
 
 
 def subjects(namespace: str) -> list[str | None]:
-    """Those of the topic."""
-    return [each.subject for each in client.get_associations_by_resource_name("orders", namespace)]
+    """Return the subjects associated with the topic."""
+    return [association.subject for association in client.get_associations_by_resource_name("orders", namespace)]
 
 
 client.register_schema("unused", Schema('"string"', "AVRO"))

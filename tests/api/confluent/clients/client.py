@@ -36,7 +36,7 @@ Codec = Callable[..., Any]
 
 
 async def settled(value: Any) -> Any:
-    """What a call returned, at once or later."""
+    """Return the result of a synchronous or asynchronous call."""
     return await value if inspect.isawaitable(value) else value
 
 
@@ -68,7 +68,7 @@ def message(version: int) -> Any:
 
 
 def calls() -> list[tuple[Any, ...]]:
-    """Other calls of Confluent's client, and their arguments."""
+    """Return further calls of Confluent's client with their arguments."""
     first, subject, scratch = order(1, "AVRO", "avsc"), topic("avro-value"), topic("scratch")
     broken = Schema((first.schema_str or "").replace('"int"', '"string"'), "AVRO", first.references)
     return [
@@ -97,7 +97,7 @@ def calls() -> list[tuple[Any, ...]]:
 
 
 async def administer(client: Any) -> list[Any]:
-    """What the calls answer, the code of the error of those that fail."""
+    """Return the responses of the calls, or the error codes of those that fail."""
     answers: list[Any] = []
     for name, *arguments in calls():
         try:
@@ -108,7 +108,7 @@ async def administer(client: Any) -> list[Any]:
 
 
 async def confluent(prefix: str) -> dict[str, Any]:
-    """By Confluent's client, whose classes have names that begin with ``prefix``."""
+    """Use Confluent's client whose class names begin with ``prefix``, and return the responses."""
 
     async def made(module: Any, name: str, *arguments: Any, **settings: Any) -> Any:
         return await settled(getattr(module, prefix + name)(*arguments, **settings))
@@ -146,16 +146,16 @@ async def confluent(prefix: str) -> dict[str, Any]:
 
 
 async def by_community() -> dict[str, Any]:
-    """By both of python-schema-registry-client's, which know no references."""
+    """Use both clients of python-schema-registry-client, which do not support references."""
     parts = {ending: json.loads((SCHEMAS / f"address.{ending}").read_text()) for ending in ("avsc", "json")}
 
     def whole(version: int, ending: str) -> Any:
-        found = json.loads((SCHEMAS / str(version) / f"order.{ending}").read_text())
+        schema_json = json.loads((SCHEMAS / str(version) / f"order.{ending}").read_text())
         if ending == "avsc":
-            found["fields"][1]["type"] = parts[ending]
+            schema_json["fields"][1]["type"] = parts[ending]
         else:
-            found["properties"]["to"] = parts[ending]
-        return found
+            schema_json["properties"]["to"] = parts[ending]
+        return schema_json
 
     client = community.SchemaRegistryClient(url=WHERE["registry"])
     later = community.AsyncSchemaRegistryClient(url=WHERE["registry"])
@@ -175,8 +175,8 @@ async def by_community() -> dict[str, Any]:
     readers: dict[tuple[str, str], Codec] = {("json", "as written"): by_json.decode_message}
     for version, schema in avro_schemas.items():
         now, then = (
-            kind(each, reader_schema=schema.schema)
-            for kind, each in (
+            kind(reader, reader_schema=schema.schema)
+            for kind, reader in (
                 (by_hand.AvroMessageSerializer, client),
                 (by_hand.AsyncAvroMessageSerializer, later),
             )
@@ -194,7 +194,7 @@ async def by_community() -> dict[str, Any]:
         client.get_by_id(1_000_000),
         client.update_compatibility("FULL", subject),
         client.get_compatibility(subject),
-        [each.version for each in client.get_schema_subject_versions(client.get_schema(subject, 2).schema_id)],
+        [reader.version for reader in client.get_schema_subject_versions(client.get_schema(subject, 2).schema_id)],
         client.delete_version(subject, 1),
         client.delete_subject(subject),
     ]
@@ -202,8 +202,8 @@ async def by_community() -> dict[str, Any]:
 
 
 async def guarded() -> list[Any]:
-    """How far each of WHERE's ``credentials`` lead: what registering a schema comes to, and then reading it."""
-    found: list[Any] = []
+    """Return for each of WHERE's ``credentials`` if registering a schema and reading it are allowed."""
+    allowed: list[Any] = []
     for settings in WHERE["credentials"]:
         client = schema_registry.SchemaRegistryClient({"url": WHERE["registry"], **settings})
         calls: tuple[Codec, ...] = (
@@ -212,10 +212,10 @@ async def guarded() -> list[Any]:
         )
         for call in calls:
             try:
-                found.append(bool(call(client)))
+                allowed.append(bool(call(client)))
             except schema_registry.error.SchemaRegistryError as error:
-                found.append(error.error_code)
-    return found
+                allowed.append(error.error_code)
+    return allowed
 
 
 def one(decode: Codec) -> Codec:

@@ -10,18 +10,18 @@ from tests.serving import serving
 
 
 def test_a_serializer_finds_the_subject_of_its_topic(tmp_path: Path) -> None:
-    """With its default strategy, and that alone: there is no subject of the topic's name."""
+    """The default strategy finds the subject through the association, since no subject has the name of the topic."""
     if not (PYTHON / "ready").exists():
         pytest.skip("the clients are not installed beside the tests: tools/setup test")
     with serving(tmp_path) as root:
-        found = printed(PYTHON / "bin" / "python", "associated.py", f"{root}/compat/confluent")
-    own = ":.lkc-1:orders-value"
-    assert found == {
+        result = printed(PYTHON / "bin" / "python", "associated.py", f"{root}/compat/confluent")
+    subject = ":.lkc-1:orders-value"
+    assert result == {
         "without a version": 40907,
         "weak": [["shop", "WEAK"]],
         "weakly written": True,
         "listed": ["shop"],
         "deleted": [],
-        "strong": [[own, "STRONG"]],
-        "again": [own],
+        "strong": [[subject, "STRONG"]],
+        "again": [subject],
     }

@@ -63,7 +63,7 @@ def descriptors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def where(server: str, kafka: Broker, descriptors: Path, request: pytest.FixtureRequest) -> dict[str, str]:
-    """What an application is told of where it runs."""
+    """Return the addresses and names that an application needs."""
     return {
         "registry": f"{server}/compat/confluent",
         "brokers": f"127.0.0.1:{kafka.ports['plain']}",
@@ -74,15 +74,17 @@ def where(server: str, kafka: Broker, descriptors: Path, request: pytest.Fixture
 
 
 def printed(*command: str | Path, folder: Path = HERE) -> Any:
-    """What an application prints."""
+    """Run an application and return the JSON that it prints."""
     ran = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return json.loads(ran.stdout)
 
 
-def check_read(found: dict[str, Any], *readers: str) -> None:
-    """Each reader, called by its topic and how it reads, has read what is right for it, and there is no other."""
-    assert found == {reader: READ[reader.partition(" ")[2]] for reader in readers}
+def check_read(read: dict[str, Any], *readers: str) -> None:
+    """Check that exactly these readers have read the expected values. A reader is called by its topic and how it
+    reads.
+    """
+    assert read == {reader: READ[reader.partition(" ")[2]] for reader in readers}
 
 
 def check_stored(server: str, where: dict[str, str], *topics: str, group: str = "default") -> None:
@@ -101,7 +103,7 @@ def check_versions(schema: str) -> None:
 
 
 def python(client: str, where: dict[str, str]) -> Any:
-    """What an application in Python prints."""
+    """Run the Python application and return what it prints."""
     if not (PYTHON / "ready").exists():
         pytest.skip("the clients are not installed beside the tests: tools/setup test")
     return printed(PYTHON / "bin" / "python", "client.py", client, json.dumps(where))
@@ -137,11 +139,11 @@ CONFLUENT = [
 def test_confluent_for_python(server: str, where: dict[str, str], client: str, context: str) -> None:
     """confluent-kafka in all three formats, with the id of a schema before the value and its guid in a header."""
     where |= {"topics": client, "registry": where["registry"] + context}
-    found = python(client, where)
+    result = python(client, where)
     readers = ("avro as 1", "avro as 2", "json as written", "protobuf as 1", "protobuf as 2")
-    check_read(found["read"], *readers, "latest as written", "header as written")
+    check_read(result["read"], *readers, "latest as written", "header as written")
     check_stored(server, where, "avro", "json", "protobuf", "latest", "header", group="shop" if context else "default")
-    assert found["answers"] == CONFLUENT
+    assert result["answers"] == CONFLUENT
 
 
 def test_credentials_of_confluent_for_python(where: dict[str, Any], tmp_path: Path) -> None:
@@ -165,14 +167,14 @@ def test_credentials_of_confluent_for_python(where: dict[str, Any], tmp_path: Pa
 def test_community_for_python(server: str, where: dict[str, str]) -> None:
     """python-schema-registry-client, both of its kinds, where Apicurio has the API."""
     where["registry"] = f"{server}/apis/ccompat/v7"
-    found = python("community", where)
-    check_read(found["read"], "avro as 1", "avro as 2", "later as 1", "later as 2", "json as written")
+    result = python("community", where)
+    check_read(result["read"], "avro as 1", "avro as 2", "later as 1", "later as 2", "json as written")
     check_stored(server, where, "later", "json")
-    assert found["answers"] == [[1, 2], True, False, False, None, None, None, True, "FULL", [2, 2], 1, [2]]
+    assert result["answers"] == [[1, 2], True, False, False, None, None, None, True, "FULL", [2, 2], 1, [2]]
 
 
 def javascript(client: str, where: dict[str, str]) -> Any:
-    """What an application in JavaScript prints."""
+    """Run the JavaScript application and return what it prints."""
     if not (JAVASCRIPT / "ready").exists():
         pytest.skip("the clients are not installed beside the tests: tools/setup test")
     return printed("node", HERE / "client.mjs", client, json.dumps(where), folder=JAVASCRIPT)
@@ -180,36 +182,36 @@ def javascript(client: str, where: dict[str, str]) -> Any:
 
 def test_confluent_for_javascript(server: str, where: dict[str, str]) -> None:
     """@confluentinc/schemaregistry in all three formats, and with rules that it runs."""
-    found = javascript("confluent", where)
-    assert found["read"].pop("ruled as migrated") == [{"number": 1, "to": FIRST["to"]}]
+    result = javascript("confluent", where)
+    assert result["read"].pop("ruled as migrated") == [{"number": 1, "to": FIRST["to"]}]
     readers = ("avro as written", "avro as 2", "header as written", "json as written", "protobuf as written")
-    check_read(found["read"], *readers)
+    check_read(result["read"], *readers)
     check_stored(server, where, "avro", "header", "json", "protobuf", "ruled")
-    assert "numbered" in found["answers"].pop(0)
+    assert "numbered" in result["answers"].pop(0)
     first = [[1, 2], True, False, REFUSED, UNKNOWN, 2, UNKNOWN, NO_SUBJECT]
-    assert found["answers"] == [*first, "NONE", "NONE", UNSET, True, 1, 1, REFERENCED]
+    assert result["answers"] == [*first, "NONE", "NONE", UNSET, True, 1, 1, REFERENCED]
 
 
 def test_community_for_javascript(server: str, where: dict[str, str]) -> None:
     """@kafkajs/confluent-schema-registry in all three formats."""
-    found = javascript("kafkajs", where)
-    check_read(found["read"], "avro as 1", "avro as 2", "json as written", "protobuf as written")
+    result = javascript("kafkajs", where)
+    check_read(result["read"], "avro as 1", "avro as 2", "json as written", "protobuf as written")
     check_stored(server, where, "avro", "json", "protobuf")
     # It looks schemas up without their references: one that has some is none then.
-    own = "ConfluentSchemaRegistryCompatibilityError"
-    assert [each["code"] for each in found["answers"]] == [409, 422, 404, 404, 404, own]
+    error_class = "ConfluentSchemaRegistryCompatibilityError"
+    assert [error["code"] for error in result["answers"]] == [409, 422, 404, 404, 404, error_class]
 
 
 def test_franz(server: str, where: dict[str, str]) -> None:
     """franz-go's sr in all three formats."""
     if not (FRANZ / "ready").exists():
         pytest.skip("there is no application with franz-go: tools/setup test builds it, where Go is new enough")
-    found = printed(FRANZ / "franz", json.dumps(where))
-    check_read(found["read"], "avro as 1", "avro as 2", "json as written", "protobuf as 1", "protobuf as 2")
+    result = printed(FRANZ / "franz", json.dumps(where))
+    check_read(result["read"], "avro as 1", "avro as 2", "json as written", "protobuf as 1", "protobuf as 2")
     check_stored(server, where, "avro", "json", "protobuf")
     first = [[1, 2], 1, 1, ["AVRO", "PROTOBUF", "JSON"], True, False, REFUSED, UNKNOWN, UNKNOWN, NO_SUBJECT]
     levels = ["NONE", UNSET, "BACKWARD"]
-    assert found["answers"] == [*first, *levels, "IMPORT", [500_000, 7], [7], [7], REFERENCED, True]
+    assert result["answers"] == [*first, *levels, "IMPORT", [500_000, 7], [7], [7], REFERENCED, True]
 
 
 def test_spring(server: str, where: dict[str, str]) -> None:
@@ -218,10 +220,10 @@ def test_spring(server: str, where: dict[str, str]) -> None:
     modules = subprocess.run([command("spring")[0], "--list-modules"], check=True, capture_output=True, text=True)
     if "jdk.compiler" not in modules.stdout:
         pytest.skip("Java is here without its compiler, which runs programs from their source")
-    found = printed(*command("spring", str(HERE / "Client.java"), json.dumps(where)))
-    check_read(found["read"], "avro as 1", "avro as 2", "avro as written")
+    result = printed(*command("spring", str(HERE / "Client.java"), json.dumps(where)))
+    check_read(result["read"], "avro as 1", "avro as 2", "avro as written")
     check_versions(f"{server}/schemagroups/spring/schemas/order")
-    refused, *unknown = found["answers"][3:]
-    assert found["answers"][:3] == [1, True, True]
+    refused, *unknown = result["answers"][3:]
+    assert result["answers"][:3] == [1, True, True]
     assert refused.endswith("status 409")
-    assert all(each.startswith("Could not find schema") for each in unknown)
+    assert all(message.startswith("Could not find schema") for message in unknown)
