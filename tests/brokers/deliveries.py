@@ -18,7 +18,7 @@ EVENT_TYPE = "application/cloudevents+json; charset=utf-8"
 
 
 def policy(broker: Broker, *more: str, timeout: float = 300.0) -> SinkPolicy:
-    """One that lets events go to a broker, with a patience that a slow machine does not exhaust."""
+    """Return a policy that allows events to a broker, with a timeout that slow machines do not reach."""
     places = [f"{host}:{port}" for host in ("127.0.0.1", "localhost") for port in broker.ports.values()]
     return SinkPolicy(allow=AllowList([*places, *more]), timeout=timeout)
 
@@ -31,7 +31,7 @@ def subscription(protocol: str, sink: str, credential: Credential | None = None,
 
 
 def plain(password: str = PASSWORD, user: str = USER) -> Credential:
-    """What brokers know USER by."""
+    """Return the credential of USER at the brokers."""
     return Credential(credentialtype="PLAIN", members={"identifier": user}, secrets={"secret": password})
 
 

@@ -93,40 +93,40 @@ s3proxy, s3mock, azurite, azurite_tls = map(_share, ("s3proxy", "s3mock", "azuri
 @pytest.fixture
 def key_server(certificates: Certificates) -> Iterator[KeyServer]:
     """A server that gives keys to a container and for a web identity."""
-    with keys_given(certificates) as found:
-        yield found
+    with keys_given(certificates) as key_server_:
+        yield key_server_
 
 
 @pytest.fixture
 def token_server(certificates: Certificates, google: Google) -> Iterator[TokenServer]:
     """A server that gives tokens of Google's and Azure's; the server ``google`` knows its tokens."""
-    with tokens_given(certificates) as found:
-        google.knows = found.is_valid
-        yield found
+    with tokens_given(certificates) as token_server_:
+        google.knows = token_server_.is_valid
+        yield token_server_
         google.knows = lambda _: False
 
 
 @pytest.fixture(scope="session")
 def google() -> Iterator[Google]:
     """A server with Google's API of objects."""
-    with running() as found:
-        yield found
+    with running() as fake:
+        yield fake
 
 
 def _make_container(connect: Callable[..., http.client.HTTPConnection], broker: Broker) -> None:
-    """By a request that is signed with the account's key; clients of blobs have none for it."""
+    """Create the container with a request signed by the account's key; clients of blobs need no key for it."""
     # https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key: what is signed, a line each
     path = f"/{ACCOUNT}/{BUCKET}"
     headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-12-02"}
-    named = [f"{name}:{value}" for name, value in headers.items()]
-    signed = "\n".join(["PUT", *[""] * 11, *named, f"/{ACCOUNT}{path}", "restype:container"])
+    header_lines = [f"{name}:{value}" for name, value in headers.items()]
+    signed = "\n".join(["PUT", *[""] * 11, *header_lines, f"/{ACCOUNT}{path}", "restype:container"])
     key = base64.b64decode(ACCOUNT_KEY)
     signature = base64.b64encode(hmac.digest(key, signed.encode(), "sha256")).decode()
     headers |= {"authorization": f"SharedKey {ACCOUNT}:{signature}", "content-length": "0"}
-    asked = connect("127.0.0.1", broker.ports["plain"], timeout=60)
-    asked.request("PUT", f"{path}?restype=container", headers=headers)
-    assert asked.getresponse().status in (201, 409)  # 409: another process has made it
-    asked.close()
+    connection = connect("127.0.0.1", broker.ports["plain"], timeout=60)
+    connection.request("PUT", f"{path}?restype=container", headers=headers)
+    assert connection.getresponse().status in (201, 409)  # 409: another process has made it
+    connection.close()
 
 
 def _await_data_nodes(broker: Broker) -> None:

@@ -39,7 +39,7 @@ class Stored:
 
     @property
     def tag(self) -> str:
-        """As Google has it."""
+        """Return the ETag as Google formats it."""
         return f'"{hashlib.md5(self.content, usedforsecurity=False).hexdigest()}"'
 
 
@@ -65,7 +65,7 @@ class Google:
         return json.dumps({"type": "service_account", **account, "gcs_base_url": f"http://127.0.0.1:{self.port}"})
 
     def signed(self, authorization: str) -> bool:
-        """Whether it is a token that was signed with the key, or one that ``knows`` knows."""
+        """Return True if the token was signed with the key, or if ``knows`` accepts it."""
         if self.knows(authorization):
             return True
         signing, _, signature = authorization.removeprefix("Bearer ").rpartition(".")
@@ -76,11 +76,11 @@ class Google:
             return False
         return True
 
-    def write(self, name: str, content: bytes, wanted: str | None) -> Stored | None:
-        """Have it there, if the generation is the wanted one; 0 stands for none."""
+    def write(self, name: str, content: bytes, generation: str | None) -> Stored | None:
+        """Store the object if its generation is the expected one; 0 means that it must not exist."""
         with self.turn:
             there = self.objects.get(name)
-            if wanted is not None and int(wanted) != (there.generation if there else 0):
+            if generation is not None and int(generation) != (there.generation if there else 0):
                 return None
             self.generation += 1
             self.objects[name] = Stored(content, self.generation, datetime.now(UTC))
@@ -91,22 +91,22 @@ class Google:
         start, delimiter = f"{bucket}/", query.get("delimiter", "")
         prefix, after = query.get("prefix", ""), query.get("continuation-token") or query.get("start-after", "")
         entries: dict[str, str] = {}
-        for name, found in sorted(self.objects.copy().items()):
+        for name, stored in sorted(self.objects.copy().items()):
             key = name.removeprefix(start)
             if not name.startswith(start + prefix):
                 continue
-            rest = key[len(prefix) :]
-            if delimiter and delimiter in rest:
-                folder = prefix + rest.partition(delimiter)[0] + delimiter
+            suffix = key[len(prefix) :]
+            if delimiter and delimiter in suffix:
+                folder = prefix + suffix.partition(delimiter)[0] + delimiter
                 entries[folder] = f"<CommonPrefixes><Prefix>{escape(folder)}</Prefix></CommonPrefixes>"
             else:
                 entries[key] = (
-                    f"<Contents><Key>{escape(key)}</Key><Size>{len(found.content)}</Size><ETag>{found.tag}</ETag>"
-                    f"<LastModified>{found.written.isoformat().replace('+00:00', 'Z')}</LastModified></Contents>"
+                    f"<Contents><Key>{escape(key)}</Key><Size>{len(stored.content)}</Size><ETag>{stored.tag}</ETag>"
+                    f"<LastModified>{stored.written.isoformat().replace('+00:00', 'Z')}</LastModified></Contents>"
                 )
-        left = sorted(key for key in entries if key > after)
-        page = left[:_PAGE]
-        more = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if len(left) > _PAGE else ""
+        keys = sorted(key for key in entries if key > after)
+        page = keys[:_PAGE]
+        more = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if len(keys) > _PAGE else ""
         return f"<ListBucketResult>{''.join(entries[key] for key in page)}{more}</ListBucketResult>"
 
 
@@ -139,18 +139,18 @@ class _Handler(BaseHTTPRequestHandler):
         if "list-type" in query:
             self._answer(200, self.google.listed(name, query).encode())
             return
-        found = self.google.objects.get(name)
-        if found is None:
+        stored = self.google.objects.get(name)
+        if stored is None:
             self._refuse(404, "NoSuchKey")
             return
-        content, size, status = found.content, len(found.content), 200
+        content, size, status = stored.content, len(stored.content), 200
         more: dict[str, str] = {}
         if span := self.headers.get("range"):
             first, last = span.removeprefix("bytes=").split("-")
             content, status = content[int(first) : int(last) + 1], 206
             more = {"Content_Range": f"bytes {first}-{int(first) + len(content) - 1}/{size}"}
-        written = format_datetime(found.written, usegmt=True)
-        about = {"ETag": found.tag, "Last_Modified": written, "x_goog_generation": str(found.generation)}
+        written = format_datetime(stored.written, usegmt=True)
+        about = {"ETag": stored.tag, "Last_Modified": written, "x_goog_generation": str(stored.generation)}
         self._answer(status, content, **about, **more)
 
     _head = _get
@@ -166,28 +166,28 @@ class _Handler(BaseHTTPRequestHandler):
                 self._refuse(404, "NoSuchKey")
                 return
             body = origin.content
-        done = self.google.write(name, body, self.headers.get("x-goog-if-generation-match"))
-        if done is None:
+        stored = self.google.write(name, body, self.headers.get("x-goog-if-generation-match"))
+        if stored is None:
             self._refuse(412, "PreconditionFailed")
         else:
-            self._answer(200, ETag=done.tag, x_goog_generation=str(done.generation))
+            self._answer(200, ETag=stored.tag, x_goog_generation=str(stored.generation))
 
     def _post(self, name: str, query: dict[str, str], _: bytes) -> None:
         if "uploads" in query:
             upload = str(len(self.google.parts))
             self.google.parts[upload] = {}
-            told = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
+            reply = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
         else:
             parts = self.google.parts[query["uploadId"]]
-            done = self.google.write(name, b"".join(parts[number] for number in sorted(parts)), None)
-            assert done is not None
-            told = f"<CompleteMultipartUploadResult><ETag>{escape(done.tag)}</ETag></CompleteMultipartUploadResult>"
-        self._answer(200, told.encode())
+            stored = self.google.write(name, b"".join(parts[number] for number in sorted(parts)), None)
+            assert stored is not None
+            reply = f"<CompleteMultipartUploadResult><ETag>{escape(stored.tag)}</ETag></CompleteMultipartUploadResult>"
+        self._answer(200, reply.encode())
 
     def _delete(self, name: str, _: dict[str, str], __: bytes) -> None:
         with self.google.turn:
-            found = self.google.objects.pop(name, None)
-        if found is None:
+            removed = self.google.objects.pop(name, None)
+        if removed is None:
             self._refuse(404, "NoSuchKey")
         else:
             self._answer(204)

@@ -34,9 +34,8 @@ _REFUSED: Final = "<ErrorResponse><Error><Code>InvalidIdentityToken</Code></Erro
 
 @dataclass(slots=True)
 class KeyServer:
-    """What it gives to who has ``proof``, for how long, how often it was asked, and where it is.
-
-    Without a ``proof`` it gives it to anybody.
+    """A server that gives credentials to callers that present ``proof``, or to everybody without a ``proof``. It counts
+    the requests.
     """
 
     port: int = 0
@@ -72,8 +71,8 @@ class KeyServer:
 
 @contextmanager
 def keys_given(certificates: Certificates) -> Iterator[KeyServer]:
-    """One that runs until the end of the block."""
-    found = KeyServer()
+    """Run a key server until the end of the block."""
+    key_server = KeyServer()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -81,21 +80,21 @@ def keys_given(certificates: Certificates) -> Iterator[KeyServer]:
         def do_GET(self) -> None:
             if self.path != PATH:
                 self._answer(404, "")
-            elif found.proof != self.headers.get("authorization", ""):
+            elif key_server.proof != self.headers.get("authorization", ""):
                 self._answer(401, "")
             else:
-                keys = found.given()
+                keys = key_server.given()
                 self._answer(keys if isinstance(keys, int) else 200, json.dumps(keys))
 
         def do_POST(self) -> None:
             """Parameters are in the URL or, as SDKs have it, in the body."""
             body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
-            asked = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query or body).items()}
-            wanted = {"Action": "AssumeRoleWithWebIdentity", "RoleArn": ROLE, "WebIdentityToken": found.proof}
-            if not wanted.items() <= asked.items():
+            form = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query or body).items()}
+            expected = {"Action": "AssumeRoleWithWebIdentity", "RoleArn": ROLE, "WebIdentityToken": key_server.proof}
+            if not expected.items() <= form.items():
                 self._answer(403, _REFUSED)
                 return
-            keys = found.given()
+            keys = key_server.given()
             self._answer(*((keys, "") if isinstance(keys, int) else (200, _STS.format(**keys))))
 
         def _answer(self, status: int, text: str) -> None:
@@ -107,5 +106,5 @@ def keys_given(certificates: Certificates) -> Iterator[KeyServer]:
         def log_message(self, *arguments: object) -> None:
             pass
 
-    with with_and_without_tls(Handler, certificates) as (found.port, found.secure_port):
-        yield found
+    with with_and_without_tls(Handler, certificates) as (key_server.port, key_server.secure_port):
+        yield key_server

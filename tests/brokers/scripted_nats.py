@@ -15,8 +15,8 @@ class Scripted:
         self._answers = list(answers)
 
     def read(self, max_bytes: int) -> bytes:
-        said, self._said = self._said, b""
-        return said
+        answer, self._said = self._said, b""
+        return answer
 
     def write(self, buffer: bytes) -> None:
         words = buffer.partition(b"\r\n")[0].split()
@@ -28,11 +28,9 @@ class Scripted:
             sizes = b"%d %d" % (head, len(answer)) if head else b"%d" % len(answer)
             self._said += b"%s %s 1 %s\r\n%s\r\n" % (b"HMSG" if head else b"MSG", words[2], sizes, answer)
 
-    def limit(self, seconds: float | None = None) -> None:
-        """It is never late."""
+    def limit(self, seconds: float | None = None) -> None: ...
 
     def encrypt(self) -> None:
         raise NotImplementedError
 
-    def close(self) -> None:
-        """Nothing to give back."""
+    def close(self) -> None: ...

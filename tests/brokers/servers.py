@@ -99,9 +99,9 @@ def kafka(folder: Path, certificates: Certificates) -> Broker:
         near = [(name.upper(), "127.0.0.1", ports[name]) for name in ("plain", "password", "tls")]
         far = ("FAR", "127.0.0.2", ports["far"])
         advertised = [*near, far, ("AWAY", *far[1:])]
-        own = [("AWAY", "127.0.0.1", ports["away"]), ("CONTROL", "127.0.0.1", ports["control"])]
+        internal = [("AWAY", "127.0.0.1", ports["away"]), ("CONTROL", "127.0.0.1", ports["control"])]
         places = {
-            "listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in [*near, far, *own]),
+            "listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in [*near, far, *internal]),
             "advertised.listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in advertised),
         }
         return cluster.configure(folder, ports, {**settings, **places})
@@ -222,9 +222,9 @@ def hdfs(folder: Path, certificates: Certificates) -> Broker:
             # Else a file is often closed half a second late: the NameNode waits for what DataNodes report.
             "dfs.namenode.file.close.num-committed-allowed": "1",
         }
-        given = [word for name, value in settings.items() for word in ("-D", f"{name}={value}")]
+        options = [word for name, value in settings.items() for word in ("-D", f"{name}={value}")]
         numbers = ["-nnport", str(ports["plain"]), "-httpport", str(ports["http"]), "-datanodes", "2", "-format"]
-        return cluster.command("hdfs", "org.apache.hadoop.test.MiniDFSClusterManager", *numbers, *given)
+        return cluster.command("hdfs", "org.apache.hadoop.test.MiniDFSClusterManager", *numbers, *options)
 
     return Broker("HDFS", folder, configure, "Started MiniDFSCluster", ("plain", "http"))
 
@@ -297,7 +297,7 @@ def _broker_xml(folder: Path, ports: Ports, certificates: Certificates) -> str:
 
 
 def _program(name: str, package: str = "") -> str:
-    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
-    if found is None:
+    program_path = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+    if program_path is None:
         raise cluster.NotInstalled(f"the tests need {name}: apt-get install {package or name}")
-    return found
+    return program_path

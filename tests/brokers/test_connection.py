@@ -37,20 +37,20 @@ def test_the_next_server_is_tried(silent: int) -> None:
     stream.close()
 
 
-def test_a_broker_that_is_not_there() -> None:
+def test_missing_broker_is_an_error() -> None:
     with pytest.raises(BrokerUnavailable, match=r"^127\.0\.0\.1:2 cannot be reached: "):
         settings(("127.0.0.1", 1), ("127.0.0.1", 2)).open()
 
 
-def test_names_lead_where_they_are_resolved_to(silent: int) -> None:
-    asked = []
+def test_connection_uses_the_resolved_address(silent: int) -> None:
+    resolved = []
 
     def resolve(host: str, port: int) -> str:
-        asked.append((host, port))
+        resolved.append((host, port))
         return "127.0.0.1"
 
     BrokerSettings(servers=(("broker.example", silent),), secure=False, resolve=resolve).open().close()
-    assert asked == [("broker.example", silent)]
+    assert resolved == [("broker.example", silent)]
 
 
 def test_a_name_that_may_not_be_resolved_is_refused(silent: int) -> None:
@@ -61,7 +61,7 @@ def test_a_name_that_may_not_be_resolved_is_refused(silent: int) -> None:
         BrokerSettings(servers=(("broker.example", silent),), secure=False, resolve=refuse).open()
 
 
-def test_a_server_that_says_nothing(silent: int) -> None:
+def test_silent_server_is_an_error(silent: int) -> None:
     stream = settings(("127.0.0.1", silent)).open()
     stream.limit(0.05)
     with pytest.raises(BrokerTimeout, match=r"did not answer within 0\.05 seconds"):
@@ -86,10 +86,10 @@ def test_certificates_are_checked(nats: Broker, certificates: Certificates, trus
 
 
 def test_secrets_are_not_shown() -> None:
-    made = settings(("h", 1), user="me", password="hush-7", token="hush-8")
-    assert "hush" not in f"{made} {made!r}"
+    connection_settings = settings(("h", 1), user="me", password="hush-7", token="hush-8")
+    assert "hush" not in f"{connection_settings} {connection_settings!r}"
 
 
-def test_files_that_are_no_certificates() -> None:
+def test_invalid_certificate_files_are_rejected() -> None:
     with pytest.raises(BrokerRefused, match=r"the certificates for h:1 cannot be read \(ca /nowhere.pem\)"):
         settings(("h", 1), secure=True, ca="/nowhere.pem").tls_context()

@@ -10,7 +10,7 @@ from signalbook.brokers.nats import NATSConnection, NATSError
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("error", "kind"),
     [
         ("'Authorization Violation'", BrokerRefused),
         ("'Permissions Violation for Publish to \"a\"'", BrokerRefused),
@@ -21,8 +21,8 @@ from signalbook.brokers.nats import NATSConnection, NATSError
         ("'Server Shutdown'", NATSError),
     ],
 )
-def test_what_may_pass_is_no_refusal(said: str, kind: type[BrokerError]) -> None:
+def test_temporary_error_is_no_refusal(error: str, kind: type[BrokerError]) -> None:
     with pytest.raises(BrokerError) as caught:
-        NATSConnection(Scripted(greeting=GREETING + f"-ERR {said}\r\n".encode()))
+        NATSConnection(Scripted(greeting=GREETING + f"-ERR {error}\r\n".encode()))
     assert type(caught.value) is kind
-    assert said in str(caught.value)
+    assert error in str(caught.value)

@@ -72,26 +72,26 @@ def test_messages_by_number(
 ) -> None:
     name = streamed([b"x", b"", b"y", b"z" * 100_000, b"5"])
     with reading(nats) as jetstream:
-        found = [each for some in jetstream.read(name, start, end, subject.format(name)) for each in some]
-    assert [each.number for each in found] == numbers
-    assert all(each.subject == f"{name}.{'ba'[each.number % 2]}" for each in found)
-    assert all(each.headers == [("N", str(each.number - 1).encode())] for each in found)
+        messages = [message for some in jetstream.read(name, start, end, subject.format(name)) for message in some]
+    assert [message.number for message in messages] == numbers
+    assert all(message.subject == f"{name}.{'ba'[message.number % 2]}" for message in messages)
+    assert all(message.headers == [("N", str(message.number - 1).encode())] for message in messages)
 
 
 def test_more_than_one_answer_holds(nats: Broker, streamed: Streamed) -> None:
     """Lists are bounded by number and by size, and nothing is left out between them."""
     name = streamed([b"x" * 20_000] * 1200)
     with reading(nats) as jetstream:
-        found = list(jetstream.read(name, 1, 1200))
-    assert [each.number for some in found for each in some] == list(range(1, 1201))
-    assert max(sum(len(each.payload) for each in some) for some in found) < 10_000_000
-    assert found[0][0].time > 1_700_000_000 * 10**9
+        batches = list(jetstream.read(name, 1, 1200))
+    assert [message.number for some in batches for message in some] == list(range(1, 1201))
+    assert max(sum(len(message.payload) for message in some) for some in batches) < 10_000_000
+    assert batches[0][0].time > 1_700_000_000 * 10**9
 
 
-def test_messages_that_are_gone_are_left_out(nats: Broker, streamed: Streamed) -> None:
+def test_deleted_messages_are_skipped(nats: Broker, streamed: Streamed) -> None:
     name = streamed([b"x"] * 5, drop=3)
     with reading(nats) as jetstream:
-        assert [each.number for some in jetstream.read(name, 1, 5) for each in some] == [4, 5]
+        assert [message.number for some in jetstream.read(name, 1, 5) for message in some] == [4, 5]
         state = jetstream.stream(name)
     assert state is not None
     assert (state.first, state.last, state.retention) == (4, 5, "limits")
@@ -101,8 +101,8 @@ def test_the_state_of_streams(nats: Broker, streamed: Streamed) -> None:
     empty, gone = streamed([]), streamed([b"x"] * 2, drop=2)
     with reading(nats) as jetstream:
         states = [jetstream.stream(name) for name in (empty, gone)]
-        assert [(each.first, each.last) for each in states if each] == [(1, 0), (3, 2)]
-        assert len({each.created for each in states if each} - {""}) == 2
+        assert [(state.first, state.last) for state in states if state] == [(1, 0), (3, 2)]
+        assert len({state.created for state in states if state} - {""}) == 2
         assert jetstream.stream("NOWHERE") is None
         assert jetstream.streams_of(f"{gone}.a") == [gone]
         assert jetstream.streams_of("nothing.of.it") == []
@@ -123,13 +123,13 @@ def error(code: int, number: int) -> bytes:
 
 
 @pytest.mark.parametrize("status", ["404 No Messages", "408 Request Timeout", "409 Consumer Deleted", "503"])
-def test_what_was_pending_is_not_taken_for_gone(status: str) -> None:
+def test_pending_messages_are_not_reported_as_gone(status: str) -> None:
     """A new consumer knows whether it is."""
     with pytest.raises(NATSError, match=f"status {status[:3]}"):
         list(scripted(consumer(2), f"NATS/1.0 {status}\r\n\r\n".encode()).read("S", 1, 2))
 
 
-def test_a_consumer_that_went_by_itself_is_no_failure() -> None:
+def test_expired_consumer_is_not_an_error() -> None:
     assert list(scripted(consumer(0), error(404, 10014)).read("S", 1, 2)) == []
 
 

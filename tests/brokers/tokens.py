@@ -43,7 +43,9 @@ _Answer = tuple[int, Mapping[str, Any]]
 
 @dataclass(slots=True)
 class TokenServer:
-    """What it gives for how long, who asked for what, and where it is: machines ask by ``port``, others by TLS."""
+    """A token server: it counts the requests, and issues tokens that are valid for ``lasting`` seconds. Machines use
+    ``port``, other callers TLS.
+    """
 
     port: int = 0
     secure_port: int = 0
@@ -64,12 +66,12 @@ class TokenServer:
 
     @property
     def plain(self) -> str:
-        """Where it is on this machine."""
+        """Return the address without TLS."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def secure(self) -> str:
-        """Where it is by TLS."""
+        """Return the address with TLS."""
         return f"127.0.0.1:{self.secure_port}"
 
     @contextmanager
@@ -80,15 +82,15 @@ class TokenServer:
             yield other
 
     def is_valid(self, authorization: str) -> bool:
-        """Whether it gave that, and it has not ended."""
+        """Return True if the server issued the token and it has not expired."""
         return self.issued.get(authorization.removeprefix("Bearer "), 0) > time.time()
 
     def proves(self, subject: str) -> bool:
-        """Whether that is the proof, or a request to AWS that is signed by it: Google has AWS say who that is."""
+        """Return True if the subject is the proof or an AWS request signed with it, which Google forwards to AWS."""
         if not subject.startswith("%7B"):
             return subject == self.proof
-        asked = json.loads(unquote(subject))
-        headers = {each["key"].lower(): each["value"] for each in asked["headers"]}
+        request = json.loads(unquote(subject))
+        headers = {header["key"].lower(): header["value"] for header in request["headers"]}
         signed = re.fullmatch(
             rf"AWS4-HMAC-SHA256 Credential={CLIENT}/(\d+)/eu-west-1/sts/aws4_request, SignedHeaders=(\S+), "
             r"Signature=(\w+)",
@@ -97,11 +99,11 @@ class TokenServer:
         if signed is None or headers["x-goog-cloud-target-resource"] != AUDIENCE:
             return False
         # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
-        url, names = urlsplit(asked["url"]), signed[2].split(";")
-        said = [asked["method"], url.path or "/", url.query, *(f"{name}:{headers[name]}" for name in names), ""]
-        said += [signed[2], hashlib.sha256(b"").hexdigest()]
+        url, names = urlsplit(request["url"]), signed[2].split(";")
+        canonical = [request["method"], url.path or "/", url.query, *(f"{name}:{headers[name]}" for name in names), ""]
+        canonical += [signed[2], hashlib.sha256(b"").hexdigest()]
         scope = f"{signed[1]}/eu-west-1/sts/aws4_request"
-        digest = hashlib.sha256("\n".join(said).encode()).hexdigest()
+        digest = hashlib.sha256("\n".join(canonical).encode()).hexdigest()
         key = f"AWS4{self.proof}".encode()
         for part in (*scope.split("/"), f"AWS4-HMAC-SHA256\n{headers['x-amz-date']}\n{scope}\n{digest}"):
             key = hmac.digest(key, part.encode(), "sha256")
@@ -116,15 +118,15 @@ class TokenServer:
         now = int(time.time())
         claims = {"aud": _STORAGE, "iss": f"https://sts.windows.net/{TENANT}/", "iat": now, "nbf": now - 60}
         parts = {"alg": "none"}, {**claims, "exp": now + self.lasting, "jti": secrets.token_hex(8)}
-        said = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
-        return self._issued(".".join([*said, "c2lnbmVk"]))
+        segments = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+        return self._issued(".".join([*segments, "c2lnbmVk"]))
 
     def _issued(self, token: str) -> str:
         self.issued[token] = time.time() + self.lasting
         return token
 
     def get(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> _Answer:
-        """What machines are told."""
+        """Answer the metadata requests of machines."""
         until = {"expires_in": self.lasting, "token_type": "Bearer"}
         if path == "/computeMetadata/v1/instance/service-accounts/default/token":
             if headers.get("metadata-flavor") != "Google":
@@ -134,13 +136,13 @@ class TokenServer:
             return 200, {}
         if path == "/subject":
             return (200, {"jwt": self.proof}) if headers.get("x-proof") == "yes" else (403, {})
-        known = {
+        paths = {
             "/metadata/identity/oauth2/token": ("metadata", "true"),
             "/msi/token": ("x-identity-header", self.proof),
         }
-        if path not in known:
+        if path not in paths:
             return 404, {}
-        header, value = known[path]
+        header, value = paths[path]
         right = headers.get(header) == value and query.get("resource") == _STORAGE and "api-version" in query
         if not right or query.get("client_id", CLIENT) != CLIENT:
             return 400, {"error": "invalid_request", "error_description": f"shown was {headers.get(header)}"}
@@ -148,30 +150,30 @@ class TokenServer:
         return 200, {"access_token": self.entra(), **until, "expires_on": ends, "resource": _STORAGE}
 
     def post(self, path: str, form: Mapping[str, str], body: bytes, authorization: str) -> _Answer:
-        """What those are told who sign in."""
+        """Answer the requests of callers that sign in."""
         until = {"expires_in": self.lasting, "token_type": "Bearer"}
         if path == f"/{TENANT}/oauth2/v2.0/token":
-            wanted = {"client_id": CLIENT, "scope": f"{_STORAGE}/.default", "grant_type": "client_credentials"}
+            expected = {"client_id": CLIENT, "scope": f"{_STORAGE}/.default", "grant_type": "client_credentials"}
             kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-            shown = form.get("client_secret") or (
+            secret = form.get("client_secret") or (
                 form.get("client_assertion_type") == kind and form["client_assertion"]
             )
-            if not wanted.items() <= form.items() or shown != self.proof:
-                said = f"AADSTS7000215: Invalid client secret provided: {shown}.\r\nTrace ID: 1"
-                return 401, {"error": "invalid_client", "error_description": said}
+            if not expected.items() <= form.items() or secret != self.proof:
+                description = f"AADSTS7000215: Invalid client secret provided: {secret}.\r\nTrace ID: 1"
+                return 401, {"error": "invalid_client", "error_description": description}
             return 200, {"access_token": self.entra(), **until}
         if path in ("/o/oauth2/token", "/token"):
             right = {**REFRESH, "client_secret": self.proof, "grant_type": "refresh_token"}.items() <= form.items()
             return (200, {"access_token": self.google(), **until}) if right else (400, {"error": "invalid_grant"})
         if path == "/v1/token":
-            wanted = {"audience": AUDIENCE, "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange"}
-            if not wanted.items() <= form.items() or not self.proves(form.get("subject_token", "")):
+            expected = {"audience": AUDIENCE, "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange"}
+            if not expected.items() <= form.items() or not self.proves(form.get("subject_token", "")):
                 return 400, {"error": "invalid_grant", "error_description": f"shown was {form.get('subject_token')}"}
             issued = {"issued_token_type": "urn:ietf:params:oauth:token-type:access_token"}
             return 200, {"access_token": self.google(), **until, **issued}
         if path == "/v1/oauthtoken":
-            shown = base64.b64decode(authorization.removeprefix("Basic ")).decode()
-            right = shown == f"{CLIENT}:{self.proof}" and form.get("refresh_token") == REFRESH["refresh_token"]
+            secret = base64.b64decode(authorization.removeprefix("Basic ")).decode()
+            right = secret == f"{CLIENT}:{self.proof}" and form.get("refresh_token") == REFRESH["refresh_token"]
             return (200, {"access_token": self.google(), **until}) if right else (400, {"error": "invalid_grant"})
         if path == f"/v1/projects/-/serviceAccounts/{ACCOUNT}:generateAccessToken":
             if not self.is_valid(authorization) or json.loads(body)["scope"] != [_SCOPE]:
@@ -199,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(lambda: self.tokens.post(self.path, form, body, self.headers.get("authorization", "")))
 
     def do_CONNECT(self) -> None:
-        """As a proxy that takes it for every host: the way to one whose name nobody can choose."""
+        """Accept the request as a proxy for every host, since no host name can be chosen for the server."""
         self.tokens.asked.append(f"CONNECT {self.path}")
         self.send_response(200)
         self.end_headers()
@@ -228,12 +230,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def _blob(self, content: bytes) -> None:
-        shown = self.headers.get("authorization", "")
-        self.tokens.shown.append(shown)
+        authorization = self.headers.get("authorization", "")
+        self.tokens.shown.append(authorization)
         status, about = 200, {"etag": '"1"', "last-modified": formatdate(usegmt=True)}
         if self.tokens.sends_on:
             status, about, content = 307, {"location": content.decode()}, b""
-        elif not self.tokens.is_valid(shown):
+        elif not self.tokens.is_valid(authorization):
             status, content = 401, b"<Error><Code>InvalidAuthenticationInfo</Code></Error>"
         self.send_response(status)
         for name, value in {**about, "content-length": str(len(content))}.items():
@@ -252,15 +254,15 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
     except OSError:
         pass
     finally:
-        for each in (source, sink):
+        for sock in (source, sink):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                sock.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
 def tokens_given(certificates: Certificates) -> Iterator[TokenServer]:
-    """One that runs until the end of the block."""
-    found = TokenServer(certificates=certificates)
-    handler = type("Handler", (_Handler,), {"tokens": found})
-    with with_and_without_tls(handler, certificates) as (found.port, found.secure_port):
-        yield found
+    """Run a token server until the end of the block."""
+    server = TokenServer(certificates=certificates)
+    handler = type("Handler", (_Handler,), {"tokens": server})
+    with with_and_without_tls(handler, certificates) as (server.port, server.secure_port):
+        yield server

@@ -39,7 +39,7 @@ class EventType:
 
 
 def event_types(root: Path) -> list[EventType]:
-    """All that the ``.proto`` files in a checkout define."""
+    """Return all event types that the ``.proto`` files in a checkout define."""
     protos = root / "proto"
     return [
         EventType(type=name, data=data.rpartition(".")[2], folder=path.parent.relative_to(protos))
@@ -53,23 +53,24 @@ def by_protobuf(root: Path) -> list[tuple[str, JSONObject]]:
     (source,) = read_folder(root / "proto")
     group = {"schemas": source.document["schemas"]}
     messages = {
-        each.type: _definition(each.type, "Protobuf/3", dataschemauri=_schema(each)) for each in event_types(root)
+        event_type.type: _definition(event_type.type, "Protobuf/3", dataschemauri=_schema(event_type))
+        for event_type in event_types(root)
     }
     return [("proto", {"schemagroups": {GROUP: group}, "messagegroups": {GROUP: {"messages": messages}}})]
 
 
-def _schema(each: EventType) -> str:
-    return f"/schemagroups/{GROUP}/schemas/{'.'.join(each.folder.parts)}.data:{each.data}"
+def _schema(event_type: EventType) -> str:
+    return f"/schemagroups/{GROUP}/schemas/{'.'.join(event_type.folder.parts)}.data:{event_type.data}"
 
 
 def by_json_schema(root: Path) -> list[tuple[str, JSONObject]]:
     """A registry of definitions by the catalogue's JSON Schemas, of types that have one."""
     messages: JSONObject = {}
-    for each in event_types(root):
-        path = each.json_schema(root)
+    for event_type in event_types(root):
+        path = event_type.json_schema(root)
         if path.exists():
             document = json.loads(path.read_text(encoding="utf-8"))
-            messages[each.type] = _definition(each.type, "JsonSchema/draft-04", dataschema=document)
+            messages[event_type.type] = _definition(event_type.type, "JsonSchema/draft-04", dataschema=document)
     return [("jsonschema", {"messagegroups": {GROUP: {"messages": messages}}})]
 
 
@@ -84,5 +85,5 @@ def event(type: str, content_type: str, data: bytes) -> Message:
 
 
 def samples(root: Path) -> Iterator[tuple[EventType, Path]]:
-    for each in event_types(root):
-        yield from ((each, path) for path in each.samples(root))
+    for event_type in event_types(root):
+        yield from ((event_type, path) for path in event_type.samples(root))

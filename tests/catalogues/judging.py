@@ -29,7 +29,7 @@ JSON, PROTOBUF = "application/json", "application/protobuf"
 
 
 def by_protobuf(root: Path) -> Counter[str]:
-    """How many definitions there are and can be used, and what becomes of events as ProtoJSON and in binary."""
+    """Count the definitions and the usable ones, and the results of events as ProtoJSON and in binary form."""
     contract, counts = _contract(google.by_protobuf(root))
     for name, text, binary in _forms(contract, root):
         (outcome,) = contract.process(google.event(name, JSON, text))
@@ -46,16 +46,16 @@ def by_protobuf(root: Path) -> Counter[str]:
 
 
 def _forms(contract: Contract, root: Path) -> Iterator[tuple[str, bytes, bytes | None]]:
-    """Each event's type, its data as ProtoJSON, and the same in binary, if Google's library takes it."""
-    for each, path in google.samples(root):
-        schema = _definition(contract, each.type).schema_use.schema
+    """Yield the type of each event, its data as ProtoJSON, and its binary form if Google's library accepts it."""
+    for event_type, path in google.samples(root):
+        schema = _definition(contract, event_type.type).schema_use.schema
         assert isinstance(schema, ProtobufSchema)
         text = path.read_bytes()
-        yield each.type, text, _binary(schema, text)
+        yield event_type.type, text, _binary(schema, text)
 
 
 def _binary(schema: ProtobufSchema, text: bytes) -> bytes | None:
-    """What Google's library makes of ProtoJSON, if it takes it."""
+    """Return the binary form that Google's library makes of ProtoJSON, or None if the library rejects it."""
     try:
         message = json_format.Parse(text, schema.message_type(), descriptor_pool=schema.descriptors.pool)
     except json_format.ParseError:
@@ -64,7 +64,7 @@ def _binary(schema: ProtobufSchema, text: bytes) -> bytes | None:
 
 
 def by_pipeline(root: Path) -> Counter[str]:
-    """What becomes of the same events in a run of the pipeline, by the rows and dead letters that it leaves."""
+    """Count the rows and dead letters that a pipeline run writes for the same events."""
     ((_, document),) = google.by_protobuf(root)
     contract, _ = _contract([("proto", document)])
     events = []
@@ -74,8 +74,8 @@ def by_pipeline(root: Path) -> Counter[str]:
         if binary is not None:
             sent = {"datacontenttype": PROTOBUF, "data_base64": b64encode(binary).decode()}
             events.append({**event, "id": f"{number} binary", **sent})
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         (folder / "google.xreg.json").write_text(json.dumps(document))
         (folder / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
         inputs, output = (str(folder / "events.jsonl"),), folder / "lake"
@@ -86,7 +86,7 @@ def by_pipeline(root: Path) -> Counter[str]:
         lost = [row for file in (folder / "lake" / "dead_letters").rglob("*.parquet") for row in _rows(file)]
     pairs = [(rows.get(f"{number} json"), rows.get(f"{number} binary")) for number in range(len(events))]
     counts = Counter(landed=len(rows), dead_letters=len(lost))
-    counts["alike in both forms"] = sum(one is not None and one == other for one, other in pairs)
+    counts["alike in both forms"] = sum(json_row is not None and json_row == other for json_row, other in pairs)
     return counts
 
 
@@ -104,20 +104,20 @@ def _unordered(value: Any) -> Any:
     if isinstance(value, str) and value[:1] in ("{", "["):
         return _unordered(json.loads(value))
     if isinstance(value, dict):
-        return {name: _unordered(each) for name, each in value.items()}
-    return [_unordered(each) for each in value] if isinstance(value, list) else value
+        return {name: _unordered(element) for name, element in value.items()}
+    return [_unordered(element) for element in value] if isinstance(value, list) else value
 
 
 def by_json_schema(root: Path) -> Counter[str]:
     """The same by JSON Schemas, which a validator of its own judges by."""
     contract, counts = _contract(google.by_json_schema(root))
-    for each, path in google.samples(root):
-        schema = each.json_schema(root)
+    for event_type, path in google.samples(root):
+        schema = event_type.json_schema(root)
         if not schema.exists():
             continue
         text = path.read_bytes()
         valid = Draft4Validator(json.loads(schema.read_bytes())).is_valid(json.loads(text))
-        (outcome,) = contract.process(google.event(each.type, JSON, text))
+        (outcome,) = contract.process(google.event(event_type.type, JSON, text))
         counts["events"] += 1
         counts["landed" if valid else "refused"] += isinstance(outcome, Accepted if valid else Rejected)
     return counts
@@ -137,11 +137,11 @@ def _definition(contract: Contract, type: str) -> Any:
 
 
 def by_iglu(root: Path) -> Counter[str]:
-    """How many schemas a registry takes, can be used, and have columns."""
+    """Count the schemas that a registry accepts, that can be used, and that have columns."""
     document = iglu.document(root)
     with tempfile.TemporaryDirectory() as folder, open_registry(None, f"sqlite:///{folder}/iglu.db", create=True) as db:
-        done = importing.import_source(db, SourceDocument(name="iglu", document=document), ignore=(), to=None)
-    counts = Counter(imported=sum(xid.kind.value == "version" for xid in done.created))
+        report = importing.import_source(db, SourceDocument(name="iglu", document=document), ignore=(), to=None)
+    counts = Counter(imported=sum(xid.kind.value == "version" for xid in report.created))
     reader = find(iglu.FORMAT)
     assert reader is not None
     for vendor, group in document["schemagroups"].items():

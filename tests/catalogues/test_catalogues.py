@@ -11,7 +11,7 @@ GOOGLE = SAMPLES / "google-cloudevents"
 
 
 def test_googles_events_by_protobuf() -> None:
-    """They import each other and Google's common protos; a stray ``@type`` is refused, as by the library."""
+    """The events import each other and Google's common protos; a stray ``@type`` is rejected, as by the library."""
     assert len(google.event_types(GOOGLE)) == 6
     assert judging.by_protobuf(GOOGLE) == {
         "definitions": 6,
@@ -24,7 +24,7 @@ def test_googles_events_by_protobuf() -> None:
 
 
 def test_googles_events_in_a_run() -> None:
-    """They have the same rows in both forms, by the native decoders."""
+    """The native decoders produce the same rows for both forms."""
     assert judging.by_pipeline(GOOGLE) == {"landed": 18, "dead_letters": 5, "alike in both forms": 9}
 
 

@@ -21,7 +21,7 @@ from signalbook.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """How a command ended, and what it wrote."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -138,11 +138,11 @@ def where(request: pytest.FixtureRequest, cli: Cli) -> list[str]:
 
 
 def cut_short(monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
-    """Have the next files put in place by their names fail after so many."""
-    real, left = Path.replace, iter(range(moves))
+    """Make file replacements fail after `moves` of them."""
+    real, remaining = Path.replace, iter(range(moves))
 
     def replace(self: Path, target: Path) -> Path:
-        if next(left, None) is None:
+        if next(remaining, None) is None:
             raise OSError(28, "cut short")
         return real(self, target)
 

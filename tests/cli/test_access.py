@@ -30,15 +30,15 @@ def policy(tmp_path: Path) -> Path:
     return file
 
 
-def test_from_nothing_to_a_policy(cli: Cli) -> None:
-    made = cli("access", "init", "subject:pat", "group:ops")
-    assert (made.code, made.err) == (0, f"a policy of 2 rules is in force in {Path('signalbook.db').absolute()}\n")
-    shown = json.loads(cli("access", "show").out)
+def test_policy_is_created(cli: Cli) -> None:
+    result = cli("access", "init", "subject:pat", "group:ops")
+    assert (result.code, result.err) == (0, f"a policy of 2 rules is in force in {Path('signalbook.db').absolute()}\n")
+    policy = json.loads(cli("access", "show").out)
     administrators = {"who": ["subject:pat", "group:ops"], "role": "administrator"}
-    assert shown["rules"] == [administrators, {"who": ["authenticated"], "role": "reader"}]
+    assert policy["rules"] == [administrators, {"who": ["authenticated"], "role": "reader"}]
     again = cli("access", "init", "subject:sam")
     assert (again.code, "there is a policy already" in again.err) == (1, True)
-    assert json.loads(cli("access", "show").out) == shown
+    assert json.loads(cli("access", "show").out) == policy
     assert "'pat' names nobody" in cli("access", "init", "pat").err
 
 
@@ -61,26 +61,26 @@ def test_a_policy_is_replaced_as_a_whole_or_not_at_all(cli: Cli, policy: Path) -
     assert "a policy of 3 rules" in cli("access", "check", policy).err
 
 
-def test_what_is_odd_is_said(cli: Cli, serve: Callable[..., str], tmp_path: Path) -> None:
+def test_policy_warnings_are_shown(cli: Cli, serve: Callable[..., str], tmp_path: Path) -> None:
     """A pattern of a type that there is not is taken, since there may be later, and protects nothing now."""
     rules = [RULES[0], {"who": ["authenticated"], "deny": ["read"], "on": ["/schemagroup/a", "/pipelines/*", "/*/b"]}]
     document = json.dumps({"rules": rules}).encode()
     cli("import", "builtin:events")
     at = ("--server", serve(db=f"sqlite:///{tmp_path}/served.db"))
     for command in (("check", "-"), ("check", "-", *at), ("set", "-"), ("set", "-", *at)):
-        said = cli("access", *command, stdin=document)
-        odd = [line for line in said.err.splitlines() if line.startswith("warning: ")]
-        assert (said.code, len(odd)) == (0, 2), said.err
+        result = cli("access", *command, stdin=document)
+        odd = [line for line in result.err.splitlines() if line.startswith("warning: ")]
+        assert (result.code, len(odd)) == (0, 2), result.err
         assert odd[0].startswith("warning: /rules/1/on/0: /schemagroup/a names nothing: schemagroup is no type")
         assert odd[1].startswith("warning: /rules/1: subject:pat administers, and is kept from")
     put = json.loads(cli("access", "set", "-", "--json", stdin=document).out)
-    assert (put["rules"], [f"warning: {each}" for each in put["warnings"]]) == (rules, odd)
+    assert (put["rules"], [f"warning: {warning}" for warning in put["warnings"]]) == (rules, odd)
     warned = cli("token", "create", "sam", "--group", "nobody")
     assert "warning: no rule names subject:sam or group:nobody: the token may do what every auth" in warned.err
     assert "warning" not in cli("token", "create", "pat").err
 
 
-def test_why_not(cli: Cli, policy: Path) -> None:
+def test_denied_decision_is_explained(cli: Cli, policy: Path) -> None:
     cli("import", "builtin:events")
     cli("access", "set", policy)
     assert cli("access", "explain", "group:staff", "read", "/schemagroups/g").out.splitlines() == [
@@ -88,24 +88,24 @@ def test_why_not(cli: Cli, policy: Path) -> None:
         "  rule 1: group:staff is reader (all of us)",
     ]
     denied = cli("access", "explain", "subject:sam,group:staff", "read", "/schemagroups/secret-1")
-    told = [
+    expected = [
         "denied: denied by rule 2 (the first is rule 0)",
         "  rule 2: group:staff must not read, update on /schemagroups/secret*",
         "  rule 1: group:staff is reader (all of us)",
     ]
-    assert (denied.code, denied.out.splitlines()) == (1, told)
-    found = json.loads(cli("access", "explain", "anyone", "update", "/", "--json").out)
-    assert (found["allowed"], found["missing"]) == (False, ["read", "update"])
+    assert (denied.code, denied.out.splitlines()) == (1, expected)
+    explanation = json.loads(cli("access", "explain", "anyone", "update", "/", "--json").out)
+    assert (explanation["allowed"], explanation["missing"]) == (False, ["read", "update"])
     for wrong in (("staff", "read", "/"), ("anyone", "fly", "/"), ("anyone", "read", "schemagroups")):
         assert cli("access", "explain", *wrong).code == 2
 
 
-def test_where_there_is_none(cli: Cli) -> None:
+def test_missing_policy_is_reported(cli: Cli) -> None:
     assert "there is no registry at" in cli("access", "show").err
     cli("import", "builtin:events")
     for arguments in (("show",), ("explain", "anyone", "read", "/")):
-        found = cli("access", *arguments)
-        assert (found.code, "there is no policy: make one" in found.err) == (1, True)
+        result = cli("access", *arguments)
+        assert (result.code, "there is no policy: make one" in result.err) == (1, True)
 
 
 def test_a_file_is_in_force(cli: Cli, policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,15 +119,15 @@ def test_a_file_is_in_force(cli: Cli, policy: Path, monkeypatch: pytest.MonkeyPa
 def test_at_a_server(cli: Cli, policy: Path, serve: Callable[..., str], tmp_path: Path) -> None:
     at = ("--server", serve(db=f"sqlite:///{tmp_path}/served.db"))
     assert "no policy is configured" in cli("access", "show", *at).err
-    own = cli("whoami", *at)
-    assert (own.out.splitlines()[0], "There is no policy in force" in own.err) == ("name: anonymous", True)
+    identity = cli("whoami", *at)
+    assert (identity.out.splitlines()[0], "There is no policy in force" in identity.err) == ("name: anonymous", True)
     assert json.loads(cli("whoami", "--json", *at).out)["restricted"] is False
     refused = cli("access", "set", "-", *at, stdin=b'{"rules": [{"who": ["x"], "role": "king"}]}')
     assert (refused.code, "/rules/0/role" in refused.err) == (1, True)
     assert cli("access", "set", policy, *at).code == 0
     for command in (("access", "show"), ("whoami",), ("get", "/")):
-        assert (found := cli(*command, *at)).code == 1
-        assert "credentials" in found.err
+        assert (result := cli(*command, *at)).code == 1
+        assert "credentials" in result.err
     # Whoever has the database opens it again.
     opened = {"rules": [*RULES, {"who": ["anyone"], "role": "reader"}]}
     changed = cli("access", "set", "-", "--db", f"sqlite:///{tmp_path}/served.db", stdin=json.dumps(opened).encode())

@@ -52,12 +52,12 @@ def test_faults_of_the_command_line_itself_end_with_2(cli: Cli, arguments: tuple
     assert ran.err.rstrip().endswith("--help' for help.")
 
 
-def test_nothing_at_all_is_answered_with_all_there_is(cli: Cli) -> None:
+def test_command_without_arguments_shows_the_help(cli: Cli) -> None:
     ran = cli()
     assert (ran.code, "Usage: signalbook" in ran.out) == (2, True)
 
 
-def test_tracebacks_are_for_those_who_ask() -> None:
+def test_traceback_requires_an_option() -> None:
     command = [sys.executable, "-m", "signalbook", "import", "gone.json"]
     ran = subprocess.run(command, capture_output=True, text=True)
     assert (ran.returncode, ran.stdout, ran.stderr) == (
@@ -70,35 +70,37 @@ def test_tracebacks_are_for_those_who_ask() -> None:
 
 
 @pytest.mark.parametrize("line", ["--help", "whoami --help"])
-def test_commands_load_what_they_need_when_they_run(line: str) -> None:
-    """So that the line comes up at once: no web, no database, no Spark for ``--help``, and no other command for one."""
+def test_commands_import_their_dependencies_lazily(line: str) -> None:
+    """Help appears at once: ``--help`` imports no web framework, no database and no Spark, and one command imports
+    no other.
+    """
     heavy = {"sqlalchemy", "starlette", "uvicorn", "httpx", "pyspark", "pyarrow", "yaml", "signalbook.engine"}
-    others = {"signalbook.cli.pipeline", "signalbook.cli.importing"} if line != "--help" else set()
+    other_commands = {"signalbook.cli.pipeline", "signalbook.cli.importing"} if line != "--help" else set()
     code = "\n".join(
         [
             "import sys; from signalbook.cli import main",
             f"sys.argv[1:] = {line.split()!r}",
             "try: main()",
-            f"finally: sys.stderr.write(str({heavy | others!r} & set(sys.modules)))",
+            f"finally: sys.stderr.write(str({heavy | other_commands!r} & set(sys.modules)))",
         ]
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "set()")
 
 
-def test_whatever_works_on_a_registry_takes_its_credentials(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_with_a_server_have_credential_options(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
 
-    def commands(given: Any, *path: str) -> Iterator[tuple[tuple[str, ...], set[str]]]:
-        for name, command in getattr(given, "commands", {}).items():
+    def commands(group: Any, *path: str) -> Iterator[tuple[tuple[str, ...], set[str]]]:
+        for name, command in getattr(group, "commands", {}).items():
             yield from commands(command, *path, name)
-        if not hasattr(given, "commands"):
-            yield path, {option for parameter in given.params for option in parameter.opts}
+        if not hasattr(group, "commands"):
+            yield path, {option for parameter in group.params for option in parameter.opts}
 
-    found = dict(commands(typer.main.get_command(app)))
-    named = {path for path, options in found.items() if options & {"--server", "--registry", "--report-to"}}
-    assert {path for path, options in found.items() if "--token" in options} == {*named, ("conform",)}
-    assert ("token", "create") in named
+    options_by_path = dict(commands(typer.main.get_command(app)))
+    remote = {path for path, options in options_by_path.items() if options & {"--server", "--registry", "--report-to"}}
+    assert {path for path, options in options_by_path.items() if "--token" in options} == {*remote, ("conform",)}
+    assert ("token", "create") in remote
     # What is given twice is the one that stands nearer.
     ran = cli("--token", "file:/none", "get", "--server", "http://127.0.0.1:1", "--token", "file:/other")
     assert ran.err.startswith("error: cannot read the secret in /other")

@@ -37,15 +37,17 @@ def test_entries_are_shown_to_people_and_programs(cli: Cli, where: list[str]) ->
     entries = [json.loads(line) for line in cli("audit", "--json", *where).out.splitlines()]
     assert [entry["number"] for entry in entries] == sorted((entry["number"] for entry in entries), reverse=True)
     assert "secret name" not in str(entries)
-    made = next(entry for entry in entries if entry["action"] == "create")
-    assert cli("audit", "--from", made["time"], "--action", "create", "--json", *where).out.count("\n") == 1
-    assert cli("audit", "--to", made["time"], "--action", "create", "--json", *where).out == ""
+    created = next(entry for entry in entries if entry["action"] == "create")
+    assert cli("audit", "--from", created["time"], "--action", "create", "--json", *where).out.count("\n") == 1
+    assert cli("audit", "--to", created["time"], "--action", "create", "--json", *where).out == ""
     assert cli("audit", "--who", "nobody", *where).out == ""
     assert cli("audit", "--limit", "1", "--json", *where).out.count("\n") == 1
 
 
-def test_lines_for_others(cli: Cli, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Of what a command does to a database as of what a server does; its standard output is its own."""
+def test_audit_log_gets_the_changes_of_commands(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Commands that change a database write to the audit log like a server; the standard output is not used."""
     monkeypatch.setenv("SIGNALBOOK_AUDIT", "on")
     monkeypatch.setenv("SIGNALBOOK_AUDIT_LOG", "audit.jsonl")
     cli("import", "-", stdin=GROUPS)
@@ -53,11 +55,11 @@ def test_lines_for_others(cli: Cli, monkeypatch: pytest.MonkeyPatch, caplog: pyt
     lines = [json.loads(line) for line in Path("audit.jsonl").read_text().splitlines()]
     assert [{**line, "number": 0} for line in lines] == [{**entry, "number": 0} for entry in reversed(entries)] != []
     monkeypatch.setenv("SIGNALBOOK_AUDIT_LOG", "-")
-    made = cli("token", "create", "ci")
-    assert (made.code, len(made.out.splitlines()), made.out.startswith("{")) == (0, 1, False)
+    created = cli("token", "create", "ci")
+    assert (created.code, len(created.out.splitlines()), created.out.startswith("{")) == (0, 1, False)
     monkeypatch.setenv("SIGNALBOOK_AUDIT_LOG", "/nowhere/audit.jsonl")
-    made = cli("token", "create", "ci")
-    assert (made.code, "could not be written to audit_log" in caplog.text) == (0, True)
+    created = cli("token", "create", "ci")
+    assert (created.code, "could not be written to audit_log" in caplog.text) == (0, True)
     assert cli("audit", "--action", "administer", "--json").out.count("\n") == 2
 
 

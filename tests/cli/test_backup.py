@@ -21,7 +21,7 @@ def _registry(cli: Cli) -> None:
     cli("import", "-", stdin=YAML.encode())
 
 
-def test_there_and_back(cli: Cli) -> None:
+def test_backup_and_restore(cli: Cli) -> None:
     ran = cli("backup", "monday")
     assert (ran.code, ran.out) == (0, "")
     assert "signalbook.db to monday: 4 entities" in ran.err
@@ -34,12 +34,12 @@ def test_there_and_back(cli: Cli) -> None:
     assert cli("restore", "monday", "--replace", *OTHER).code == 0
 
 
-def test_as_json(cli: Cli) -> None:
-    made = json.loads(cli("backup", "monday", "--json").out)
-    assert made["tables"]["entities"]["rows"] == 4
-    assert made["bytes"] == Path("monday").stat().st_size
-    assert made == json.loads(cli("restore", "monday", "--check", "--json").out)
-    assert made == json.loads(cli("restore", "monday", "--json", *OTHER).out)
+def test_backup_summary_as_json(cli: Cli) -> None:
+    summary = json.loads(cli("backup", "monday", "--json").out)
+    assert summary["tables"]["entities"]["rows"] == 4
+    assert summary["bytes"] == Path("monday").stat().st_size
+    assert summary == json.loads(cli("restore", "monday", "--check", "--json").out)
+    assert summary == json.loads(cli("restore", "monday", "--json", *OTHER).out)
 
 
 def test_a_check_restores_nothing(cli: Cli) -> None:
@@ -50,15 +50,17 @@ def test_a_check_restores_nothing(cli: Cli) -> None:
 
 
 def about(cli: Cli, db: str) -> list[str]:
-    """What the audit of a database says was done to all of it, the first first."""
-    found = [json.loads(line) for line in cli("audit", "--db", db, "--json", "--action", "administer").out.splitlines()]
-    assert all((entry["who"], entry["outcome"], entry["xids"]) == ("(signalbook)", "done", ["/"]) for entry in found)
-    return [entry["about"] for entry in reversed(found)]
+    """Return what the audit of a database reports about the whole database, oldest first."""
+    entries = [
+        json.loads(line) for line in cli("audit", "--db", db, "--json", "--action", "administer").out.splitlines()
+    ]
+    assert all((entry["who"], entry["outcome"], entry["xids"]) == ("(signalbook)", "done", ["/"]) for entry in entries)
+    return [entry["about"] for entry in reversed(entries)]
 
 
-def test_they_are_recorded(cli: Cli, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backup_and_restore_are_audited(cli: Cli, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A restore in the database it makes, where the audit goes on from the backup's."""
-    backed, restored = (f"{what} {Path('one').absolute()}" for what in ("backed up to", "restored from"))
+    backed, restored = (f"{verb} {Path('one').absolute()}" for verb in ("backed up to", "restored from"))
     monkeypatch.setenv("SIGNALBOOK_AUDIT_LOG", "audit.jsonl")
     cli("import", "-", "--db", store_url, stdin=YAML.encode())
     assert cli("backup", "one", "--db", store_url).code == 0
@@ -80,8 +82,8 @@ def test_they_are_recorded(cli: Cli, store_url: str, monkeypatch: pytest.MonkeyP
     assert about(cli, store_url) == [restored]
 
 
-def test_a_backup_that_cannot_be_recorded_is_one(cli: Cli, postgres_database: str) -> None:
-    """As of a standby; and an older database stays as it is."""
+def test_backup_of_a_read_only_database_warns(cli: Cli, postgres_database: str) -> None:
+    """The database is a standby; a backup of an older database changes nothing in it."""
     cli("import", "-", "--db", postgres_database, stdin=YAML.encode())
     ran = cli("backup", "one", "--db", f"{postgres_database}&options=-c%20default_transaction_read_only%3Don")
     assert (ran.code, "warning: the backup is complete, and the audit does not say so" in ran.err) == (0, True), ran.err
@@ -92,7 +94,7 @@ def test_a_backup_that_cannot_be_recorded_is_one(cli: Cli, postgres_database: st
     assert cli("restore", "one", "--check").code == 0
 
 
-def test_a_database_that_is_not_there(cli: Cli) -> None:
+def test_missing_database_is_an_error(cli: Cli) -> None:
     ran = cli("backup", "monday", *OTHER)
     assert (ran.code, "there is no registry at other.db" in ran.err) == (1, True)
     assert not Path("other.db").exists()

@@ -34,9 +34,9 @@ def verdict(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("rule", "code"), [(None, 1), ("backward", 1), ("forward", 0), ("FULL", 1)])
 def test_two_files(cli: Cli, rule: str | None, code: int) -> None:
-    """No registry is asked; the rule is backward unless another is given."""
-    given = [] if rule is None else ["--compatibility", rule]
-    ran = cli("check", "new.avsc", "--against", "old.avsc", *given)
+    """The command uses no registry; the rule is backward by default."""
+    options = [] if rule is None else ["--compatibility", rule]
+    ran = cli("check", "new.avsc", "--against", "old.avsc", *options)
     assert ran.code == code, ran.err
     assert ran.out.startswith("refused  new.avsc" if code else "accepted  new.avsc")
     assert ("new.avsc#Order.total" in ran.out) is bool(code)
@@ -77,7 +77,7 @@ def test_formats_by_name_and_words(name: str, content: str, format: str) -> None
     assert guess_format(name, content.encode()) == format
 
 
-def test_formats_nobody_knows(cli: Cli) -> None:
+def test_unknown_formats_are_reported(cli: Cli) -> None:
     Path("a.json").write_text("{}")
     ran = cli("check", "a.json", "--against", "./a.json")
     assert (ran.code, "--format" in ran.err) == (1, True)
@@ -85,7 +85,7 @@ def test_formats_nobody_knows(cli: Cli) -> None:
     assert "cannot be compared" in ran.err
 
 
-def test_a_schema_that_is_none(cli: Cli) -> None:
+def test_invalid_schema_is_rejected(cli: Cli) -> None:
     Path("bad.avsc").write_text('{"type": "nonsense"}')
     ran = cli("check", "bad.avsc", "--against", "old.avsc")
     assert (ran.code, 'non-compliant with its "format"' in ran.out) == (1, True)
@@ -128,8 +128,8 @@ def test_documents_offline(cli: Cli) -> None:
     message = {"basemessage": "/messagegroups/g/messages/gone", "envelope": "CloudEvents/1.0"}
     Path("r.json").write_text(json.dumps({"messagegroups": {"g": {"messages": {"m": message}}}}))
     ran = cli("check", "r.json", "--offline")
-    said = "m/versions/1#basemessage" in ran.out, "/messagegroups/g would be created" in ran.out
-    assert (ran.code, *said) == (0, True, True)
+    messages_shown = "m/versions/1#basemessage" in ran.out, "/messagegroups/g would be created" in ran.out
+    assert (ran.code, *messages_shown) == (0, True, True)
     ran = cli("check", "r.json", "--offline", "--strict", "--json")
     assert (ran.code, verdict(ran.out)["accepted"]) == (1, False)
     assert list(Path().glob("*.db")) == []
@@ -145,7 +145,7 @@ def test_documents_offline(cli: Cli) -> None:
          "/messagegroups/g/messages/m/versions/1#dataschema/type"),
     ],
 )  # fmt: skip
-def test_a_definition_that_cannot_be_used(cli: Cli, document: JSONObject, path: str) -> None:
+def test_unusable_definition_is_reported(cli: Cli, document: JSONObject, path: str) -> None:
     """A registry stores it, and a pipeline leaves it out: who asks before wants to know."""
     Path("r.json").write_text(json.dumps(document))
     ran = cli("check", "r.json", "--offline")
@@ -171,7 +171,7 @@ def test_a_folder_builds_on_its_model(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["new.avsc", "--compatibility", "full"], "--against"),
         (["new.avsc", "--against", "/schemagroups/g"], "names no schema"),
@@ -180,13 +180,13 @@ def test_a_folder_builds_on_its_model(cli: Cli) -> None:
         (["new.avsc", "--against", "old.avsc", "--compatibility", "sideways"], "backward"),
     ],
 )
-def test_command_lines_that_are_wrong(cli: Cli, arguments: list[str], told: str) -> None:
+def test_invalid_options_are_rejected(cli: Cli, arguments: list[str], message: str) -> None:
     ran = cli("check", *arguments)
-    assert (ran.code, told in ran.err) == (2, True), ran.err
+    assert (ran.code, message in ran.err) == (2, True), ran.err
 
 
 @pytest.mark.parametrize("arguments", [["gone.avsc", "--against", "old.avsc"], ["new.avsc", "--against", "gone.avsc"]])
-def test_files_that_are_not_there(cli: Cli, arguments: list[str]) -> None:
+def test_missing_files_are_reported(cli: Cli, arguments: list[str]) -> None:
     ran = cli("check", *arguments)
     assert (ran.code, "gone.avsc: cannot be read" in ran.err) == (1, True)
 
@@ -195,11 +195,11 @@ def test_files_that_are_not_there(cli: Cli, arguments: list[str]) -> None:
     ("name", "count"), [("contoso-erp-jsons07", 16), ("lightbulb-avro", 0), ("mqtt-sparkplugB", 16), ("workshop", 2)]
 )
 def test_the_samples(cli: Cli, sample_file: Callable[[str], Path], name: str, count: int) -> None:
-    """I-7"""
+    """The samples have the known number of findings (I-7)."""
     ran = cli("check", sample_file(f"{name}.xreg.json"), "--offline", "--json")
     assert ran.code == 0
-    found = verdict(ran.out)["checked"][0]["findings"]
-    assert sum(finding["rule"] not in ("not_validated", "not_compared") for finding in found) == count
+    findings = verdict(ran.out)["checked"][0]["findings"]
+    assert sum(finding["rule"] not in ("not_validated", "not_compared") for finding in findings) == count
 
 
 FILE = {"schemaurl": "order.avsc", "format": "Avro/1.11"}
@@ -234,7 +234,7 @@ def test_a_document_that_replaces_another(
     free = "/schemagroups/check/schemas/free"
     changed = {row["xid"] for row in checked["changes"] if row["entity"] == "version"}
     assert changed == {f"{S}/versions/1", f"{free}/versions/1"}
-    rules = [(found["path"], found["rule"], found["severity"]) for found in checked["findings"]]
+    rules = [(finding["path"], finding["rule"], finding["severity"]) for finding in checked["findings"]]
     assert rules == [(REPLACED, "default_missing", "warning"), (f"{free}/meta#compatibility", "not_compared", "info")]
     assert cli("check", shop, *target).code == 0
     ran = cli("check", shop, *target, "--strict")
@@ -246,11 +246,11 @@ def test_a_document_that_replaces_another(
     ran = cli("import", shop, *target)
     assert (ran.code, REPLACED in ran.err, "updated 2 versions" in ran.err) == (0, True, True)
     (shop / "order.avsc").write_text(json.dumps(NEW, indent=1))
-    found = verdict(cli("import", shop, *target, "--json").out)["imported"][0]["findings"]
-    assert [row["rule"] for row in found] == ["not_compared"]
+    finding = verdict(cli("import", shop, *target, "--json").out)["imported"][0]["findings"]
+    assert [row["rule"] for row in finding] == ["not_compared"]
 
 
-def test_a_setting_refuses_it(cli: Cli, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incompatible_change_is_rejected_by_the_setting(cli: Cli, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNALBOOK_INCOMPATIBLE_CHANGES", "reject")
     cli("import", shop)
     (shop / "order.avsc").write_text(json.dumps(NEW))
@@ -311,7 +311,7 @@ def test_a_file_of_a_folder_that_cannot_be_compared_hides_no_other(cli: Cli) -> 
     assert "schemas/api.xreg.json" in ran.err
 
 
-def test_in_a_hook_of_a_linked_worktree(cli: Cli, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hook_of_a_linked_worktree(cli: Cli, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """git tells such a hook its repository by GIT_DIR, for which every folder is the topmost one."""
     commit("shop")
     (shop / "order.avsc").write_text(json.dumps(NEW))
@@ -321,7 +321,7 @@ def test_in_a_hook_of_a_linked_worktree(cli: Cli, shop: Path, monkeypatch: pytes
     assert (ran.code, "order.avsc#Order.total" in ran.out) == (1, True)
 
 
-def test_what_git_has_reaches_no_further_than_its_folder(cli: Cli, shop: Path) -> None:
+def test_symbolic_links_in_git_are_not_followed(cli: Cli, shop: Path) -> None:
     (shop / "out.avsc").symlink_to("/etc/passwd")
     commit("shop")
     (shop / "out.avsc").unlink()
@@ -330,19 +330,19 @@ def test_what_git_has_reaches_no_further_than_its_folder(cli: Cli, shop: Path) -
     assert "fault" not in ran.err
 
 
-def test_the_format_of_what_git_has_is_kept(cli: Cli) -> None:
-    """As between files of one kind: a schema need not say again what it is."""
+def test_format_of_the_earlier_schema_is_kept(cli: Cli) -> None:
+    """A schema need not repeat its format, as between files of one kind."""
     rules = {"type": "object", "properties": {"a": {"type": "integer"}}}
     draft = "http://json-schema.org/draft-04/schema#"
     Path("a.json").write_text(json.dumps({"$schema": draft, **rules}))
     commit("a.json")
     Path("a.json").write_text(json.dumps({**rules, "id": 5}))
-    found = cli("check", "a.json", "--against", "git:HEAD")
-    assert found.code == cli("check", "a.json", "--against", "git:HEAD", "--format", "JsonSchema/draft-04").code == 1
+    result = cli("check", "a.json", "--against", "git:HEAD")
+    assert result.code == cli("check", "a.json", "--against", "git:HEAD", "--format", "JsonSchema/draft-04").code == 1
 
 
 @pytest.mark.parametrize(
-    ("source", "against", "told"),
+    ("source", "against", "message"),
     [
         ("new.avsc", f"{S}-gone", f"the registry has no {S}-gone, and there is no such file (--against)"),
         ("new.avsc", "gone.avsc", "gone.avsc: cannot be read"),
@@ -356,12 +356,14 @@ def test_the_format_of_what_git_has_is_kept(cli: Cli) -> None:
         ("shop", "git:--all", "git has no revision '--all'"),
     ],
 )
-def test_against_what_is_not_there(cli: Cli, server: str, shop: Path, source: str, against: str, told: str) -> None:
+def test_missing_counterpart_is_an_error(
+    cli: Cli, server: str, shop: Path, source: str, against: str, message: str
+) -> None:
     """Issue 11, 5.1: of no form of --against is it taken for nothing to compare with."""
     cli("import", shop)
     git("init", "-q")
     ran = cli("check", source, "--against", against.format(server=server))
-    assert (ran.code, told in ran.err) == (1, True), ran.err
+    assert (ran.code, message in ran.err) == (1, True), ran.err
 
 
 def test_without_a_rule_nothing_is_compared(cli: Cli, shop: Path) -> None:
@@ -375,7 +377,7 @@ def test_without_a_rule_nothing_is_compared(cli: Cli, shop: Path) -> None:
 
 
 def test_imports_of_files(cli: Cli) -> None:
-    """Between files they are looked for below the folder of each, and those above."""
+    """Imports of a file are searched in the folder of the file and in its parent folders."""
     Path("protos/a").mkdir(parents=True)
     for name, kind in (("old", "Money"), ("new", "string")):
         text = f'syntax = "proto3"; import "a/money.proto"; message Order {{ {kind} m = 1; Money n = 2; }}'
@@ -389,7 +391,9 @@ def test_imports_of_files(cli: Cli) -> None:
 
 
 def test_files_that_a_schema_refers_to(cli: Cli) -> None:
-    """They are found by path, by $id and by the name of a type, and are as git has them for the earlier schema."""
+    """References are found by path, by $id and by the name of a type. References of the earlier schema are read
+    from git.
+    """
     address = {"type": "record", "name": "a.Address", "fields": [{"name": "zip", "type": "string"}]}
     fields = [{"name": "a", "type": "a.Address"}]
     files: dict[str, JSONObject] = {
@@ -437,16 +441,16 @@ def test_documents_may_name_a_dialect(cli: Cli) -> None:
     assert "is a schema" not in cli("check", "a.json", "--offline").err
 
 
-def test_refusals_say_what_leniency_would_repair(cli: Cli) -> None:
+def test_rejection_lists_lenient_repairs(cli: Cli) -> None:
     document = {"documentation": {"url": "https://d.example/"}, "endpoints": {"e": {"usage": "consumer"}}}
     Path("a.json").write_text(json.dumps(document))
     ran = cli("check", "a.json", "--offline")
-    told = [
+    expected = [
         "  --lenient would repair it:",
         "    /#documentation: replaced by the URL in it [R43]",
         "    /endpoints/e#usage: made an array of it [I-6]",
     ]
-    assert (ran.code, ran.out.splitlines()[-3:]) == (1, told)
+    assert (ran.code, ran.out.splitlines()[-3:]) == (1, expected)
     (row,) = verdict(cli("check", "a.json", "--offline", "--json").out)["checked"]
     assert row["advice"].startswith("--lenient would repair it:")
     assert "lenient" not in cli("check", "a.json", "--offline", "--lenient").out
@@ -476,7 +480,7 @@ def test_no_file_outside_of_the_working_directory_is_read(
 
 
 def test_a_missing_import(cli: Cli) -> None:
-    """It stops nothing but with --strict; the file that imports it is named."""
+    """A missing import is an error only with --strict; the message names the importing file."""
     Path("protos/a").mkdir(parents=True)
     Path("protos/a/order.proto").write_text('syntax = "proto3"; import "a/money.proto"; message Order { Money m = 1; }')
     ran = cli("check", "protos", "--offline", "--strict")

@@ -20,7 +20,7 @@ from signalbook.values import parse_json
 
 
 def test_reading(cli: Cli, server: str) -> None:
-    """Nothing is written without leave."""
+    """The kit writes nothing without permission."""
     ran = cli("conform", server, "--only", "capabilities,R53")
     assert (ran.code, "capabilities: " in ran.out) == (0, True)
     assert "writes (--tier write)" in ran.out
@@ -35,9 +35,9 @@ def test_writing(cli: Cli, server: str) -> None:
 
 def test_files(cli: Cli, server: str, tmp_path: Path) -> None:
     """The model is changed with leave, and put back."""
-    given = ("--allow-model-changes", "--exact-titles", "--only", "samples", "--header", "X-Any: thing")
+    options = ("--allow-model-changes", "--exact-titles", "--only", "samples", "--header", "X-Any: thing")
     files = ("--json", tmp_path / "r.json", "--junit", tmp_path / "r.xml", "--scoreboard", tmp_path / "r.md")
-    ran = cli("conform", f"{server}/", *given, *files)
+    ran = cli("conform", f"{server}/", *options, *files)
     assert ran.code == 0, ran.out
     assert parse_json((tmp_path / "r.json").read_bytes())["totals"]["MUST"] == {"passed": 30, "failed": 0, "skipped": 0}
     assert ElementTree.fromstring((tmp_path / "r.xml").read_bytes()).get("tests") == "30"
@@ -59,9 +59,9 @@ def careless(server: str) -> Iterator[str]:
                 self.close_connection = True
                 return
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            kept = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
+            forwarded_headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
             command = "GET" if self.requestline.startswith("PUT /capabilities ") else self.command
-            answer = httpx.request(command, server + self.path, headers=kept, content=body, timeout=60)
+            answer = httpx.request(command, server + self.path, headers=forwarded_headers, content=body, timeout=60)
             status, content = (200, b"{}") if answer.status_code == 400 else (answer.status_code, answer.content)
             self.send_response(status)
             for name, value in answer.headers.items():
@@ -72,8 +72,7 @@ def careless(server: str) -> Iterator[str]:
             if self.command != "HEAD":
                 self.wfile.write(content)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quietly."""
+        def log_message(self, format: str, *args: object) -> None: ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Relay) as relay:
         threading.Thread(target=relay.serve_forever, daemon=True).start()
@@ -81,7 +80,7 @@ def careless(server: str) -> Iterator[str]:
         relay.shutdown()
 
 
-def test_a_server_that_fails(cli: Cli, careless: str, tmp_path: Path) -> None:
+def test_failing_server_is_reported(cli: Cli, careless: str, tmp_path: Path) -> None:
     """The failing exchange is shown; what is known does not count."""
     server = careless
     only = ("--allow-model-changes", "--only", "model-enum-on-scalars")
@@ -95,8 +94,8 @@ def test_a_server_that_fails(cli: Cli, careless: str, tmp_path: Path) -> None:
     assert (ran.code, "known: on purpose" in ran.out) == (0, True)
     assert "fails only what is known to fail" in ran.out
     (tmp_path / "known.yaml").write_text("http-head: long mended\n")
-    told = cli("conform", server, "--only", "http-head", "--known", tmp_path / "known.yaml").err
-    assert "http-head: passed, though it is known to fail" in told
+    errors = cli("conform", server, "--only", "http-head", "--known", tmp_path / "known.yaml").err
+    assert "http-head: passed, though it is known to fail" in errors
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.merge)])
@@ -128,7 +127,7 @@ def test_interrupted(server: str, tmp_path: Path, stop: signal.Signals) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
 
 
-def test_what_could_not_be_put_back(cli: Cli, server: str, careless: str, tmp_path: Path) -> None:
+def test_failed_restore_is_reported(cli: Cli, server: str, careless: str, tmp_path: Path) -> None:
     """The server breaks its promise about the capabilities: said loudly, with what was there and how to put it back."""
     capabilities = httpx.get(f"{server}/capabilities", timeout=60).json()
     only = ("--allow-lockout", "--only", "capabilities-patch-names-some", "--json", tmp_path / "r.json")
@@ -148,7 +147,7 @@ def test_list(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (("http://127.0.0.1:9",), 1, "GET /model"),
         (("ftp://nowhere",), 1, "is no URL of a registry"),
@@ -159,7 +158,7 @@ def test_list(cli: Cli) -> None:
         (("http://x", "--json", "nowhere/r.json"), 2, "there is no folder nowhere"),
     ],
 )
-def test_misuse(cli: Cli, given: tuple[str, ...], code: int, told: str) -> None:
-    ran = cli("conform", *given)
+def test_invalid_options_are_rejected(cli: Cli, arguments: tuple[str, ...], code: int, message: str) -> None:
+    ran = cli("conform", *arguments)
     assert ran.code == code
-    assert told in ran.err
+    assert message in ran.err

@@ -36,9 +36,9 @@ def test_tables_and_panels_are_printable() -> None:
         screen.print(counts_table("reason", "Dead letters", [(HOSTILE, 1)]))
         screen.print(Panel(Text(HOSTILE), title="error"))
         screen.print(HOSTILE)
-    shown = captured.get()
-    assert all(char.isprintable() or char == "\n" for char in shown)
-    assert shown.count("http://evil[red]x[/nothing]") == 5
+    output = captured.get()
+    assert all(char.isprintable() or char == "\n" for char in output)
+    assert output.count("http://evil[red]x[/nothing]") == 5
 
 
 def test_progress_is_printable() -> None:

@@ -23,7 +23,7 @@ def _book(cli: Cli) -> None:
     cli("import", "-", stdin=YAML.encode())
 
 
-def test_to_standard_output(cli: Cli) -> None:
+def test_export_to_standard_output(cli: Cli) -> None:
     ran = cli("export")
     assert (ran.code, ran.err) == (0, "")
     document = json.loads(ran.out)
@@ -46,7 +46,7 @@ def test_a_part(cli: Cli, xid: str, key: str) -> None:
     assert key in json.loads(cli("export", xid).out)
 
 
-def test_to_a_file_by_its_name(cli: Cli) -> None:
+def test_export_format_follows_the_file_name(cli: Cli) -> None:
     assert cli("export", "/messagegroups", "-o", "m.json").out == ""
     assert cli("export", "/messagegroups", "--out", "m.yaml").code == 0
     text = Path("m.yaml").read_text().replace("createdat: ", "createdat: !!str ")
@@ -79,7 +79,7 @@ def test_a_full_disk(cli: Cli) -> None:
         (("-o", "gone/m.json"), 1, "gone/m.json: cannot be written: No such file or directory"),
     ],
 )
-def test_what_cannot_be_exported(cli: Cli, arguments: tuple[str, ...], code: int, message: str) -> None:
+def test_invalid_export_is_an_error(cli: Cli, arguments: tuple[str, ...], code: int, message: str) -> None:
     ran = cli("export", *arguments)
     assert (ran.code, ran.out) == (code, "")
     assert message in ran.err
@@ -87,7 +87,7 @@ def test_what_cannot_be_exported(cli: Cli, arguments: tuple[str, ...], code: int
 
 
 @pytest.mark.parametrize("xid", ["/nonsense", "/messagegroups/gone"])
-def test_a_server_that_does_not_have_it(cli: Cli, server: str, xid: str) -> None:
+def test_unknown_xid_at_a_server_is_an_error(cli: Cli, server: str, xid: str) -> None:
     ran = cli("export", xid, "--server", server)
     assert (ran.code, f"({xid}) cannot be found" in ran.err) == (1, True)
 
@@ -107,8 +107,8 @@ def test_a_folder(cli: Cli) -> None:
     assert not Path("book/messagegroups/gone").exists()
 
 
-def test_a_folder_is_the_same_each_time_and_elsewhere(cli: Cli) -> None:
-    """So that git sees what changed and nothing else; and what is in it is all there is (I-8)."""
+def test_exported_folder_is_reproducible(cli: Cli) -> None:
+    """Git then shows only real changes, and an import restores everything (I-8)."""
     cli("export", "--out", "first/")
     assert cli("import", "first", "--db", "sqlite:///other.db").code == 0
     cli("export", "--db", "sqlite:///other.db", "--out", "second/", "--format", "json")
@@ -116,12 +116,12 @@ def test_a_folder_is_the_same_each_time_and_elsewhere(cli: Cli) -> None:
         assert Path("first", name).read_bytes() == Path("second", name).read_bytes()
 
 
-def test_a_part_into_a_folder_leaves_the_rest_of_it(cli: Cli) -> None:
+def test_partial_export_keeps_other_files(cli: Cli) -> None:
     cli("export", "--out", "book/")
     Path("book/messagegroups/n.xreg.yaml").write_text("{}")
     assert cli("export", "/messagegroups/m", "--out", "book/", "--format", "yaml").code == 0
-    found = sorted(path.name for path in Path("book/messagegroups").rglob("*.xreg.*"))
-    assert found == ["m.xreg.yaml", "n.xreg.yaml", "one.xreg.yaml"]
+    names = sorted(path.name for path in Path("book/messagegroups").rglob("*.xreg.*"))
+    assert names == ["m.xreg.yaml", "n.xreg.yaml", "one.xreg.yaml"]
 
 
 def test_a_folder_of_nothing(cli: Cli) -> None:

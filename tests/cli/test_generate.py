@@ -30,7 +30,7 @@ def run(cli: Cli, *options: str) -> Ran:
     return cli("generate", "markdown", "--registry", "book.json", "--output", "out", *options)
 
 
-def test_it_writes_and_checks(cli: Cli) -> None:
+def test_generate_writes_and_checks_files(cli: Cli) -> None:
     ran = run(cli)
     assert (ran.code, ran.err) == (0, "generated 3 files in out: 3 new\n")
     assert run(cli, "--check").code == 0
@@ -39,24 +39,24 @@ def test_it_writes_and_checks(cli: Cli) -> None:
     assert Path("out/README.md").stat().st_mtime_ns == before
 
 
-def test_check_says_which_files_are_stale(cli: Cli) -> None:
+def test_check_lists_stale_files(cli: Cli) -> None:
     run(cli)
     write(good={**GOOD, "description": "new"})
     ran = run(cli, "--check")
     assert (ran.code, ran.out) == (1, "out/README.md is out of date\nout/groups/g.md is out of date\n")
-    found = json.loads(run(cli, "--check", "--json").out)
-    assert found["stale"] == [{"path": path, "reason": "is out of date"} for path in ("README.md", "groups/g.md")]
+    result = json.loads(run(cli, "--check", "--json").out)
+    assert result["stale"] == [{"path": path, "reason": "is out of date"} for path in ("README.md", "groups/g.md")]
     assert "new" not in Path("out/groups/g.md").read_text()
 
 
-def test_what_is_left_out_is_named(cli: Cli) -> None:
+def test_omitted_messages_are_listed(cli: Cli) -> None:
     write(good=GOOD, broken=BROKEN)
     ran = run(cli)
     assert ran.code == 3
     assert ran.err.startswith("left out /messagegroups/g/messages/broken: ")
-    found = json.loads(run(cli, "--json").out)
-    assert [each["xid"] for each in found["left_out"]] == ["/messagegroups/g/messages/broken"]
-    assert found["unchanged"] == ["README.md", "groups/g.md", "groups/h.md"]
+    result = json.loads(run(cli, "--json").out)
+    assert [omission["xid"] for omission in result["left_out"]] == ["/messagegroups/g/messages/broken"]
+    assert result["unchanged"] == ["README.md", "groups/g.md", "groups/h.md"]
 
 
 def test_a_group(cli: Cli) -> None:
@@ -66,7 +66,7 @@ def test_a_group(cli: Cli) -> None:
     assert Path("out/groups/h.md").exists()
 
 
-def test_nothing_of_others_is_lost(cli: Cli) -> None:
+def test_foreign_files_are_kept(cli: Cli) -> None:
     Path("out/groups").mkdir(parents=True)
     Path("out/groups/g.md").write_text("mine")
     ran = run(cli, "--overwrite")
@@ -74,7 +74,7 @@ def test_nothing_of_others_is_lost(cli: Cli) -> None:
     assert "out/groups/g.md was not generated here: remove it, or use another folder" in ran.err
 
 
-def test_edits_are_lost_only_where_that_is_said(cli: Cli) -> None:
+def test_edited_files_require_overwrite(cli: Cli) -> None:
     run(cli)
     Path("out/groups/g.md").write_text("better")
     ran = run(cli)
@@ -85,13 +85,15 @@ def test_edits_are_lost_only_where_that_is_said(cli: Cli) -> None:
 
 
 def test_targets_are_listed(cli: Cli) -> None:
-    found = json.loads(cli("generate", "list", "--json").out)
-    assert "markdown" in [each["name"] for each in found["targets"]]
+    listed = json.loads(cli("generate", "list", "--json").out)
+    assert "markdown" in [target["name"] for target in listed["targets"]]
     assert "markdown" in cli("generate", "list").out
 
 
 def test_imports_of_a_registry(cli: Cli, serve: Callable[..., str]) -> None:
-    """Of Protobuf, in a group by the name of the file, in another by its import root; from what is exported alike."""
+    """Protobuf imports are resolved by the file name in a group and by the import root in another, and exported
+    documents give the same result.
+    """
     money = 'syntax = "proto3"; package acme; message Money { int32 units = 1; }'
     line = 'syntax = "proto3"; import "acme/types/money.proto"; message Line { acme.Money price = 1; }'
     order = 'syntax = "proto3"; import "line.proto"; message Order { repeated Line lines = 1; }'
@@ -129,7 +131,7 @@ def test_mistakes(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("moves", range(3))
-def test_a_run_that_was_cut_short_is_made_up_for(cli: Cli, monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
+def test_interrupted_run_is_completed(cli: Cli, monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
     run(cli)
     write(better=GOOD)
     with monkeypatch.context() as patched:

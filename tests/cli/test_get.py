@@ -36,10 +36,10 @@ def test_members(cli: Cli, where: list[str], arguments: tuple[str, ...], expecte
     assert "\x1b" not in ran.out
 
 
-def test_as_json(cli: Cli, where: list[str]) -> None:
+def test_entities_are_shown_as_json(cli: Cli, where: list[str]) -> None:
     assert list(json.loads(cli("get", "/messagegroups", "--json", *where).out)) == ["m1", "m2", "m3"]
-    shown = json.loads(cli("get", "/messagegroups/m1", "--inline", "messages", *where).out)
-    assert list(shown["messages"]) == ["one"]
+    group = json.loads(cli("get", "/messagegroups/m1", "--inline", "messages", *where).out)
+    assert list(group["messages"]) == ["one"]
     assert json.loads(cli("get", *where).out)["messagegroupscount"] == 3
 
 
@@ -55,7 +55,7 @@ def test_as_json(cli: Cli, where: list[str]) -> None:
         (("/messagegroups", "--limit", "0"), "--limit"),
     ],
 )
-def test_what_cannot_be_shown(cli: Cli, where: list[str], arguments: tuple[str, ...], words: str) -> None:
+def test_unknown_entity_is_an_error(cli: Cli, where: list[str], arguments: tuple[str, ...], words: str) -> None:
     ran = cli("get", *arguments, *where)
     assert ran.code in (1, 2)
     assert words in ran.err

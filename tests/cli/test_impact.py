@@ -35,13 +35,13 @@ def test_a_tree(cli: Cli, where: list[str]) -> None:
 
 
 def test_json(cli: Cli, where: list[str]) -> None:
-    found = json.loads(cli("impact", "/schemagroups/g/schemas/s", "--depth", "1", "--json", *where).out)
-    dependents = [each["xid"] for each in found["dependents"]]
+    impact = json.loads(cli("impact", "/schemagroups/g/schemas/s", "--depth", "1", "--json", *where).out)
+    dependents = [dependent["xid"] for dependent in impact["dependents"]]
     assert dependents == ["/messagegroups/m/messages/one", "/schemagroups/g/schemas/t"]
-    assert not found["complete"]
+    assert not impact["complete"]
 
 
-def test_what_is_not_there(cli: Cli, where: list[str]) -> None:
+def test_unknown_schema_is_an_error(cli: Cli, where: list[str]) -> None:
     ran = cli("impact", "/schemagroups/g/schemas/none", *where)
     assert (ran.code, "/schemagroups/g/schemas/none" in ran.err) == (1, True)
 
@@ -70,7 +70,7 @@ def test_a_change_is_tried(cli: Cli, where: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "arguments",
     [
         ["/schemagroups/g/schemas/s", "--format", "Avro/1.11"],
         ["/schemagroups/g/schemas/s", "--compatibility", "full"],
@@ -78,5 +78,5 @@ def test_a_change_is_tried(cli: Cli, where: list[str], tmp_path: Path) -> None:
         ["/schemagroups/g/schemas/s", "--candidate", "-", "--depth", "2"],
     ],
 )
-def test_options_that_do_not_go_together(cli: Cli, given: list[str]) -> None:
-    assert cli("impact", *given, stdin=b"{}").code == 2
+def test_conflicting_options_are_rejected(cli: Cli, arguments: list[str]) -> None:
+    assert cli("impact", *arguments, stdin=b"{}").code == 2

@@ -59,15 +59,15 @@ def test_standard_input(cli: Cli, text: str) -> None:
     assert ran.err.startswith("imported standard input: ")
 
 
-def test_the_catalogue_that_comes_with_it(cli: Cli) -> None:
-    """D-23"""
+def test_builtin_events_can_be_imported(cli: Cli) -> None:
+    """The catalogue of events is built in (D-23)."""
     assert cli("import", "builtin:events").code == 0
     groups = json.loads(cli("export", "/messagegroups").out)
     assert groups.keys() == {"io.xregistry", "io.cloudevents.schemaregistry", "io.cloudevents.messagecatalog"}
     assert "builtin:events" in cli("import", "builtin:nothing").err
 
 
-def test_the_model_that_comes_with_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_builtin_model_can_be_imported(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-45: a registry made with another model goes on as it is, until it is given this one."""
     monkeypatch.setenv("SIGNALBOOK_MODEL", "spec")
     message = {"protocol": "HTTP", "protocoloptions": {"query": [{"name": "a", "value": "b"}]}}
@@ -114,7 +114,7 @@ def test_a_url(cli: Cli, server: str) -> None:
     assert "u" in json.loads(cli("export", "/endpoints", "--db", "sqlite:///copy.db").out)
 
 
-def test_what_is_exported_imports_again_equal(cli: Cli) -> None:
+def test_exported_document_can_be_imported(cli: Cli) -> None:
     cli("import", write("book.json", BOOK))
     cli("export", "-o", "first.json")
     assert cli("import", "first.json", "--db", "sqlite:///again.db").code == 0
@@ -128,12 +128,12 @@ def test_what_is_exported_imports_again_equal(cli: Cli) -> None:
 @pytest.mark.parametrize("type", ["application/x+json; a=b", "text/plain"])
 def test_text_is_another_document_under_another_type(cli: Cli, type: str) -> None:
     """A string inline is text or JSON, as its content type says (R248): what was there does not matter."""
-    shown = ["abc", '"abc"', "1", 1, {"a": 1}]
+    contents = ["abc", '"abc"', "1", 1, {"a": 1}]
     types = ["application/json", "text/plain", None]
-    ways = [(old, kind, new) for old in shown for kind in types for new in shown]
-    given = {f"s{number}": way for number, way in enumerate(ways)}
-    write("old.json", schemas({name: (a, kind) for name, (a, kind, _) in given.items()}))
-    write("new.json", schemas({name: (b, type) for name, (_, _, b) in given.items()}))
+    ways = [(old, kind, new) for old in contents for kind in types for new in contents]
+    cases = {f"s{number}": way for number, way in enumerate(ways)}
+    write("old.json", schemas({name: (a, kind) for name, (a, kind, _) in cases.items()}))
+    write("new.json", schemas({name: (b, type) for name, (_, _, b) in cases.items()}))
     for db, files in (("a", ["old.json", "new.json"]), ("b", ["new.json"])):
         for file in files:
             assert cli("import", file, "--db", f"sqlite:///{db}.db").code == 0
@@ -141,26 +141,28 @@ def test_text_is_another_document_under_another_type(cli: Cli, type: str) -> Non
         assert again == f"imported new.json: 1 group, {len(ways)} resources, {len(ways)} versions unchanged"
     exports = [cli("export", "/schemagroups/g", "--db", f"sqlite:///{db}.db").out for db in ("a", "b")]
     exported = [json.loads(text)["schemas"] for text in exports]
-    found, expected = ({name: documents_of(schema) for name, schema in each.items()} for each in exported)
-    assert found == expected
+    imported, expected = ({name: documents_of(schema) for name, schema in document.items()} for document in exported)
+    assert imported == expected
 
 
-def schemas(given: dict[str, tuple[object, str | None]]) -> object:
+def schemas(documents: dict[str, tuple[object, str | None]]) -> object:
     """Schemas by their ids, with a Version each: its document inline, and its type if it has one."""
     versions = {
         name: {"format": "Text/1", "schema": document, **({"contenttype": kind} if kind else {})}
-        for name, (document, kind) in given.items()
+        for name, (document, kind) in documents.items()
     }
-    return {"schemagroups": {"g": {"schemas": {name: {"versions": {"1": one}} for name, one in versions.items()}}}}
+    return {
+        "schemagroups": {"g": {"schemas": {name: {"versions": {"1": version}} for name, version in versions.items()}}}
+    }
 
 
 def documents_of(schema: dict[str, Any]) -> dict[str, Any]:
-    """What shows its document."""
+    """Return the attributes that contain the document."""
     version = schema["versions"]["1"]
     return {name: version.get(name) for name in ("schema", "schemabase64", "contenttype")}
 
 
-def test_an_import_leaves_alone_what_it_does_not_name(cli: Cli) -> None:
+def test_import_keeps_unnamed_entities(cli: Cli) -> None:
     cli("import", write("book.json", BOOK))
     cli("import", write("more.json", {"name": "Book", "messagegroups": {"m": {"description": "new"}, "n": {}}}))
     book = json.loads(cli("export").out)
@@ -171,7 +173,7 @@ def test_an_import_leaves_alone_what_it_does_not_name(cli: Cli) -> None:
 DAMAGED = '{\n  // who\n  "messagegroups": {"m": {"messages": {"one": {"envelope": "CloudEvents/1.0",}}}}\n}'
 
 
-def test_damage_is_repaired_when_asked(cli: Cli) -> None:  # L-37
+def test_damage_is_repaired_with_lenient(cli: Cli) -> None:  # L-37
     ran = cli("import", write("damaged.json", DAMAGED))
     assert (ran.code, Path("signalbook.db").exists()) == (1, False)
     assert "error: damaged.json: line 2" in ran.err
@@ -184,7 +186,7 @@ def test_damage_is_repaired_when_asked(cli: Cli) -> None:  # L-37
     ]
 
 
-def test_what_leniency_would_repair_is_reported(cli: Cli) -> None:  # L-37
+def test_lenient_repairs_are_suggested(cli: Cli) -> None:  # L-37
     ran = cli("import", "damaged.json" if write("damaged.json", DAMAGED) else "")
     assert "--lenient would repair it:\n  line 2: took away a comment [L-26]" in ran.err
     ran = cli("import", write("old.cereg", {"endpoints": {"e": {"usage": "consumer"}}}))
@@ -318,7 +320,7 @@ def test_a_document_too_large_for_the_server(cli: Cli, server: str) -> None:
     assert (ran.code, "2000000" in ran.err) == (1, True)
 
 
-def test_a_url_that_is_not_there(cli: Cli, server: str) -> None:
+def test_url_answered_with_404_is_an_error(cli: Cli, server: str) -> None:
     ran = cli("import", f"{server}/schemagroups/gone")
     assert (ran.code, "the server answers 404" in ran.err) == (1, True)
 
@@ -373,7 +375,9 @@ def test_real_documents_go_leniently_there_and_back(
 
 def comparable(text: str) -> object:
     """An export without what counts writes: epochs, and when the Registry entity was last touched."""
-    document = json.loads(text, object_hook=lambda found: {name: found[name] for name in found if name != "epoch"})
+    document = json.loads(
+        text, object_hook=lambda members: {name: members[name] for name in members if name != "epoch"}
+    )
     return {name: value for name, value in document.items() if name not in ("createdat", "modifiedat")}
 
 
@@ -405,11 +409,11 @@ def test_real_documents_go_there_and_back(cli: Cli, sample_file: Callable[[str],
 
 
 def test_our_own_document_strictly(cli: Cli, sample_file: Callable[[str], Path]) -> None:
-    """As schemastore, by a document of our own (I-7: schemauri)."""
+    """The document of schemastore is replaced by one of our own (I-7: schemauri)."""
     check_empty_schema(cli, sample_file("workshop-links.xreg.json"), "/schemagroups/links/schemas/lost/versions/1")
 
 
-def test_strict_takes_no_finding(cli: Cli, target: tuple[str, ...]) -> None:
+def test_strict_rejects_any_finding(cli: Cli, target: tuple[str, ...]) -> None:
     """Issue 11, 5.1: of what is all new, too; nothing of it stays."""
     write("book.json", {"endpoints": {"strict": {"usage": ["producer", "consumer"]}}})
     ran = cli("import", "book.json", "--strict", *target)
@@ -427,5 +431,5 @@ def test_a_folder_of_proto_files(cli: Cli) -> None:
         ran = cli("import", "protos", *arguments)
         assert (ran.code, ran.err) == (0, "imported protos: created 1 group, 2 resources\n")
         assert cli("import", "protos", *arguments).err == "imported protos: 1 group, 2 resources unchanged\n"
-        found = json.loads(cli("get", f"/schemagroups/{group}/schemas/order", "--json").out)
-        assert (found["name"], found["formatvalidated"]) == ("order.proto", True)
+        schema = json.loads(cli("get", f"/schemagroups/{group}/schemas/order", "--json").out)
+        assert (schema["name"], schema["formatvalidated"]) == ("order.proto", True)

@@ -39,8 +39,8 @@ def test_a_draft_in_a_registry(cli: Cli, server: str) -> None:
     ran = cli(*GIVEN[:5], "drafted", *GIVEN[6:], "--server", server)
     assert (ran.code, ran.out) == (0, ""), ran.err
     assert "imported inferred definitions" in ran.err
-    found = json.loads(cli("get", "/messagegroups/drafted", "--server", server, "--json").out)
-    assert (found["labels"], found["messagescount"]) == ({"stage": "draft"}, 3)
+    group = json.loads(cli("get", "/messagegroups/drafted", "--server", server, "--json").out)
+    assert (group["labels"], group["messagescount"]) == ({"stage": "draft"}, 3)
 
 
 def test_a_draft_replaces_nothing(cli: Cli) -> None:

@@ -55,17 +55,17 @@ def build(cli: Cli, name: str, *options: str, data: bytes = b'{"n": 1}') -> Any:
 
 
 def test_inputs(cli: Cli) -> None:
-    """K-51"""
+    """The command lists the inputs of a message (K-51)."""
     ran = cli("message", "inputs", "order", "--registry", "book.json")
     assert ran.out.splitlines() == ["shop    string   template  required", "urgent  boolean  property  optional"]
-    found = json.loads(cli("message", "inputs", GROUP + "order", "--registry", "book.json", "--json").out)
-    assert (found["message"], found["inputs"][0]["name"]) == (GROUP + "order", "shop")
+    inputs = json.loads(cli("message", "inputs", GROUP + "order", "--registry", "book.json", "--json").out)
+    assert (inputs["message"], inputs["inputs"][0]["name"]) == (GROUP + "order", "shop")
 
 
 def test_an_event(cli: Cli) -> None:
-    """K-50"""
-    given = ["--set", "shop=7 b", "--set", "urgent=true", "--set", "id=1", "--set", "envelopemetadata.trace=x"]
-    ran = build(cli, "order", *given, "--data", "-")
+    """The command builds an event from inputs and data (K-50)."""
+    options = ["--set", "shop=7 b", "--set", "urgent=true", "--set", "id=1", "--set", "envelopemetadata.trace=x"]
+    ran = build(cli, "order", *options, "--data", "-")
     assert json.loads(ran.out) == {
         "specversion": "1.0", "id": "1", "source": "/shops/7%20b", "type": "order", "urgent": True, "trace": "x",
         "datacontenttype": "application/json", "data": {"n": 1},
@@ -74,7 +74,7 @@ def test_an_event(cli: Cli) -> None:
 
 
 def test_a_request_to_an_endpoint(cli: Cli) -> None:
-    """K-53"""
+    """The command builds an HTTP request to an endpoint (K-53)."""
     ran = build(cli, "order", "--set", "shop=7", "--set", "tenant=t 1", "--set", "id=1", "--data", "-", "--endpoint",
                 "/endpoints/in", "--as", "http")  # fmt: skip
     assert ran.out.split("\r\n") == [
@@ -103,12 +103,12 @@ def test_payloads_of_all_kinds(cli: Cli, name: str, data: bytes, payload: dict[s
     record = json.loads(ran.out)
     assert {member: record[member] for member in payload} == payload
     options = ("--registry", "book.json", "--group", "/messagegroups/shop")
-    given = cli("message", "check", "-", *options, stdin=ran.out.encode())
-    assert (given.code, given.out) == (0, "1 checked: 1 may be sent, 0 may not\n")
+    checked = cli("message", "check", "-", *options, stdin=ran.out.encode())
+    assert (checked.code, checked.out) == (0, "1 checked: 1 may be sent, 0 may not\n")
 
 
 def test_a_payload_that_is_written_already(cli: Cli, tmp_path: Path) -> None:
-    """K-52"""
+    """An encoded payload is checked and sent unchanged (K-52)."""
     (tmp_path / "n.avro").write_bytes(b"\x02\x02")
     assert json.loads(build(cli, "packed", "--payload", "n.avro").out)["body"] == "\x02\x02"
     (tmp_path / "n.avro").write_bytes(b"\x02")
@@ -136,14 +136,14 @@ def test_a_payload_that_is_written_already(cli: Cli, tmp_path: Path) -> None:
         (["none"], 1, "there is no message none; there are: /messagegroups/other"),
     ],
 )
-def test_what_cannot_be_made(cli: Cli, arguments: list[str], code: int, complaint: str) -> None:
+def test_invalid_message_is_reported(cli: Cli, arguments: list[str], code: int, complaint: str) -> None:
     """K-50: reported, and nothing printed."""
     ran = build(cli, *arguments)
     assert (ran.code, ran.out) == (code, "")
     assert complaint in ran.err
 
 
-def test_data_that_is_no_json(cli: Cli) -> None:
+def test_invalid_json_data_is_an_error(cli: Cli) -> None:
     ran = build(cli, "order", "--set", "shop=7", "--data", "-", data=b"{")
     assert (ran.code, ran.out, "the data is not JSON" in ran.err) == (1, "", True)
 
@@ -153,8 +153,8 @@ def event(**members: Any) -> str:
     return json.dumps(event)
 
 
-def test_messages_that_may_not_be_sent(cli: Cli, tmp_path: Path) -> None:
-    """K-54"""
+def test_invalid_messages_are_reported(cli: Cli, tmp_path: Path) -> None:
+    """Invalid messages are reported with their definitions and findings (K-54)."""
     lines = [event(), "", event(data={}), event(type="unknown"), json.dumps([json.loads(event()), {}])]
     (tmp_path / "events.jsonl").write_text("\n".join(lines))
     (tmp_path / "one.json").write_text(json.dumps(json.loads(event()), indent=2))
@@ -167,39 +167,41 @@ def test_messages_that_may_not_be_sent(cli: Cli, tmp_path: Path) -> None:
         "5 checked: 2 may be sent, 3 may not",
     ]
     assert f"{GROUP}broken cannot be used: protocoloptions: protocoloptions.topic: must be a string" in ran.err
-    told = json.loads(cli("message", "check", "events.jsonl", "--registry", "book.json", "--json").out)
-    assert (told["accepted"], told["checked"]) == (False, 4)
-    assert [row["source"] for row in told["refused"]] == ["events.jsonl:3", "events.jsonl:4", "events.jsonl:5"]
-    assert told["refused"][0]["violations"][0]["rule"] == "required"
-    assert list(told["definitions"]) == [f"{GROUP}broken"]
+    result = json.loads(cli("message", "check", "events.jsonl", "--registry", "book.json", "--json").out)
+    assert (result["accepted"], result["checked"]) == (False, 4)
+    assert [row["source"] for row in result["refused"]] == ["events.jsonl:3", "events.jsonl:4", "events.jsonl:5"]
+    assert result["refused"][0]["violations"][0]["rule"] == "required"
+    assert list(result["definitions"]) == [f"{GROUP}broken"]
 
 
 def test_a_base_that_is_a_version(cli: Cli, tmp_path: Path) -> None:
     """F-15, F-18: a Version is inherited from, whichever is the default one; a base that is not there is named."""
     base = {"versions": {str(n): {**EVENT, "description": str(n), "envelopemetadata": {
         "type": {"value": f"order.{n}"}, "source": {"value": f"/shops/{n}"}}} for n in (1, 2)}}  # fmt: skip
-    derived = {name: {"basemessage": f"{GROUP}base{rest}"} for name, rest in [
+    derived = {name: {"basemessage": f"{GROUP}base{suffix}"} for name, suffix in [
         ("pinned", "/versions/1"), ("latest", ""), ("lost", "/versions/9")]}  # fmt: skip
     document = {"messagegroups": {"shop": {"messages": {"base": base, **derived}}}}
     (tmp_path / "book.json").write_bytes(dump_json(document))
-    made = {name: json.loads(build(cli, name).out) for name in ("pinned", "latest")}
-    found = {name: (each["type"], each["source"]) for name, each in made.items()}
-    assert found == {"pinned": ("order.1", "/shops/1"), "latest": ("order.2", "/shops/2")}
+    events = {name: json.loads(build(cli, name).out) for name in ("pinned", "latest")}
+    origins = {name: (event_["type"], event_["source"]) for name, event_ in events.items()}
+    assert origins == {"pinned": ("order.1", "/shops/1"), "latest": ("order.2", "/shops/2")}
     missing = f"there is no base message {GROUP}base/versions/9"
     warning = f"warning: {GROUP}lost: basemessage: {missing}"
     ran = build(cli, "lost", data=b"5")
     assert (ran.code, warning in ran.err) == (0, True)
-    event = json.dumps(made["pinned"]).encode()
+    event = json.dumps(events["pinned"]).encode()
     ran = cli("message", "check", "-", "--registry", "book.json", stdin=event)
     assert (ran.code, warning in ran.err) == (0, True)
-    told = json.loads(cli("message", "check", "-", "--registry", "book.json", "--json", stdin=event).out)
-    assert (told["accepted"], told["definitions"][f"{GROUP}lost"][0]["message"]) == (True, missing)
+    result = json.loads(cli("message", "check", "-", "--registry", "book.json", "--json", stdin=event).out)
+    assert (result["accepted"], result["definitions"][f"{GROUP}lost"][0]["message"]) == (True, missing)
 
 
 def test_an_endpoint_takes_messages_of_its_protocol(cli: Cli) -> None:
     """K-54, K-10: and of the groups that it names."""
-    made = build(cli, "order", "--set", "shop=7", "--data", "-", "--protocol", "HTTP").out.encode()
-    assert cli("message", "check", "-", "--registry", "book.json", "--endpoint", "/endpoints/in", stdin=made).code == 0
+    request = build(cli, "order", "--set", "shop=7", "--data", "-", "--protocol", "HTTP").out.encode()
+    assert (
+        cli("message", "check", "-", "--registry", "book.json", "--endpoint", "/endpoints/in", stdin=request).code == 0
+    )
     other = build(cli, "packed", "--data", "-", data=b'{"n": null}').out.encode()
     ran = cli("message", "check", "-", "--registry", "book.json", "--endpoint", "/endpoints/in", stdin=other)
     assert "the endpoint is for HTTP, the message for KAFKA" in ran.out

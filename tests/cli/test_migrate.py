@@ -25,7 +25,7 @@ def test_an_empty_one_an_old_one_and_one_that_is_new_already(cli: Cli, tmp_path:
         assert inspect(url, timeout=5).revision == REVISION
 
 
-def test_what_groups_have_is_counted_anew(cli: Cli, tmp_path: Path) -> None:
+def test_group_usage_is_recounted(cli: Cli, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'old.db'}"
     at_revision("0011", url, USED_GROUPS)
     assert cli("migrate", "--db", url).code == 0
@@ -35,13 +35,13 @@ def test_what_groups_have_is_counted_anew(cli: Cli, tmp_path: Path) -> None:
         assert used(store) == GroupUsage(versions=3, bytes=0)
 
 
-def test_it_is_recorded(cli: Cli, store_url: str) -> None:
+def test_migration_is_audited(cli: Cli, store_url: str) -> None:
     at_revision("0009", store_url)
     for options in ((), (), ("--recount",)):
         assert cli("migrate", "--db", store_url, *options).code == 0
-    found = [json.loads(line) for line in cli("audit", "--db", store_url, "--json").out.splitlines()]
-    done = ("(signalbook)", "administer", "done", ["/"])
-    assert [(each["who"], each["action"], each["outcome"], each["xids"], each["about"]) for each in found] == [
-        (*done, "counted anew what Groups have"),
-        (*done, f"migrated from schema 0009 to {REVISION}"),
+    entries = [json.loads(line) for line in cli("audit", "--db", store_url, "--json").out.splitlines()]
+    columns = ("(signalbook)", "administer", "done", ["/"])
+    assert [(entry["who"], entry["action"], entry["outcome"], entry["xids"], entry["about"]) for entry in entries] == [
+        (*columns, "counted anew what Groups have"),
+        (*columns, f"migrated from schema 0009 to {REVISION}"),
     ]

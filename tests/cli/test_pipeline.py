@@ -30,15 +30,15 @@ def test_the_choices_are_the_pipelines() -> None:
 
 
 def test_one_way_to_name_an_output() -> None:
-    """By ``--output``, for all commands that have one; none takes anything by its place."""
+    """Commands with an output name it with ``--output``; no command has positional parameters."""
     group = get_command(app)
     assert isinstance(group, Group)
     options = {
         name: {option for parameter in command.params for option in parameter.opts}
         for name, command in group.commands.items()
     }
-    assert {name for name, found in options.items() if "--output" not in found} == {"infer"}
-    assert not [found for found in options.values() if any(not option.startswith("-") for option in found)]
+    assert {name for name, names in options.items() if "--output" not in names} == {"infer"}
+    assert not [names for names in options.values() if any(not option.startswith("-") for option in names)]
 
 
 def test_one_json_object(cli: Cli) -> None:
@@ -78,9 +78,9 @@ def test_a_summary_for_people(cli: Cli, server: str, monkeypatch: pytest.MonkeyP
     metrics = cli("pipeline", "metrics", "--output", "lake", "--pipeline", "orders")
     assert (metrics.code, metrics.out) == (0, Path("orders.prom").read_text())
     assert 'signalbook_pipeline_read_messages_total{pipeline="orders"} 5.0' in metrics.out
-    told = cli("pipeline", "status", "--registry", server, "--pipeline", "orders", "--json")
-    kept = cli("pipeline", "status", "--output", "lake", "--json")
-    assert json.loads(told.out)["report"] == json.loads(kept.out)
+    remote = cli("pipeline", "status", "--registry", server, "--pipeline", "orders", "--json")
+    local = cli("pipeline", "status", "--output", "lake", "--json")
+    assert json.loads(remote.out)["report"] == json.loads(local.out)
     assert "5 read = 3 landed + 2 dead letters + 0 dropped" in cli("pipeline", "status", "--registry", server).out
     assert "5 read = 3 landed + 2 dead letters + 0 dropped" in ran.out
     assert "schema_violation" in ran.out
@@ -88,7 +88,7 @@ def test_a_summary_for_people(cli: Cli, server: str, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("registry", "given", "message"),
+    ("registry", "input_", "message"),
     [
         ("gone.yaml", "in.jsonl", "gone.yaml"),
         ("empty", "in.jsonl", "empty"),
@@ -97,11 +97,11 @@ def test_a_summary_for_people(cli: Cli, server: str, monkeypatch: pytest.MonkeyP
         (str(EXAMPLE / "orders.xreg.yaml"), "gone.jsonl", "the input gone.jsonl is not there"),
     ],
 )
-def test_bad_input(cli: Cli, registry: str, given: str, message: str) -> None:
+def test_bad_input(cli: Cli, registry: str, input_: str, message: str) -> None:
     Path("empty").mkdir()
     Path("broken.json").write_text("{", encoding="utf-8")
     Path("in.jsonl").write_text("", encoding="utf-8")
-    ran = cli("pipeline", "run", "--registry", registry, "--input", given, "--output", "lake")
+    ran = cli("pipeline", "run", "--registry", registry, "--input", input_, "--output", "lake")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("error: ")
     assert message in ran.err
@@ -117,8 +117,8 @@ def test_bad_input(cli: Cli, registry: str, given: str, message: str) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["run", "stream", "status"])
-def test_an_output_that_is_not_supported(cli: Cli, command: str, output: str, message: str) -> None:
-    """It is no local folder of that name, whichever command is first."""
+def test_unsupported_output_is_an_error(cli: Cli, command: str, output: str, message: str) -> None:
+    """The error is reported by every command, and no local folder of that name is created."""
     inputs = {"run": ORDERS, "stream": (*ORDERS[:2], "--input", "kafka://127.0.0.1:9/orders"), "status": ()}
     ran = cli("pipeline", command, *inputs[command], "--output", output)
     assert (ran.code, ran.out) == (1, "")
@@ -127,17 +127,17 @@ def test_an_output_that_is_not_supported(cli: Cli, command: str, output: str, me
     assert list(Path().iterdir()) == []
 
 
-def test_a_definition_that_cannot_be_used(cli: Cli) -> None:
+def test_unusable_definition_is_omitted_or_stops_the_run(cli: Cli) -> None:
     """The others are landed: it is named on standard error, and again in the result; or the policy says stop."""
     document = yaml.safe_load((EXAMPLE / "orders.xreg.yaml").read_text(encoding="utf-8"))
     document["schemagroups"]["shop.orders"]["schemas"]["shipped"]["versions"]["1"]["schema"] = {"type": "lost"}
     Path("orders.json").write_bytes(dump_json(document))
-    given = ("--registry", "orders.json", *ORDERS[2:], "--output", "lake", "--table-format", "parquet")
+    options = ("--registry", "orders.json", *ORDERS[2:], "--output", "lake", "--table-format", "parquet")
     xid = "/messagegroups/shop.orders/messages/shop.order.shipped"
-    ran = cli("pipeline", "run", *given, "--policy", "on_broken_definition=stop")
+    ran = cli("pipeline", "run", *options, "--policy", "on_broken_definition=stop")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith(f"error: these definitions cannot be used:\n  {xid}: ")
-    ran = cli("pipeline", "run", *given)
+    ran = cli("pipeline", "run", *options)
     assert ran.code == 0, ran.err
     (words,) = (line for line in ran.err.splitlines() if xid in line)
     assert words.startswith(f"signalbook: the definition {xid} cannot be used: ")
@@ -154,7 +154,7 @@ def test_an_unknown_choice(cli: Cli, option: str, code: int) -> None:
     assert "nonsense" in ran.err
 
 
-def test_what_an_interrupt_left_is_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_note_of_an_interrupt_is_printed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         error = KeyboardInterrupt()
         error.add_note("nothing was committed")
@@ -173,8 +173,8 @@ def test_storage_of_the_command_line_counts_more(cli: Cli) -> None:
     assert (ran.code, ran.out) == (1, "")
     missing = "the option storage.access_key_id wants the environment variable NO_SUCH_NAME, which is not set"
     assert ran.err == f"error: {missing}\n"
-    given = ("--storage", "access_key_id=AK", "--storage", "endpoint=http://line.example")
-    ran = cli("pipeline", "run", "--job", "job.toml", *ORDERS, *given)
+    options = ("--storage", "access_key_id=AK", "--storage", "endpoint=http://line.example")
+    ran = cli("pipeline", "run", "--job", "job.toml", *ORDERS, *options)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("error: http://line.example is not encrypted: use https")
     assert cli("pipeline", "run", *ORDERS, "--output", "lake", "--storage", "region").code == 2
@@ -188,13 +188,13 @@ def test_a_status_of_what(cli: Cli, options: tuple[str, ...]) -> None:
     assert "--output, or --registry" in ran.err
 
 
-def test_what_no_schema_declares_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_undeclared_members_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     tally = Tally(read=3)
     tally.land("/m/[red]a", 3)
     tally.rescue("/m/[red]a", {"/x": 2, "": 1})
     tally.duplicates["/m/[red]a"] = 1
     _show(Report(batch="b", fingerprint="f", tally=tally, seconds=1.0))
-    shown = capsys.readouterr().out
-    assert "/x" in shown
-    assert "others" in shown
-    assert "1 landed with a name twice" in shown
+    output = capsys.readouterr().out
+    assert "/x" in output
+    assert "others" in output
+    assert "1 landed with a name twice" in output

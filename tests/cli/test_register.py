@@ -40,34 +40,34 @@ def test_formats_and_ids_are_in_the_files(cli: Cli, server: str, files: dict[str
     xids = [f"/schemagroups/acme/schemas/{name}/versions/1" for name in files.values()]
     assert [line.split()[1] for line in ran.out.splitlines()] == xids
     for file, name in files.items():
-        shown = cli("get", f"/schemagroups/acme/schemas/{name}", "--server", server, "--json").out
-        assert json.loads(shown)["formatvalidated"] is True, file
-    assert json.loads(shown)["contenttype"] == "application/xml"
+        schema = cli("get", f"/schemagroups/acme/schemas/{name}", "--server", server, "--json").out
+        assert json.loads(schema)["formatvalidated"] is True, file
+    assert json.loads(schema)["contenttype"] == "application/xml"
     again = cli("register", *files, "--group", "acme", "--server", server, "--json")
     assert {row["action"] for row in json.loads(again.out)["registered"]} == {"unchanged"}
 
 
 def test_the_next_version(cli: Cli, target: tuple[str, ...], files: dict[str, str]) -> None:
-    """It is held to the schema's rule, and refused with the words of the check."""
-    given = ("register", "user.avsc", "--group", "rules", *target)
-    assert cli(*given, "--compatibility", "backward").code == 0
+    """The next version must satisfy the rule of the schema; the rejection has the message of the check."""
+    command = ("register", "user.avsc", "--group", "rules", *target)
+    assert cli(*command, "--compatibility", "backward").code == 0
     wider = USER | {"fields": [*USER["fields"], {"name": "mail", "type": "string", "default": ""}]}
     Path("user.avsc").write_text(json.dumps(wider))
-    ran = cli(*given)
+    ran = cli(*command)
     assert "/schemagroups/rules/schemas/com.acme.User/versions/2" in ran.out
     assert "compared by the rule backward" in ran.out
     Path("user.avsc").write_text(json.dumps(USER | {"fields": [{"name": "id", "type": "string"}]}))
-    ran = cli(*given)
+    ran = cli(*command)
     assert (ran.code, "refused  user.avsc" in ran.out) == (1, True)
     assert "long" in ran.out
     assert "versions/3" not in cli("get", "/schemagroups/rules/schemas/com.acme.User/versions", *target).out
 
 
 def test_without_a_rule_nothing_is_compared(cli: Cli, server: str, files: dict[str, str]) -> None:
-    given = ("register", "user.avsc", "--group", "free", "--server", server)
-    cli(*given)
+    command = ("register", "user.avsc", "--group", "free", "--server", server)
+    cli(*command)
     Path("user.avsc").write_text(json.dumps(USER | {"fields": []}))
-    assert "compared with nothing: it has no rule" in cli(*given).out
+    assert "compared with nothing: it has no rule" in cli(*command).out
 
 
 REFERRING = {"$id": "https://example.org/order", "properties": {"a": {"$ref": "address"}}}
@@ -89,7 +89,7 @@ def test_files_that_others_refer_to_come_first(cli: Cli) -> None:
     assert ran.out.index("schemas/a.B") < ran.out.index("schemas/a.Order")
 
 
-def test_what_could_not_be_compared_is_not_called_compared(cli: Cli) -> None:
+def test_uncomparable_version_is_reported(cli: Cli) -> None:
     """A reference leads nowhere, so that nobody knows what the schema allows."""
     where = ["--group", "g", "--db", "sqlite:///r.db"]
     Path("order.json").write_text(draft(REFERRING))
@@ -106,15 +106,15 @@ def test_what_could_not_be_compared_is_not_called_compared(cli: Cli) -> None:
 
 def test_standard_input_and_other_ids(cli: Cli, server: str) -> None:
     stdin = PROTO.encode()
-    given = ("register", "-", "--group", "piped", "--server", server)
-    ran = cli(*given, stdin=stdin)
+    command = ("register", "-", "--group", "piped", "--server", server)
+    ran = cli(*command, stdin=stdin)
     assert (ran.code, "--id" in ran.err) == (2, True)
-    ran = cli(*given, "--id", "ping", "--format", "Protobuf/3", stdin=stdin)
+    ran = cli(*command, "--id", "ping", "--format", "Protobuf/3", stdin=stdin)
     assert "/schemagroups/piped/schemas/ping/versions/1" in ran.out
-    assert cli(*given, "--id", "no id", stdin=stdin).code == 2
+    assert cli(*command, "--id", "no id", stdin=stdin).code == 2
 
 
-def test_what_the_file_does_not_say(cli: Cli, server: str) -> None:
+def test_missing_format_is_an_error(cli: Cli, server: str) -> None:
     """The error names the formats there are."""
     Path("x.json").write_text("{}")
     ran = cli("register", "x.json", "--group", "g", "--server", server)
@@ -123,37 +123,37 @@ def test_what_the_file_does_not_say(cli: Cli, server: str) -> None:
 
 
 def test_the_format_is_that_of_the_schema(cli: Cli, server: str) -> None:
-    """All Versions have one: that the file looks like another version of it is no matter."""
+    """The Versions of a schema have one format, whatever format the file resembles."""
     Path("user.avsc").write_text(json.dumps(USER))
-    given = ("register", "user.avsc", "--group", "older", "--server", server)
-    assert "(Avro/1.11)" in cli(*given, "--format", "Avro/1.11").out
+    command = ("register", "user.avsc", "--group", "older", "--server", server)
+    assert "(Avro/1.11)" in cli(*command, "--format", "Avro/1.11").out
     Path("user.avsc").write_text(json.dumps(USER | {"doc": "A user."}))
-    assert "versions/2 (Avro/1.11" in cli(*given).out
+    assert "versions/2 (Avro/1.11" in cli(*command).out
 
 
 def test_a_default_that_was_chosen(cli: Cli, target: tuple[str, ...]) -> None:
     """The Version that was added is named, which is not the default one."""
-    given = ("register", "user.avsc", "--group", "sticky", *target)
+    command = ("register", "user.avsc", "--group", "sticky", *target)
     Path("user.avsc").write_text(json.dumps(USER))
-    cli(*given)
+    cli(*command)
     meta = {"schemaid": "com.acme.User", "meta": {"defaultversionid": "1", "defaultversionsticky": True}}
     Path("meta.json").write_text(json.dumps(meta))
     to = "/schemagroups/sticky/schemas/com.acme.User"
     assert cli("import", "meta.json", "--to", to, *target).code == 0
     Path("user.avsc").write_text(json.dumps(USER | {"doc": "A user."}))
-    assert f"{to}/versions/2" in cli(*given).out
-    assert cli(*given).out.strip() == f"unchanged  {to}/versions/2"
+    assert f"{to}/versions/2" in cli(*command).out
+    assert cli(*command).out.strip() == f"unchanged  {to}/versions/2"
 
 
-def test_each_file_has_its_result(cli: Cli, server: str) -> None:
-    """One that is refused does not hide what became of the others."""
+def test_every_file_has_its_result(cli: Cli, server: str) -> None:
+    """A rejected file does not hide the results of the others."""
     Path("bad.avsc").write_text('{"type": "record", "name": "Bad"}')
     Path("user.avsc").write_text(json.dumps(USER))
-    given = ("register", "bad.avsc", "user.avsc", "--group", "mixed", "--server", server)
-    ran = cli(*given)
+    command = ("register", "bad.avsc", "user.avsc", "--group", "mixed", "--server", server)
+    ran = cli(*command)
     assert (ran.code, "refused  bad.avsc" in ran.out) == (1, True)
     assert "registered /schemagroups/mixed/schemas/com.acme.User/versions/1" in ran.out
-    ran = cli(*given, "--json")
+    ran = cli(*command, "--json")
     assert ran.code == 1
     rows = json.loads(ran.out)["registered"]
     assert [row["action"] for row in rows] == ["refused", "unchanged"]
@@ -169,12 +169,12 @@ def test_a_broken_schema(cli: Cli, server: str) -> None:
 
 
 @pytest.mark.parametrize("file", ["user.avsc", "any.json", "a.xsd", "ping v1.proto"])
-def test_import_of_a_schema_says_so(cli: Cli, server: str, files: dict[str, str], file: str) -> None:
+def test_import_of_a_schema_suggests_register(cli: Cli, server: str, files: dict[str, str], file: str) -> None:
     ran = cli("import", file, "--server", server)
     assert (ran.code, f"signalbook register {file} --group ID" in ran.err) == (1, True)
 
 
-def test_nothing_is_registered_if_a_format_is_unknown(cli: Cli, server: str) -> None:
+def test_unknown_format_registers_nothing(cli: Cli, server: str) -> None:
     """Issue 11, 5.2: it is found before the first file is sent."""
     Path("user.avsc").write_text(json.dumps(USER))
     Path("plain.json").write_text("{}")

@@ -24,15 +24,15 @@ def test_letters_are_judged_by_a_candidate_and_run_again(cli: Cli, tmp_path: Pat
         run = ("pipeline", "run", "--registry", REGISTRY, "--input", EXAMPLE / "events.jsonl")
         assert cli(*run, "--output", "lake", "--table-format", "parquet", "--batch-id", "b").code == 0
         candidate = ("--registry", REGISTRY, "--candidate", nothing, "--definition", PLACED)
-        told = cli("pipeline", "backtest", "--output", "lake", *candidate, "--markdown")
-        assert (told.code, "**2** would be rejected" in told.out) == (1, True), told.err
+        backtested = cli("pipeline", "backtest", "--output", "lake", *candidate, "--markdown")
+        assert (backtested.code, "**2** would be rejected" in backtested.out) == (1, True), backtested.err
         allowed = cli("pipeline", "backtest", "--output", "lake", *candidate, "--allow", "2")
         assert (allowed.code, "2 would be rejected" in allowed.out) == (0, True), allowed.err
         tagged = ("--registry", REGISTRY, "--policy", f"{PLACED}:on_ambiguous=all", "--policy", "on_no_match=drop")
         dry = cli("pipeline", "replay", "--output", "lake", *tagged, "--dry-run")
         assert "2 dead letters: 0 would be moved, 1 stay, 0 of them for another reason, 1 dropped" in dry.out, dry.err
-        done = cli("pipeline", "replay", "--output", "lake", *tagged, "--reason", "no_match", "--json")
-        assert json.loads(done.out)["dropped"] == 1
+        replayed = cli("pipeline", "replay", "--output", "lake", *tagged, "--reason", "no_match", "--json")
+        assert json.loads(replayed.out)["dropped"] == 1
 
 
 @pytest.mark.parametrize(

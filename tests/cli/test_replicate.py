@@ -54,9 +54,9 @@ def test_push_and_pull(cli: Cli, database: str, target: str, server: str, monkey
     ran = cli("replicate", database, server, *renames)
     assert (ran.code, ran.out) == (0, "")
     assert ran.err.strip() == "created 2 groups, 2 resources, 2 versions"
-    shown = httpx.get(f"{server}/schemagroups/pushed.a/schemas/s/versions/1$details", timeout=300).json()
-    assert shown["globaluri"].startswith(f"{SOURCE}/")
-    assert shown["globaluri"].endswith("/schemagroups/a/schemas/s/versions/1")
+    version = httpx.get(f"{server}/schemagroups/pushed.a/schemas/s/versions/1$details", timeout=300).json()
+    assert version["globaluri"].startswith(f"{SOURCE}/")
+    assert version["globaluri"].endswith("/schemagroups/a/schemas/s/versions/1")
     monkeypatch.delenv("SIGNALBOOK_BASE_URL")
     ran = cli("replicate", server, target, "--scope", "/schemagroups/pushed.a", "--json")
     assert (ran.code, json.loads(ran.out)["created"]) == (0, {"groups": 1, "resources": 1, "versions": 1})
@@ -65,7 +65,7 @@ def test_push_and_pull(cli: Cli, database: str, target: str, server: str, monkey
     assert "pushed.a" in cli("get", "/schemagroups", "--db", target).out
 
 
-def test_what_was_refused_is_reported(cli: Cli, database: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_are_reported(cli: Cli, database: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNALBOOK_BASE_URL", SOURCE)
     ran = cli("replicate", database, server, "--scope", "/schemagroups/a", "--authority", "https://other.example")
     assert ran.code == 1
@@ -73,7 +73,7 @@ def test_what_was_refused_is_reported(cli: Cli, database: str, server: str, monk
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (("--every", "5", "--follow"), "not both"),
         (("--scope", "nowhere"), "is no xid"),
@@ -82,17 +82,19 @@ def test_what_was_refused_is_reported(cli: Cli, database: str, server: str, monk
         (("--rename", "schemagroups/a=b", "--rename", "schemagroups/c=b"), "same name"),
     ],
 )
-def test_what_cannot_be_done(cli: Cli, server: str, target: str, options: tuple[str, ...], told: str) -> None:
+def test_invalid_options_are_rejected(
+    cli: Cli, server: str, target: str, options: tuple[str, ...], message: str
+) -> None:
     ran = cli("replicate", server, target, *options)
     assert ran.code != 0
-    assert told in ran.err
+    assert message in ran.err
 
 
 @pytest.mark.parametrize(
     "scope", ["/schemagroups/nope", "/schemagroups/a/schemas/nope", "/schemagroups/a/nope/x", "/nope"]
 )
-def test_a_scope_that_is_not_there(cli: Cli, database: str, server: str, target: str, scope: str) -> None:
-    """Nothing to copy is no success where something was named, and nothing around it is copied."""
+def test_unknown_scope_is_an_error(cli: Cli, database: str, server: str, target: str, scope: str) -> None:
+    """The command fails if the named entity does not exist, and copies nothing around it."""
     for there in (database, target):
         ran = cli("replicate", server, there, "--scope", scope)
         assert (ran.code, ran.out) == (1, "")
@@ -105,8 +107,8 @@ def test_a_part_named_in_the_url(cli: Cli, server: str, target: str) -> None:
     assert (ran.code, "--scope /schemagroups/a" in ran.err) == (2, True)
 
 
-def test_a_model_that_lacks_types(cli: Cli, server: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the target has no types for is refused, unless its model may be extended."""
+def test_missing_types_are_refused(cli: Cli, server: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entities of unknown types are refused unless the model of the target may be extended."""
     sent = {"xRegistry-format": "X/1"}
     httpx.put(f"{server}/schemagroups/modelled/schemas/s", content=b"{}", headers=sent, timeout=300).raise_for_status()
     assert cli("replicate", server, target, "--scope", "/schemagroups/modelled").code == 0
@@ -120,58 +122,60 @@ def test_a_model_that_lacks_types(cli: Cli, server: str, target: str, monkeypatc
 
 @pytest.mark.merge
 def test_a_follower_killed_and_started_again(serve: Callable[..., str], tmp_path: Path) -> None:
-    """It goes on where it was; everything is there, and there once."""
-    one = serve(db=f"sqlite:///{tmp_path / 'one.db'}")
+    """A restarted follower continues where it stopped, and copies everything exactly once."""
+    first_url = serve(db=f"sqlite:///{tmp_path / 'one.db'}")
     two = serve(db=f"sqlite:///{tmp_path / 'two.db'}")
-    put(one, "g", 400)
+    put(first_url, "g", 400)
     options = ("--follow", "--state", str(tmp_path / "state"))
-    command = [sys.executable, "-m", "signalbook", "replicate", one, two, *options]
+    command = [sys.executable, "-m", "signalbook", "replicate", first_url, two, *options]
     for begin in (400, 800):
         follower = subprocess.Popen(command, stderr=subprocess.DEVNULL, text=True)
         wait_until(lambda: count(two) > 0)
-        put(one, "g", begin + 400)
+        put(first_url, "g", begin + 400)
         follower.send_signal(signal.SIGKILL)
         follower.wait(300)
     follower = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     wait_until(lambda: count(two) == 1200)
-    put(one, "h", 1)
+    put(first_url, "h", 1)
     wait_until(lambda: count(two, "h") == 1)
-    put(one, "i", 1)
+    put(first_url, "i", 1)
     wait_until(lambda: count(two, "i") == 1)  # and what was created before it has been counted
     follower.send_signal(signal.SIGINT)
-    _, told = follower.communicate(timeout=300)
-    assert (follower.returncode, "created" in told) == (0, True)
-    shown: dict[str, Any] = httpx.get(f"{two}/schemagroups/g/schemas?inline=meta", timeout=300).json()
-    assert {schema["versionscount"] for schema in shown.values()} == {1}
-    assert {schema["meta"]["epoch"] for schema in shown.values()} == {1}
+    _, output = follower.communicate(timeout=300)
+    assert (follower.returncode, "created" in output) == (0, True)
+    schemas: dict[str, Any] = httpx.get(f"{two}/schemagroups/g/schemas?inline=meta", timeout=300).json()
+    assert {schema["versionscount"] for schema in schemas.values()} == {1}
+    assert {schema["meta"]["epoch"] for schema in schemas.values()} == {1}
 
 
 AVRO = {"schema": '{"type": "record", "name": "R", "fields": []}'}
 
 
-def test_by_confluents_api(cli: Cli, serve: Callable[..., str], tmp_path: Path) -> None:
+def test_replication_with_confluents_api(cli: Cli, serve: Callable[..., str], tmp_path: Path) -> None:
     """A Signalbook at either end is spoken to at its mount."""
-    one = serve(db=f"sqlite:///{tmp_path / 'one.db'}")
+    first_url = serve(db=f"sqlite:///{tmp_path / 'one.db'}")
     two = serve(db=f"sqlite:///{tmp_path / 'two.db'}")
     for name in ("s", ":.dev:s"):
-        where = f"{one}/compat/confluent/subjects/{name}/versions"
+        where = f"{first_url}/compat/confluent/subjects/{name}/versions"
         httpx.post(where, json=AVRO, timeout=300).raise_for_status()
-    ran = cli("replicate", one, f"confluent+{two}", "--json")
+    ran = cli("replicate", first_url, f"confluent+{two}", "--json")
     assert (ran.code, ran.err) == (0, "")
-    done = {"created": {"versions": 2}, "updated": {}, "deleted": {}, "unchanged": {"configs": 2, "modes": 2}}
-    assert json.loads(ran.out) == {**done, "skipped": [], "skippedcount": 0, "refused": [], "refusedcount": 0}
+    counts = {"created": {"versions": 2}, "updated": {}, "deleted": {}, "unchanged": {"configs": 2, "modes": 2}}
+    assert json.loads(ran.out) == {**counts, "skipped": [], "skippedcount": 0, "refused": [], "refusedcount": 0}
     assert httpx.get(f"{two}/schemagroups/dev/schemas/s", timeout=300).json()["name"] == "R"
-    again = cli("replicate", f"confluent+{one}/apis/ccompat/v7", two)
+    again = cli("replicate", f"confluent+{first_url}/apis/ccompat/v7", two)
     assert (again.code, again.err.strip()) == (0, "unchanged 2 versions, 2 configs, 2 modes")
-    httpx.post(f"{one}/compat/confluent/subjects/t/versions", json={"schema": '"int"'}, timeout=300).raise_for_status()
+    httpx.post(
+        f"{first_url}/compat/confluent/subjects/t/versions", json={"schema": '"int"'}, timeout=300
+    ).raise_for_status()
     httpx.post(f"{two}/compat/confluent/subjects/u/versions", json={"schema": '"long"'}, timeout=300).raise_for_status()
-    clash = cli("replicate", f"confluent+{one}", two)
+    clash = cli("replicate", f"confluent+{first_url}", two)
     assert (clash.code, "refused t version 1: id 2: " in clash.err) == (1, True)
     assert "2 is the id of another schema (42205): " in clash.err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("confluent+http://a.example", "sqlite:///x.db"), "is spoken to servers"),
         (("confluent+sqlite:///x.db", "http://a.example"), "is spoken to servers"),
@@ -179,10 +183,10 @@ def test_by_confluents_api(cli: Cli, serve: Callable[..., str], tmp_path: Path) 
         (("confluent+http://127.0.0.1:1", "http://127.0.0.1:1"), "cannot reach the server at http://127.0.0.1:1"),
     ],
 )
-def test_what_confluents_api_cannot(cli: Cli, arguments: tuple[str, ...], told: str) -> None:
+def test_unsupported_options_of_confluents_api(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
     ran = cli("replicate", *arguments)
     assert (ran.code != 0, ran.out) == (True, "")
-    assert told in ran.err
+    assert message in ran.err
 
 
 def test_a_registry_of_another_kind(cli: Cli, server: str) -> None:
@@ -196,44 +200,44 @@ def test_a_registry_of_another_kind(cli: Cli, server: str) -> None:
 def test_credentials(
     cli: Cli, serve: Callable[..., str], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are those in the URL, sent to that registry alone and never shown."""
+    """The credentials in the URL are sent only to that registry and never shown."""
     (tmp_path / "policy.json").write_text('{"rules": [{"who": ["subject:root"], "role": "administrator"}]}')
     db = f"sqlite:///{tmp_path / 'one.db'}"
     open_store(db).close()
     root = cli("token", "create", "root", "--db", db).out.strip()
-    one = serve(db=db, access_file=str(tmp_path / "policy.json"))
+    source_url = serve(db=db, access_file=str(tmp_path / "policy.json"))
     two = serve(db=f"sqlite:///{tmp_path / 'two.db'}")
     for user in ("someone:s3cret", "${NO_SUCH}"):
-        ran = cli("replicate", f"confluent+{one.replace('//', f'//{user}@')}", two)
+        ran = cli("replicate", f"confluent+{source_url.replace('//', f'//{user}@')}", two)
         assert (ran.code, ran.out) == (1, "")
         assert "does not let us in" in ran.err or "NO_SUCH is not set" in ran.err
         assert "s3cret" not in ran.err
     monkeypatch.setenv("ROOT", root)
     token = {"Authorization": f"Bearer {root}"}
-    where = f"{one}/compat/confluent/subjects/s/versions"
+    where = f"{source_url}/compat/confluent/subjects/s/versions"
     httpx.post(where, json=AVRO, headers=token, timeout=300).raise_for_status()
-    found = split(root)
-    assert found is not None
-    for user in (":".join(found), "${ROOT}"):
-        ran = cli("replicate", f"confluent+{one.replace('//', f'//{user}@')}", two)
+    token_parts = split(root)
+    assert token_parts is not None
+    for user in (":".join(token_parts), "${ROOT}"):
+        ran = cli("replicate", f"confluent+{source_url.replace('//', f'//{user}@')}", two)
         assert (ran.code, "1 version" in ran.err) == (0, True), ran.err
 
 
 def test_a_target_of_which_only_a_part_may_be_written(
     cli: Cli, serve: Callable[..., str], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What may be written is copied, subject by subject; the rest is named with the reason."""
+    """Every subject that the caller can write is copied; the others are listed with the reason."""
     rules = [{"who": ["subject:ci"], "role": "writer", "on": ["/schemagroups/dev"]}]
     (tmp_path / "policy.json").write_text(json.dumps({"rules": rules}))
     db = f"sqlite:///{tmp_path / 'two.db'}"
     open_store(db).close()
     monkeypatch.setenv("CI", cli("token", "create", "ci", "--db", db).out.strip())
-    one = serve(db=f"sqlite:///{tmp_path / 'one.db'}")
+    source_url = serve(db=f"sqlite:///{tmp_path / 'one.db'}")
     two = serve(db=db, access_file=str(tmp_path / "policy.json"))
     for name in ("s", ":.dev:s", ":.dev:t"):
-        httpx.post(f"{one}/compat/confluent/subjects/{name}/versions", json=AVRO, timeout=300).raise_for_status()
-    httpx.put(f"{one}/compat/confluent/config", json={"compatibility": "NONE"}, timeout=300).raise_for_status()
-    ran = cli("replicate", f"confluent+{one}", two.replace("//", "//${CI}@"))
+        httpx.post(f"{source_url}/compat/confluent/subjects/{name}/versions", json=AVRO, timeout=300).raise_for_status()
+    httpx.put(f"{source_url}/compat/confluent/config", json={"compatibility": "NONE"}, timeout=300).raise_for_status()
+    ran = cli("replicate", f"confluent+{source_url}", two.replace("//", "//${CI}@"))
     assert ran.code == 1
     lines = ran.err.splitlines()
     assert lines[0].startswith("created 2 versions"), ran.err
@@ -251,8 +255,8 @@ def count(url: str, group: str = "g") -> int:
     return int(httpx.get(f"{url}/schemagroups/{group}", timeout=300).json().get("schemascount", 0))
 
 
-def wait_until(done: Callable[[], bool]) -> None:
+def wait_until(is_done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 300
-    while not done():
+    while not is_done():
         assert time.monotonic() < deadline, "it does not come about"
         time.sleep(0.05)

@@ -43,9 +43,9 @@ def test_messages_by_a_field_of_their_schema(cli: Cli, where: list[str]) -> None
 
 def test_json_and_facets(cli: Cli, where: list[str]) -> None:
     ran = cli("search", "field:customer_id", "--type", "schemas", "--format", "jsonschema", "--json", *where)
-    found = json.loads(ran.out)
-    assert [hit["xid"] for hit in found["hits"]] == ["/schemagroups/g/schemas/order"]
-    assert found["facets"]["group"] == {"/schemagroups/g": 1}
+    result = json.loads(ran.out)
+    assert [hit["xid"] for hit in result["hits"]] == ["/schemagroups/g/schemas/order"]
+    assert result["facets"]["group"] == {"/schemagroups/g": 1}
     assert json.loads(cli("search", "bought", "--deprecated", "--json", *where).out)["count"] == 0
 
 
@@ -53,7 +53,7 @@ def test_no_escape_reaches_the_terminal(cli: Cli, where: list[str]) -> None:
     assert "\x1b" not in cli("search", "first", *where).out
 
 
-def test_what_cannot_be_read(cli: Cli, where: list[str]) -> None:
+def test_invalid_query_is_an_error(cli: Cli, where: list[str]) -> None:
     ran = cli("search", '"open', *where)
     assert ran.code != 0
     assert "has no end" in ran.err

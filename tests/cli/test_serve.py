@@ -79,7 +79,7 @@ def test_a_server_stops_by_a_signal(serve_process: Serve, tmp_path: Path) -> Non
         (("--host", "192.0.2.1"), "cannot listen at 192.0.2.1:"),
     ],
 )
-def test_what_keeps_a_server_from_starting(cli: Cli, options: tuple[str, ...], message: str) -> None:
+def test_invalid_configuration_prevents_the_start(cli: Cli, options: tuple[str, ...], message: str) -> None:
     Path("broken.json").write_text("{", encoding="utf-8")
     ran = cli("serve", *options)
     assert (ran.code, ran.out) == (1, "")
@@ -94,20 +94,20 @@ def test_a_port_in_use(cli: Cli, server: str, option: str) -> None:
     assert (ran.code, f"choose another --host or {option}" in ran.err) == (1, True)
 
 
-def test_kafkas_clients_have_a_port_of_their_own(tmp_path: Path) -> None:
+def test_kafka_clients_have_a_separate_port(tmp_path: Path) -> None:
     schema = {"schema": '{"type": "string"}'}
     with kept_port() as port, serving(tmp_path, "--confluent-port", str(port), "--workers", "2") as url:
-        own = f"http://127.0.0.1:{port}"
-        assert get(own).json() == {}
-        posted = httpx.post(f"{own}/subjects/a%2Fb/versions?normalize=true", json=schema, timeout=60)
+        port_url = f"http://127.0.0.1:{port}"
+        assert get(port_url).json() == {}
+        posted = httpx.post(f"{port_url}/subjects/a%2Fb/versions?normalize=true", json=schema, timeout=60)
         assert (posted.status_code, posted.json()["id"]) == (200, 1)
         assert "link" not in posted.headers
         # The mounts are there as well, for clients that were set up with one.
-        for base in (own, f"{own}/apis/ccompat/v7", f"{own}/compat/confluent", f"{url}/apis/ccompat/v8"):
+        for base in (port_url, f"{port_url}/apis/ccompat/v7", f"{port_url}/compat/confluent", f"{url}/apis/ccompat/v8"):
             assert get(f"{base}/subjects").json() == ["a/b"]
-        assert get(f"{own}/schemas/ids/1").json()["schema"] == '"string"'
-        assert get(f"{own}/schemagroups").json()["error_code"] == 404
-        assert httpx.put(f"{own}/subjects", timeout=60).status_code == 405
+        assert get(f"{port_url}/schemas/ids/1").json()["schema"] == '"string"'
+        assert get(f"{port_url}/schemagroups").json()["error_code"] == 404
+        assert httpx.put(f"{port_url}/subjects", timeout=60).status_code == 405
         assert next(iter(get(f"{url}/schemagroups/default/schemas").json().values()))["versionscount"] == 1
 
 
@@ -122,8 +122,8 @@ def test_settings_from_environment_and_file(tmp_path: Path) -> None:
 
 
 def ready(url: str) -> dict[str, Any]:
-    found: dict[str, Any] = get(f"{url}/health/ready").json()
-    return found
+    readiness: dict[str, Any] = get(f"{url}/health/ready").json()
+    return readiness
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -176,6 +176,6 @@ def test_a_folder_that_cannot_be_served(cli: Cli, tmp_path: Path, name: str, tex
     assert (ran.code, message in ran.err) == (1, True), ran.err
 
 
-def test_places_that_are_none(cli: Cli) -> None:
+def test_invalid_fetch_address_is_rejected(cli: Cli) -> None:
     ran = cli("serve", "--allow-fetch", "example.com", "--allow-fetch", "http://x")
     assert (ran.code, "allow_fetch: 'http://x'" in ran.err) == (1, True)

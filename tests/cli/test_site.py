@@ -30,9 +30,9 @@ def test_a_folder_and_one_document_give_the_same(cli: Cli) -> None:
     ran = cli("site", "source", "--out", "a")
     assert (ran.code, ran.out) == (0, "")
     assert "wrote 13 pages" in ran.err
-    told = json.loads(cli("site", "source/a.xreg.json", "--out", "b/c", "--json").out)
-    assert told["searchable"] == 3
-    assert told["files"] == len(tree("b/c")) - 1, "and the list of them"
+    summary = json.loads(cli("site", "source/a.xreg.json", "--out", "b/c", "--json").out)
+    assert summary["searchable"] == 3
+    assert summary["files"] == len(tree("b/c")) - 1, "and the list of them"
     assert tree("a") == tree("b/c")
     assert "messagegroups/m/messages/two/index.html" in tree("a")
 
@@ -42,10 +42,10 @@ def test_another_run_replaces_what_the_one_before_wrote(cli: Cli) -> None:
     Path("a/CNAME").write_text("docs.example.com", encoding="utf-8")
     write({"messagegroups": {"m": {"messages": {"one": {"name": "First"}}}}})
     assert cli("site", "source", "--out", "a").code == 0
-    found = tree("a")
-    assert found["CNAME"] == b"docs.example.com"
-    assert b"First" in found["messagegroups/m/messages/one/index.html"]
-    assert not [name for name in found if "two" in name]
+    files = tree("a")
+    assert files["CNAME"] == b"docs.example.com"
+    assert b"First" in files["messagegroups/m/messages/one/index.html"]
+    assert not [name for name in files if "two" in name]
 
 
 @pytest.mark.parametrize("name", ["index.html", "messagegroups/index.html"])
@@ -59,7 +59,7 @@ def test_files_of_others_are_left_alone(cli: Cli, name: str) -> None:
     assert tree("a") == {name: b"mine"}
 
 
-def test_so_are_those_that_somebody_changed(cli: Cli) -> None:
+def test_changed_files_are_kept(cli: Cli) -> None:
     cli("site", "source", "--out", "a")
     Path("a/index.html").write_text("mine", encoding="utf-8")
     before = tree("a")
@@ -67,7 +67,7 @@ def test_so_are_those_that_somebody_changed(cli: Cli) -> None:
     assert tree("a") == before
 
 
-def test_nothing_is_written_through_a_link(cli: Cli) -> None:
+def test_symbolic_links_are_not_followed(cli: Cli) -> None:
     Path("elsewhere").mkdir()
     Path("a").mkdir()
     Path("a/messagegroups").symlink_to(Path("elsewhere").resolve())
@@ -89,7 +89,7 @@ UNREADABLE = {"none": "none does not exist", "source/a.xreg.json": "a.xreg.json"
 
 
 @pytest.mark.parametrize(("source", "why"), UNREADABLE.items())
-def test_what_cannot_be_read_is_named(cli: Cli, source: str, why: str) -> None:
+def test_unreadable_source_is_reported(cli: Cli, source: str, why: str) -> None:
     write({"messagegroups": {"m": {"messages": {"one": {"envelope": 5}}}}})
     Path("bad").mkdir()
     ran = cli("site", source, "--out", "a")
@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_named(cli: Cli, source: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("moves", [1, 20])
-def test_a_run_that_was_cut_short_is_made_up_for(cli: Cli, monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
+def test_interrupted_run_is_completed(cli: Cli, monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
     """Files are put in place one by one: whichever are there, the next run takes them for its own."""
     cli("site", "source", "--out", "a")
     write({"messagegroups": {"m": {"messages": {"one": {"name": "First"}, "three": {}}}}})

@@ -23,7 +23,7 @@ from .conftest import Cli
 
 
 @pytest.mark.parametrize(
-    ("job", "given", "message"),
+    ("job", "options", "message"),
     [
         ("", ("--input", "kafka://h:1/t", "--output", "lake"), "needs registry"),
         ("inputs = 1", (), "job.toml: Expected `array`, got `int` - at `$.inputs`"),
@@ -31,9 +31,9 @@ from .conftest import Cli
         ("", ("--registry", "x", "--input", "in.jsonl", "--output", "o"), "files, which are no stream"),
     ],
 )
-def test_bad_input(cli: Cli, job: str, given: tuple[str, ...], message: str) -> None:
+def test_bad_input(cli: Cli, job: str, options: tuple[str, ...], message: str) -> None:
     Path("job.toml").write_text(job)
-    ran = cli("pipeline", "stream", "--job", "job.toml", *given)
+    ran = cli("pipeline", "stream", "--job", "job.toml", *options)
     assert (ran.code, ran.out) == (1, "")
     assert message in ran.err
 
@@ -45,7 +45,7 @@ def test_a_batch_takes_a_job_file_too(cli: Cli) -> None:
 
 
 def test_a_stream_has_the_options_of_a_batch() -> None:
-    """But for the name and the exit code of a batch, and what is to be done about files, which no stream reads."""
+    """A stream has all options of a batch except its name, its exit code and the disposal of input files."""
     options = {
         name: set(signature(unwrap(command)).parameters)
         for name, command in (("run", run), ("stream", pipeline.run_stream))
@@ -56,12 +56,12 @@ def test_a_stream_has_the_options_of_a_batch() -> None:
 @pytest.mark.parametrize("command", ["stream", "run"])
 def test_options_count_more_than_those_of_a_job_file(cli: Cli, command: str) -> None:
     Path("job.toml").write_text("registry = 'x'\noptions = { a = '${NOT_THERE}', b = 'c' }")
-    given = ["pipeline", command, "--job", "job.toml", "--input", "nats://h/s", "--output", "o"]
-    assert "wants the environment variable NOT_THERE" in cli(*given).err
-    assert "an option is NAME=VALUE, not 'a'" in cli(*given, "--option", "a").err
+    command_line = ["pipeline", command, "--job", "job.toml", "--input", "nats://h/s", "--output", "o"]
+    assert "wants the environment variable NOT_THERE" in cli(*command_line).err
+    assert "an option is NAME=VALUE, not 'a'" in cli(*command_line, "--option", "a").err
     more = ["--option", "a=x=y", "--table-format", "parquet", "--partition", "none", "--group", "/messagegroups/g"]
-    assert "the definitions x are not there" in cli(*given, *more).err
-    assert "'nothing'" in cli(*given, *more, "--input-format", "nothing").err
+    assert "the definitions x are not there" in cli(*command_line, *more).err
+    assert "'nothing'" in cli(*command_line, *more, "--input-format", "nothing").err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

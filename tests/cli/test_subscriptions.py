@@ -36,29 +36,29 @@ def shown(ran: Ran) -> Any:
     return json.loads(ran.out)
 
 
-def wait_for(found: Callable[[], bool]) -> None:
+def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 300
-    while not found():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
 def lines(file: Path) -> list[Any]:
-    """What has come, but for a line that is still being written."""
+    """Return the complete lines; the last line may still be incomplete."""
     whole = file.read_bytes().rpartition(b"\n")[0] if file.exists() else b""
     return [json.loads(line) for line in whole.splitlines()]
 
 
-def test_what_is_subscribed_comes(ask: Ask, server: str, sinks: Path) -> None:
+def test_subscribed_events_are_delivered(ask: Ask, server: str, sinks: Path) -> None:
     """D-28, D-29: to a file, and all that is asked for holds"""
-    wanted = ("--subject", "/schemagroups/", "--type", "io.xregistry.group.created", "-f", "NOT (subject LIKE '%b')")
-    made = ask("subscribe", "file:some.jsonl", *wanted).out.strip()
+    filters = ("--subject", "/schemagroups/", "--type", "io.xregistry.group.created", "-f", "NOT (subject LIKE '%b')")
+    subscription_id = ask("subscribe", "file:some.jsonl", *filters).out.strip()
     for name in ("a", "b", "c"):
         httpx.put(f"{server}/schemagroups/{name}", json={}, timeout=300).raise_for_status()
     wait_for(lambda: len(lines(sinks / "some.jsonl")) == 2)
     assert [event["subject"] for event in lines(sinks / "some.jsonl")] == ["/schemagroups/a", "/schemagroups/c"]
-    told = f"{made}\tactive\t2\tfile:some.jsonl\n"
-    wait_for(lambda: told in ask("subscriptions", "list").out)
+    row = f"{subscription_id}\tactive\t2\tfile:some.jsonl\n"
+    wait_for(lambda: row in ask("subscriptions", "list").out)
 
 
 def test_a_replay(ask: Ask, server: str, sinks: Path) -> None:
@@ -70,13 +70,13 @@ def test_a_replay(ask: Ask, server: str, sinks: Path) -> None:
 
 def test_a_document(ask: Ask) -> None:
     document = {"sink": "file:a.jsonl", "protocol": "FILE", "protocolsettings": {"maxbytes": 4096}}
-    made = shown(ask("subscriptions", "create", "-", "--json", stdin=json.dumps(document).encode()))
-    assert made["protocolsettings"] == {"maxbytes": 4096}
-    assert made["id"] in [one["id"] for one in shown(ask("subscriptions", "list", "--json"))]
-    assert shown(ask("subscriptions", "show", made["id"]))["sink"] == "file:a.jsonl"
-    assert ask("subscriptions", "resume", made["id"]).code == 0
-    assert ask("subscriptions", "delete", made["id"]).code == 0
-    assert ask("subscriptions", "delete", made["id"]).code == 1
+    created = shown(ask("subscriptions", "create", "-", "--json", stdin=json.dumps(document).encode()))
+    assert created["protocolsettings"] == {"maxbytes": 4096}
+    assert created["id"] in [subscription["id"] for subscription in shown(ask("subscriptions", "list", "--json"))]
+    assert shown(ask("subscriptions", "show", created["id"]))["sink"] == "file:a.jsonl"
+    assert ask("subscriptions", "resume", created["id"]).code == 0
+    assert ask("subscriptions", "delete", created["id"]).code == 0
+    assert ask("subscriptions", "delete", created["id"]).code == 1
 
 
 def test_options_become_a_document(ask: Ask, tmp_path: Path) -> None:
@@ -84,15 +84,15 @@ def test_options_become_a_document(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "secret.json").write_text('{"credentialtype": "PLAIN", "identifier": "me", "secret": "correct horse"}')
     options = ("--credential", "secret.json", "--filter", '{"exact": {"type": "a"}}', "--setting", "method=PUT")
     ran = ask("subscribe", "https://93.184.215.14/", *options, "--setting", "rate=60", "--json")
-    made = shown(ran)
-    assert made["filters"] == [{"exact": {"type": "a"}}]
-    assert made["protocolsettings"] == {"method": "PUT", "rate": 60}
-    assert made["sinkcredential"] == {"credentialtype": "PLAIN", "identifier": "me"}
+    created = shown(ran)
+    assert created["filters"] == [{"exact": {"type": "a"}}]
+    assert created["protocolsettings"] == {"method": "PUT", "rate": 60}
+    assert created["sinkcredential"] == {"credentialtype": "PLAIN", "identifier": "me"}
     assert "horse" not in ran.out + ran.err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (("subscribe", "gopher://x"), 2, "--protocol"),
         (("subscribe", "file:a", "--filter", "{"), 2, "no JSON"),
@@ -104,7 +104,7 @@ def test_options_become_a_document(ask: Ask, tmp_path: Path) -> None:
         (("subscriptions", "show", "x"), 1, "cannot be found"),
     ],
 )
-def test_what_is_wrong_is_reported(ask: Ask, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_invalid_options_are_reported(ask: Ask, arguments: tuple[str, ...], code: int, message: str) -> None:
     ran = ask(*arguments)
     assert (ran.code, ran.out) == (code, "")
-    assert told in ran.err
+    assert message in ran.err

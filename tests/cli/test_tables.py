@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "orders"
 ORDERS = ("--registry", EXAMPLE / "orders.xreg.yaml", "--input", EXAMPLE / "events.jsonl", "--master", "local[1]")
 
 
-def test_what_was_run_can_be_looked_at(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_a_run_can_be_inspected(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     Path("events.jsonl").write_text((EXAMPLE / "events.jsonl").read_text().replace("A-100", "A-" + "1" * 60))
     ran = cli("pipeline", "run", *ORDERS[:2], "--input", "events.jsonl", *ORDERS[4:], "--output", "lake")
@@ -25,10 +25,10 @@ def test_what_was_run_can_be_looked_at(cli: Cli, monkeypatch: pytest.MonkeyPatch
     assert "1 no_match" in cli("pipeline", "status", "--output", "lake").out
     (batch,) = cli("pipeline", "status", "--output", "lake", "--json").out.splitlines()
     assert json.loads(batch)["landed"] == 3
-    shown = cli("pipeline", "profile", "--output", "lake", "--master", "local[1]")
-    assert "/messagegroups/shop.orders/messages/shop.order.placed: 2 rows" in shown.out
+    result = cli("pipeline", "profile", "--output", "lake", "--master", "local[1]")
+    assert "/messagegroups/shop.orders/messages/shop.order.placed: 2 rows" in result.out
     # as wide as the screen, and no name is folded
-    row = next(line for line in shown.out.splitlines() if "A-1111" in line)
+    row = next(line for line in result.out.splitlines() if "A-1111" in line)
     assert (len(row), row[:8], row[-1]) == (79, "│ order ", "│")
     table, *_ = cli("pipeline", "profile", "--output", "lake", "--master", "local[1]", "--json").out.splitlines()
     assert json.loads(table)["rows"] > 0
@@ -50,7 +50,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 @pytest.mark.usefixtures("lake")
-def test_tables_are_seen_as_one(cli: Cli) -> None:
+def test_view_combines_the_tables(cli: Cli) -> None:
     ran = cli("pipeline", "views", "--output", "lake", "--json")
     assert json.loads(ran.out)["view"] == "shop__order"
     ran = cli("pipeline", "views", "--output", "lake", "--definition", XID, "--catalog", "c")

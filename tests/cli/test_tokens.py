@@ -32,19 +32,19 @@ def who(db: str, token: str) -> Identity:
 
 
 def test_a_token_is_made_shown_once_and_revoked(cli: Cli, db: str) -> None:
-    made = cli("token", "create", "ci", "--group", "a", "--group", "b", "--scope", "read", "--note", "x", "--db", db)
-    assert made.code == 0, made.err
-    token = made.out.strip()
-    own = token.split("_")[1]
-    assert who(db, token) == Identity(subject="ci", groups=frozenset("ab"), token=own, scopes=frozenset({"read"}))
-    assert "not shown again" in made.err
-    assert token not in made.err
+    created = cli("token", "create", "ci", "--group", "a", "--group", "b", "--scope", "read", "--note", "x", "--db", db)
+    assert created.code == 0, created.err
+    token = created.out.strip()
+    token_id = token.split("_")[1]
+    assert who(db, token) == Identity(subject="ci", groups=frozenset("ab"), token=token_id, scopes=frozenset({"read"}))
+    assert "not shown again" in created.err
+    assert token not in created.err
     listed = cli("token", "list", "--db", db)
     line = listed.out.rstrip("\n").split("\t")
-    assert line[:4] == [own, "ci", "a,b", "read"]
+    assert line[:4] == [token_id, "ci", "a,b", "read"]
     assert line[5:] == ["never used", "x"]
     assert token.rpartition("_")[2] not in listed.out
-    assert cli("token", "revoke", own, "--db", db).code == 0
+    assert cli("token", "revoke", token_id, "--db", db).code == 0
     with pytest.raises(Unauthenticated):
         who(db, token)
     assert cli("token", "list", "--db", db).out == ""
@@ -59,12 +59,12 @@ def test_all_tokens_of_somebody_are_revoked(cli: Cli, db: str) -> None:
     assert [json.loads(line)["about"].partition(",")[0] for line in audit[:2]] == ["revoked", "revoked"]
 
 
-def test_as_json(cli: Cli, db: str) -> None:
-    made = json.loads(cli("token", "create", "ci", "--days", 0, "--db", db, "--json").out)
-    assert who(db, made["token"]).subject == "ci"
-    assert (made["scopes"], made["expires"]) == (None, None)
+def test_tokens_as_json(cli: Cli, db: str) -> None:
+    created = json.loads(cli("token", "create", "ci", "--days", 0, "--db", db, "--json").out)
+    assert who(db, created["token"]).subject == "ci"
+    assert (created["scopes"], created["expires"]) == (None, None)
     (listed,) = json.loads(cli("token", "list", "--db", db, "--json").out)
-    assert listed == {name: value for name, value in made.items() if name != "token"}
+    assert listed == {name: value for name, value in created.items() if name != "token"}
     assert "never expires" in cli("token", "list", "--db", db).out
 
 
@@ -82,7 +82,9 @@ def test_as_json(cli: Cli, db: str) -> None:
         (("revoke",), 2, "--subject NAME"),
     ],
 )
-def test_what_cannot_be(cli: Cli, db: str, arguments: tuple[str, ...], code: int, says: str) -> None:
+def test_invalid_token_options_are_rejected(
+    cli: Cli, db: str, arguments: tuple[str, ...], code: int, says: str
+) -> None:
     cli("token", "create", "ann", "--db", db)
     ran = cli("token", *arguments, "--db", db)
     assert (ran.code, says in ran.err, ran.out) == (code, True, "")
@@ -100,7 +102,7 @@ def test_no_database_is_left_behind(cli: Cli, tmp_path: Path) -> None:
 POLICY = '{"rules": [{"who": ["subject:root"], "role": "administrator"}, {"who": ["group:a"], "role": "reader"}]}'
 
 
-def test_by_a_server(
+def test_tokens_of_a_server(
     cli: Cli, serve: Callable[..., str], db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the credentials of commands come from."""
@@ -115,28 +117,28 @@ def test_by_a_server(
     wrong = cli("token", "create", "ci", "--scope", "fly", "--server", url)
     assert (wrong.code, wrong.err.count("there is no action 'fly'")) == (1, 1), wrong.err
     monkeypatch.setenv("SIGNALBOOK_TOKEN", root)
-    made = cli("token", "create", "ci", "--group", "a", "--server", url)
-    token = made.out.strip()
-    assert (made.code, tokens.split(token) is not None) == (0, True), made.err
+    created = cli("token", "create", "ci", "--group", "a", "--server", url)
+    token = created.out.strip()
+    assert (created.code, tokens.split(token) is not None) == (0, True), created.err
     assert len(cli("token", "list", "--server", url).out.splitlines()) == 2
     wrong = cli("token", "create", "ci", "--scope", "x", "--server", url)
     assert (wrong.code, "/scopes" in wrong.err) == (1, True)
     (tmp_path / "token").write_text(token)
     assert cli("--token", f"file:{tmp_path / 'token'}", "get", "/schemagroups", "--server", url).code == 0
     assert cli("--token", f"file:{tmp_path / 'token'}", "token", "list", "--server", url).code == 1
-    for given, code in ((f"file:{tmp_path / 'token'}", 0), ("${ROOT}", 1)):
+    for token_source, code in ((f"file:{tmp_path / 'token'}", 0), ("${ROOT}", 1)):
         monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
-        assert cli("get", "/schemagroups", "--server", url, "--token", given).code == code
+        assert cli("get", "/schemagroups", "--server", url, "--token", token_source).code == code
         monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
-        assert cli("conform", url, "--token", given, "--only", "R137").code == code
+        assert cli("conform", url, "--token", token_source, "--only", "R137").code == code
     monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
     monkeypatch.setenv("MINE", token)
-    named = url.replace("http://", "http://${MINE}@")
-    assert cli("get", "/schemagroups", "--server", named).code == 0
-    assert cli("conform", named, "--only", "R137").code == 0
-    assert cli("replicate", named, f"sqlite:///{tmp_path / 'copy.db'}").code == 0
+    url_with_variable = url.replace("http://", "http://${MINE}@")
+    assert cli("get", "/schemagroups", "--server", url_with_variable).code == 0
+    assert cli("conform", url_with_variable, "--only", "R137").code == 0
+    assert cli("replicate", url_with_variable, f"sqlite:///{tmp_path / 'copy.db'}").code == 0
     assert cli("replicate", url, f"sqlite:///{tmp_path / 'copy.db'}").code == 1
     monkeypatch.setenv("SIGNALBOOK_TOKEN", "${ROOT}")
     monkeypatch.setenv("ROOT", root)
     assert cli("token", "revoke", token.split("_")[1], "--server", url).code == 0
-    assert cli("get", "/schemagroups", "--server", named).code == 1
+    assert cli("get", "/schemagroups", "--server", url_with_variable).code == 1

@@ -42,8 +42,8 @@ def events(tmp_path: Path) -> Path:
 def test_events_land_without_spark_and_java(events: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT_SPARK, "try", str(events), "--folder", "first look"]
     environment = {name: value for name, value in os.environ.items() if name not in ("PATH", "JAVA_HOME")}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
     folder = tmp_path / "first look"
     table = pyarrow.dataset.dataset(folder / "lake/tables/shop/purchase").to_table()
     assert table["amount"].to_pylist() == [1.5] * 100
@@ -58,20 +58,18 @@ def test_events_land_without_spark_and_java(events: Path, tmp_path: Path) -> Non
         "signalbook serve --from 'first look/definitions'",
         "signalbook pipeline run --registry 'first look/definitions/shop.xreg.yaml'",
     ):
-        assert words in done.stdout + done.stderr
+        assert words in result.stdout + result.stderr
 
 
 def test_the_result_is_printed_as_json(events: Path, tmp_path: Path, cli: Cli) -> None:
-    done = cli("try", events, "--folder", tmp_path / "out", "--by", "event", "--json")
-    result = json.loads(done.out)
+    result_ = cli("try", events, "--folder", tmp_path / "out", "--by", "event", "--json")
+    result = json.loads(result_.out)
     assert result["inferred"]["messages"] == {"signup": 100, "purchase": 100}
     assert (result["landed"]["landed"], result["landed"]["dead_lettered"]) == (200, 1)
     assert Path(result["definitions"]).is_file()
 
 
-def test_an_interrupted_trial_is_done_again(
-    events: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_trial_is_repeated(events: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -80,20 +78,20 @@ def test_an_interrupted_trial_is_done_again(
         patch.setattr("signalbook.pipeline.commit.commit", interrupt)
         assert cli("try", events, "--folder", folder).code == 130
     assert (folder / "definitions" / "shop.xreg.yaml").exists()
-    done = cli("try", events, "--folder", folder, "--json")
-    assert (done.code, json.loads(done.out)["landed"]["landed"]) == (0, 200)
+    repeated = cli("try", events, "--folder", folder, "--json")
+    assert (repeated.code, json.loads(repeated.out)["landed"]["landed"]) == (0, 200)
     assert cli("try", events, "--folder", folder).code == 1
 
 
-def test_a_folder_with_files_is_left_alone(events: Path, tmp_path: Path, cli: Cli) -> None:
-    done = cli("try", events, "--folder", tmp_path)
-    assert done.code == 1
-    assert "is not empty" in done.err
+def test_folder_with_files_is_rejected(events: Path, tmp_path: Path, cli: Cli) -> None:
+    result = cli("try", events, "--folder", tmp_path)
+    assert result.code == 1
+    assert "is not empty" in result.err
 
 
-def test_an_input_that_cannot_be_tried_makes_no_folder(tmp_path: Path, cli: Cli) -> None:
+def test_invalid_input_creates_no_folder(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "table.csv").write_text("a,b\n1,2\n")
-    done = cli("try", tmp_path / "table.csv", "--folder", tmp_path / "out")
-    assert done.code == 1
-    assert "no line begins with a JSON object" in done.err
+    result = cli("try", tmp_path / "table.csv", "--folder", tmp_path / "out")
+    assert result.code == 1
+    assert "no line begins with a JSON object" in result.err
     assert not (tmp_path / "out").exists()

@@ -32,7 +32,9 @@ def client(registry_url: str) -> Iterator[Client]:
 
 @dataclass
 class Script:
-    """What a server answers, (status, headers, body) by turns, the last one for ever; what was asked, by whom."""
+    """A scripted server: it answers with (status, headers, body) in turn and repeats the last one; it records the
+    requests and their users.
+    """
 
     url: str = ""
     answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)

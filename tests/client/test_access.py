@@ -23,14 +23,14 @@ def test_a_policy_from_the_first_one_on(registry_url: str) -> None:
         token = client.tokens.add({"subject": "pat"})["token"]
         rules = [RULES[0], {**RULES[1], "on": ["/schemagroups/a*"]}]
         assert client.access.put({"rules": rules}, new=True) == {"rules": rules}
-        own = client.access.whoami("/schemagroups/a")
-        assert (own["name"], own["may"]) == ("anonymous", ["list", "read"])
+        identity = client.access.whoami("/schemagroups/a")
+        assert (identity["name"], identity["may"]) == ("anonymous", ["list", "read"])
         for refused in (client.access.policy, lambda: client.access.explain(["group:x,y"], "read", "/schemagroups/a")):
             with pytest.raises(Refused, match="send credentials") as caught:
                 refused()
             assert caught.value.status == 401
     with Client(registry_url, token=token) as client:
         assert client.access.policy() == {"rules": rules}
-        found = client.access.explain(["subject:cn=x,dc=y", "group:z"], "update", "/schemagroups/a")
-        assert (found["allowed"], found["missing"]) == (False, ["update"])
+        explanation = client.access.explain(["subject:cn=x,dc=y", "group:z"], "update", "/schemagroups/a")
+        assert (explanation["allowed"], explanation["missing"]) == (False, ["update"])
         assert client.access.put({"rules": RULES[:1]}) == {"rules": RULES[:1]}

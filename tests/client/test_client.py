@@ -58,8 +58,8 @@ def test_members_are_filtered_sorted_and_paged(client: Client) -> None:
     """R181, R212, R288: page after page, whatever is in the flags."""
     groups = {f"g{n}": {"name": "a,b & c" if n % 2 else "other", "labels": {"n": str(n)}} for n in range(7)}
     client.post("/schemagroups", {**groups, "x": {}})
-    found = client.items("/schemagroups", filter=["name=a*", "labels.n=6"], sort="labels.n=desc", limit=2)
-    assert [name for name, _ in found] == ["g6", "g5", "g3", "g1"]
+    members = client.items("/schemagroups", filter=["name=a*", "labels.n=6"], sort="labels.n=desc", limit=2)
+    assert [name for name, _ in members] == ["g6", "g5", "g3", "g1"]
     assert list(client.get(filter="schemagroups.labels.n=4", inline=["schemagroups"])["schemagroups"]) == ["g4"]
     assert list(client.get("/schemagroups", filter="name=null")) == ["x"]
     with pytest.raises(NotFound):
@@ -77,7 +77,7 @@ def test_faults_of_the_server_are_reported(client: Client) -> None:
 
 
 @pytest.mark.parametrize("target", ["schemagroups", "/schemagroups/b d", "//", "/a/b/c/d/e/f/g"])
-def test_what_is_no_xid_is_not_sent(client: Client, target: str) -> None:
+def test_invalid_xid_is_not_sent(client: Client, target: str) -> None:
     with pytest.raises(ClientError, match="is no xid"):
         client.get(target)
 
@@ -85,7 +85,7 @@ def test_what_is_no_xid_is_not_sent(client: Client, target: str) -> None:
 @pytest.mark.parametrize(
     "url", ["", "localhost:8080", "ftp://x", "http://", "http://[", "http://x:99999", "file:///etc/passwd"]
 )
-def test_what_is_no_url_of_a_registry(url: str) -> None:
+def test_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(ClientError, match="is no URL of a registry"):
         Client(url)
 
@@ -95,7 +95,7 @@ DOCUMENT = {"schemagroups": {"g": {"schemas": {"s": {"versions": VERSIONS}}}}}
 
 
 @pytest.mark.parametrize("target", ["/", "/schemagroups", "/schemagroups/g", "/schemagroups/g/schemas/s"])
-def test_what_is_exported_imports_again(client: Client, target: str) -> None:
+def test_exported_document_can_be_imported(client: Client, target: str) -> None:
     client.import_document(DOCUMENT)
     exported = client.export(target)
     client.delete("/schemagroups")
@@ -104,7 +104,7 @@ def test_what_is_exported_imports_again(client: Client, target: str) -> None:
     assert client.document("/schemagroups/g/schemas/s/versions/1").content == b'{"type":"object"}'
 
 
-def test_an_import_leaves_alone_what_it_does_not_name(client: Client) -> None:
+def test_import_keeps_unnamed_entities(client: Client) -> None:
     client.put("/schemagroups/g", {"description": "kept", "labels": {"a": "b"}})
     client.put("/schemagroups/other", {})
     client.import_document({"schemagroups": {"g": {"name": "new"}}})
@@ -127,7 +127,7 @@ def test_an_import_is_whole_or_not_at_all(client: Client) -> None:
 
 
 @pytest.mark.parametrize("document", [[], "x", 1, None, {"xid": "nonsense"}])
-def test_what_is_no_registry_document(client: Client, document: object) -> None:
+def test_invalid_registry_document_is_rejected(client: Client, document: object) -> None:
     with pytest.raises(DocumentError):
         client.import_document(document)
 
@@ -138,7 +138,7 @@ def test_the_configuration(client: Client) -> None:
     assert client.put_modelsource(source) == source
 
 
-def test_what_would_become_of_a_write(client: Client) -> None:
+def test_write_can_be_checked(client: Client) -> None:
     schema = "/schemagroups/g/schemas/s"
     client.put_document(schema, SCHEMA, attributes=FORMAT)
     verdict = client.check("PUT", "/schemagroups/h", {"description": "d"})
@@ -153,13 +153,13 @@ def test_what_would_become_of_a_write(client: Client) -> None:
         client.check("POST", schema, content=b"{}", attributes=FORMAT, compatibility="sideways")
 
 
-def test_what_would_become_of_a_document(client: Client) -> None:
+def test_document_can_be_checked(client: Client) -> None:
     verdict = client.check_document({"endpoints": {"e": {"usage": ["producer", "consumer"]}}})
     assert verdict.accepted
     assert [finding.path for finding in verdict.findings] == ["/endpoints/e#usage"]
     assert client.get("/endpoints") == {}
-    own = {"modelsource": {"groups": {"shelves": {"singular": "shelf"}}}, "shelves": {"d": {}}}
-    assert client.check_document(own).accepted
+    document = {"modelsource": {"groups": {"shelves": {"singular": "shelf"}}}, "shelves": {"d": {}}}
+    assert client.check_document(document).accepted
     with pytest.raises(NotFound):
         client.get("/shelves")
 

@@ -26,7 +26,7 @@ URL = "https://r.example/registry"
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No credentials of whoever runs the tests."""
+    """Hide the credentials of the user who runs the tests."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("SIGNALBOOK_TOKEN", raising=False)
     return tmp_path
@@ -37,15 +37,15 @@ def sent(base_url: str, token: str | None = None, *, to: str = URL) -> str | Non
     if auth is None:
         return None
     request = next(auth.auth_flow(httpx.Request("GET", to)))
-    found: str | None = request.headers.get("Authorization")
-    return found
+    header: str | None = request.headers.get("Authorization")
+    return header
 
 
 def basic(text: str) -> str:
     return f"Basic {b64encode(text.encode()).decode()}"
 
 
-def test_the_first_of_all_that_there_are(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_available_credentials_are_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sent(URL) is None
     keep(access="from.a.login")
     assert sent(URL) == sent(URL, "") == "Bearer from.a.login"
@@ -85,7 +85,7 @@ def test_secrets_that_are_elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch)
         ("line\nbreak", "characters that no token has"),
     ],
 )
-def test_secrets_that_are_none(token: str, message: str) -> None:
+def test_invalid_token_is_rejected(token: str, message: str) -> None:
     with pytest.raises(ClientError, match=message) as error:
         sent(URL, token)
     assert "words" not in str(error.value)
@@ -95,7 +95,7 @@ def test_secrets_that_are_none(token: str, message: str) -> None:
     "to",
     ["https://other.example/registry", "http://r.example/registry", "https://r.example:444/", "https://x.r.example/"],
 )
-def test_nobody_else_gets_them(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_are_sent_to_their_registry_only(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keep()
     monkeypatch.setenv("SIGNALBOOK_TOKEN", "t")
     for url, token in ((URL, None), (URL, ""), (URL, "t"), ("https://u:p@r.example/registry", None)):
@@ -124,20 +124,20 @@ class Site:
 
 @pytest.fixture
 def sites() -> Iterator[tuple[Site, Site]]:
-    one, other = Site(), Site()
-    with serving_answers(one.answer) as one.url, serving_answers(other.answer) as other.url:
-        yield one, other
+    first_site, other = Site(), Site()
+    with serving_answers(first_site.answer) as first_site.url, serving_answers(other.answer) as other.url:
+        yield first_site, other
 
 
-def test_a_redirect_takes_them_nowhere(sites: tuple[Site, Site]) -> None:
-    one, other = sites
-    one.answers["/x"] = (302, {"Location": f"{other.url}/x"}, {})
-    one.answers["/pipelines"] = (200, {"Link": f"<{other.url}/more>; rel=next"}, [[]])
-    with Client(one.url, token="secret") as client:
+def test_credentials_are_not_sent_to_redirect_targets(sites: tuple[Site, Site]) -> None:
+    first_site, other = sites
+    first_site.answers["/x"] = (302, {"Location": f"{other.url}/x"}, {})
+    first_site.answers["/pipelines"] = (200, {"Link": f"<{other.url}/more>; rel=next"}, [[]])
+    with Client(first_site.url, token="secret") as client:
         for ask in (lambda: client.get("/x"), lambda: list(client.pipelines)):
             with pytest.raises(ClientError):
                 ask()
-    assert {header for _, header, _ in one.asked} == {"Bearer secret"}
+    assert {header for _, header, _ in first_site.asked} == {"Bearer secret"}
     assert other.asked == []
 
 
@@ -149,7 +149,7 @@ def test_a_redirect_takes_them_nowhere(sites: tuple[Site, Site]) -> None:
         ('Bearer resource_metadata="https://r.example/m"', "", "before the host in its URL", False),
     ],
 )
-def test_what_to_do_without_credentials(
+def test_missing_credentials_are_explained(
     sites: tuple[Site, Site], challenge: str, token: str | None, advice: str, login: bool
 ) -> None:
     """Only what works there: a login where there is an issuer, and the URL alone for what runs by itself."""
@@ -165,8 +165,8 @@ def test_what_to_do_without_credentials(
 
 def keep(url: str = URL, **more: Any) -> None:
     """A login in the file."""
-    given = {"issuer": "https://i.example", "client": "cli", "endpoint": "https://i.example/token", "access": "a.b.c"}
-    tokens = IssuedTokens(**{**given, "refresh": "again", "expires": time.time() + 100, **more})
+    members = {"issuer": "https://i.example", "client": "cli", "endpoint": "https://i.example/token", "access": "a.b.c"}
+    tokens = IssuedTokens(**{**members, "refresh": "again", "expires": time.time() + 100, **more})
     with logins._exclusive():
         logins._write({**logins._read(), url: tokens})
 
@@ -195,8 +195,8 @@ def test_a_login_is_renewed_once(sites: tuple[Site, Site]) -> None:
     two = [StoredLogin.of(URL), StoredLogin.of(URL)]
     assert [login.token() for login in two if login is not None] == ["n.e.w"] * 2
     assert [form["refresh_token"] for _, _, form in issuer.asked] == [["again"]]
-    found = json.loads(credentials_file().read_text())[URL]
-    assert (found["access"], found["refresh"]) == ("n.e.w", "next")
+    stored = json.loads(credentials_file().read_text())[URL]
+    assert (stored["access"], stored["refresh"]) == ("n.e.w", "next")
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_login_is_renewed_once(sites: tuple[Site, Site]) -> None:
         ((200, {}, {}), "no access token"),
     ],
 )
-def test_a_login_that_cannot_be_renewed(sites: tuple[Site, Site], answer: Any, message: str) -> None:
+def test_login_that_cannot_be_renewed_is_an_error(sites: tuple[Site, Site], answer: Any, message: str) -> None:
     sites[0].answers["/token"] = answer if answer[2] != [] else (500, {}, {})
     keep(endpoint=f"{sites[0].url}/token", expires=0.0)
     login = StoredLogin.of(URL)
@@ -221,9 +221,9 @@ def test_a_login_that_cannot_be_renewed(sites: tuple[Site, Site], answer: Any, m
 
 
 def site_with_login(registry: Site, issuer: Site, /, **more: Any) -> None:
-    known = {"authorization_servers": [issuer.url], "signalbook_client_id": "cli", "signalbook_scope": "openid x"}
-    own = {"signalbook_audience": ["urn:a", f"{registry.url}/"], "resource": registry.url}
-    registry.answers["/.well-known/oauth-protected-resource"] = (200, {}, {**known, **own})
+    metadata = {"authorization_servers": [issuer.url], "signalbook_client_id": "cli", "signalbook_scope": "openid x"}
+    resource_metadata = {"signalbook_audience": ["urn:a", f"{registry.url}/"], "resource": registry.url}
+    registry.answers["/.well-known/oauth-protected-resource"] = (200, {}, {**metadata, **resource_metadata})
     about = {"issuer": issuer.url, "token_endpoint": f"{issuer.url}/t"}
     about["device_authorization_endpoint"] = f"{issuer.url}/d"
     issuer.answers["/.well-known/openid-configuration"] = (200, {}, {**about, **more})
@@ -232,13 +232,13 @@ def site_with_login(registry: Site, issuer: Site, /, **more: Any) -> None:
 
 
 def test_the_device_flow(sites: tuple[Site, Site]) -> None:
-    """With a real issuer: tests/access/test_provider.py."""
+    """The device flow with a real issuer is tested in tests/access/test_provider.py."""
     registry, issuer = sites
     site_with_login(registry, issuer)
     issuer.answers["/t"] = (200, {}, {"access_token": "a.b.c", "expires_in": 600})
-    shown: list[tuple[str, ...]] = []
-    assert logins.log_in(f"{registry.url}/", lambda *told: shown.append(told)) == issuer.url
-    assert shown == [(issuer.url, f"{registry.url}/", f"{issuer.url}/v", "U-C")]
+    prompts: list[tuple[str, ...]] = []
+    assert logins.log_in(f"{registry.url}/", lambda *arguments: prompts.append(arguments)) == issuer.url
+    assert prompts == [(issuer.url, f"{registry.url}/", f"{issuer.url}/v", "U-C")]
     forms = {path: form for path, _, form in issuer.asked}
     assert forms["/d"] == {"client_id": ["cli"], "scope": ["openid x"], "resource": [f"{registry.url}/"]}
     assert forms["/t"]["device_code"] == ["d"]
@@ -257,7 +257,7 @@ def test_the_device_flow(sites: tuple[Site, Site]) -> None:
         ({}, {"error": "expired_token"}, "expired_token"),
     ],
 )
-def test_logins_that_fail(sites: tuple[Site, Site], more: Any, answer: Any, message: str) -> None:
+def test_failed_login_is_an_error(sites: tuple[Site, Site], more: Any, answer: Any, message: str) -> None:
     registry, issuer = sites
     site_with_login(registry, issuer, **more)
     issuer.answers["/t"] = (400, {}, answer)
@@ -267,7 +267,7 @@ def test_logins_that_fail(sites: tuple[Site, Site], more: Any, answer: Any, mess
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("members", "message"),
     [
         ({"resource": "https://bank.example"}, "says that it is https://bank.example"),
         ({}, "says that it is None"),
@@ -275,19 +275,21 @@ def test_logins_that_fail(sites: tuple[Site, Site], more: Any, answer: Any, mess
         ({"signalbook_audience": ["urn:a", "http://127.0.0.1:1"]}, "another server"),
     ],
 )
-def test_a_server_gets_no_tokens_for_others(sites: tuple[Site, Site], said: Any, message: str) -> None:
-    """One that is hostile could use them there."""
+def test_server_cannot_request_tokens_for_another_registry(
+    sites: tuple[Site, Site], members: Any, message: str
+) -> None:
+    """A hostile server could use the tokens at another registry."""
     registry, issuer = sites
     site_with_login(registry, issuer)
     path = "/.well-known/oauth-protected-resource"
-    known = registry.answers[path][2] if said else {**registry.answers[path][2], "resource": None}
-    registry.answers[path] = (200, {}, {**known, **said})
+    metadata = registry.answers[path][2] if members else {**registry.answers[path][2], "resource": None}
+    registry.answers[path] = (200, {}, {**metadata, **members})
     with pytest.raises(ClientError, match=message):
         logins.log_in(registry.url, lambda *_: None)
     assert issuer.asked == []
 
 
-def test_where_nobody_logs_in(sites: tuple[Site, Site]) -> None:
+def test_login_without_an_issuer_is_an_error(sites: tuple[Site, Site]) -> None:
     with pytest.raises(ClientError, match="it answers 404"):
         logins.log_in(sites[0].url, lambda *_: None)
     with pytest.raises(ClientError, match="use https"):

@@ -13,17 +13,17 @@ from .conftest import Script
 BATCH = {"Content-Type": "application/cloudevents-batch+json"}
 
 
-def test_what_changed_a_page_at_a_time(client: Client) -> None:
+def test_events_are_read_in_pages(client: Client) -> None:
     begin = client.last_event()
     client.put("/schemagroups/feed1", {})
     client.put("/schemagroups/feed2", {})
     first = client.events(begin, limit=1)
     assert (len(first.events), first.more) == (1, True)
-    rest = client.events(first.position)
-    assert (rest.more, rest.position) == (False, client.last_event())
-    subjects = [event["subject"] for event in (*first.events, *rest.events)]
+    following = client.events(first.position)
+    assert (following.more, following.position) == (False, client.last_event())
+    subjects = [event["subject"] for event in (*first.events, *following.events)]
     assert {"/schemagroups/feed1", "/schemagroups/feed2"} <= set(subjects)
-    assert client.events(rest.position).events == ()
+    assert client.events(following.position).events == ()
 
 
 def test_waiting_for_a_change(client: Client) -> None:
@@ -38,14 +38,14 @@ def test_waiting_for_a_change(client: Client) -> None:
 def test_members_are_deleted_by_name(client: Client) -> None:
     client.patch("/schemagroups", {"feed4": {}, "feed5": {}, "feed6": {}})
     client.delete_members("/schemagroups", ["feed4", "feed6", "never"])
-    left = dict(client.items("/schemagroups"))
-    assert ("feed4" in left, "feed5" in left, "feed6" in left) == (False, True, False)
+    remaining = dict(client.items("/schemagroups"))
+    assert ("feed4" in remaining, "feed5" in remaining, "feed6" in remaining) == (False, True, False)
     assert client.offers("/schemagroups/feed5")
     assert not client.offers("/schemagroups/feed4")
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"{}", b"[1]", b'[{"id": "x"}]', b'[{"id": "-1"}]', b"[{}]"])
-def test_what_is_no_change_feed(script: Script, body: bytes) -> None:
+def test_invalid_change_feed_is_an_error(script: Script, body: bytes) -> None:
     script.answers = [(200, BATCH, body)]
     with Client(script.url) as client, pytest.raises(BadResponse):
         client.events()
@@ -58,7 +58,7 @@ def test_a_feed_that_does_not_tell_its_end(script: Script, link: str) -> None:
         client.last_event()
 
 
-def test_no_feed_and_no_server(script: Script) -> None:
+def test_missing_feed_and_missing_server_are_errors(script: Script) -> None:
     script.answers = [(404, {}, b"{}")]
     with Client(script.url) as client:
         with pytest.raises(NotFound):

@@ -14,46 +14,46 @@ URL = "http://r.example/dirs"
 
 
 def exchange(
-    kept: ResponseCache, body: bytes, tag: str = '"1"', *, url: str = URL, method: str = "GET"
+    cache: ResponseCache, body: bytes, tag: str = '"1"', *, url: str = URL, method: str = "GET"
 ) -> tuple[str, bytes]:
-    """What is asked with, and what comes of it, of a server that shows ``body`` under ``tag``."""
+    """Request ``body`` with ``tag`` through the cache; return the If-None-Match header and the resulting body."""
     request = httpx.Request(method, url)
-    kept.ask(request)
-    asked = request.headers.get("If-None-Match", "")
+    cache.ask(request)
+    etag = request.headers.get("If-None-Match", "")
     headers = [(b"ETag", tag.encode("latin-1"))] if tag else []
-    response = httpx.Response(304) if asked and asked == tag else httpx.Response(200, headers=headers, content=body)
-    return asked, kept.update(request, response).content
+    response = httpx.Response(304) if etag and etag == tag else httpx.Response(200, headers=headers, content=body)
+    return etag, cache.update(request, response).content
 
 
-def test_what_still_holds_is_used_again() -> None:
-    kept = ResponseCache()
-    assert exchange(kept, b"old") == ("", b"old")
-    assert exchange(kept, b"not sent") == ('"1"', b"old")
-    assert exchange(kept, b"new", '"2"') == ('"1"', b"new")
-    assert exchange(kept, b"not sent", '"2"') == ('"2"', b"new")
+def test_valid_response_is_reused() -> None:
+    cache = ResponseCache()
+    assert exchange(cache, b"old") == ("", b"old")
+    assert exchange(cache, b"not sent") == ('"1"', b"old")
+    assert exchange(cache, b"new", '"2"') == ('"1"', b"new")
+    assert exchange(cache, b"not sent", '"2"') == ('"2"', b"new")
 
 
 @pytest.mark.parametrize("tag", ["", "\xe9", "a\x7f"])
-def test_nothing_to_ask_with(tag: str) -> None:
-    kept = ResponseCache()
-    exchange(kept, b"x", tag)
-    assert exchange(kept, b"y", tag) == ("", b"y")
+def test_invalid_etag_is_not_cached(tag: str) -> None:
+    cache = ResponseCache()
+    exchange(cache, b"x", tag)
+    assert exchange(cache, b"y", tag) == ("", b"y")
 
 
 def test_only_reads_are_kept() -> None:
-    kept = ResponseCache()
-    exchange(kept, b"x", method="PUT")
-    assert exchange(kept, b"y") == ("", b"y")
+    cache = ResponseCache()
+    exchange(cache, b"x", method="PUT")
+    assert exchange(cache, b"y") == ("", b"y")
 
 
-def test_what_was_used_longest_ago_goes_first() -> None:
-    kept = ResponseCache(limit=20)
+def test_least_recently_used_response_is_evicted() -> None:
+    cache = ResponseCache(limit=20)
     for url in ("http://a/", "http://b/", "http://a/", "http://c/"):
-        exchange(kept, b"x" * 10, url=url)
-    assert [exchange(kept, b"x" * 10, url=url)[0] for url in ("http://a/", "http://c/")] == ['"1"', '"1"']
-    assert exchange(kept, b"x" * 10, url="http://b/")[0] == ""
-    assert exchange(kept, b"x" * 21, url="http://d/") == ("", b"x" * 21)
-    assert exchange(kept, b"x", url="http://d/")[0] == ""
+        exchange(cache, b"x" * 10, url=url)
+    assert [exchange(cache, b"x" * 10, url=url)[0] for url in ("http://a/", "http://c/")] == ['"1"', '"1"']
+    assert exchange(cache, b"x" * 10, url="http://b/")[0] == ""
+    assert exchange(cache, b"x" * 21, url="http://d/") == ("", b"x" * 21)
+    assert exchange(cache, b"x", url="http://d/")[0] == ""
 
 
 def test_a_client_asks_again(client: Client) -> None:

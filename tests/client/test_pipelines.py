@@ -20,28 +20,28 @@ def test_a_life(client: Client) -> None:
     assert client.pipelines.add("p", report("a"))["number"] == 1
     assert client.pipelines.add("p", report("b"))["number"] == 2
     assert client.pipelines.get("p")["last"]["report"] == report("b")
-    assert [each["number"] for each in client.pipelines.reports("p")] == [2, 1]
-    assert [(each["name"], each["last"]["batch"]) for each in client.pipelines] == [("p", "b")]
+    assert [entry["number"] for entry in client.pipelines.reports("p")] == [2, 1]
+    assert [(entry["name"], entry["last"]["batch"]) for entry in client.pipelines] == [("p", "b")]
     client.pipelines.delete("p")
     assert list(client.pipelines) == []
     with pytest.raises(NotFound):
         client.pipelines.get("p")
 
 
-def test_what_is_no_report_is_refused(client: Client) -> None:
+def test_invalid_report_is_rejected(client: Client) -> None:
     with pytest.raises(Refused, match="landed") as caught:
         client.pipelines.add("p", {**report("a"), "read": 1})
     assert [fault.path for fault in caught.value.faults] == ["/read"]
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[1]", b"<html>"])
-def test_what_does_not_speak_like_pipelines(script: Script, body: bytes) -> None:
+def test_invalid_response_of_pipelines_is_an_error(script: Script, body: bytes) -> None:
     script.answers = [(200, {}, body)]
     with Client(script.url) as client, pytest.raises(BadResponse):
         list(client.pipelines)
 
 
-def test_pages_that_go_in_a_circle(script: Script) -> None:
+def test_circular_pages_are_an_error(script: Script) -> None:
     script.answers = [(200, {"Link": "</pipelines>;rel=next"}, b"[]")]
     with Client(script.url) as client, pytest.raises(BadResponse, match="as the next"):
         list(client.pipelines)

@@ -22,7 +22,7 @@ BUSY = (503, {"Retry-After": "0"}, b'{"type": "x#server_busy", "title": "busy"}'
 
 
 @pytest.mark.parametrize(
-    ("call", "asked"),
+    ("call", "count"),
     [
         (lambda client: client.get(), 3),
         (lambda client: client.put("/", {}), 3),
@@ -31,16 +31,16 @@ BUSY = (503, {"Retry-After": "0"}, b'{"type": "x#server_busy", "title": "busy"}'
         (lambda client: client.patch("/", {}), 1),
     ],
 )
-def test_only_what_may_be_sent_twice_is(script: Script, call: Callable[[Client], Any], asked: int) -> None:
+def test_only_idempotent_requests_are_repeated(script: Script, call: Callable[[Client], Any], count: int) -> None:
     script.answers = [BUSY, BUSY, OK]
     with Client(script.url) as client:
-        if asked == 1:
+        if count == 1:
             with pytest.raises(Refused) as caught:
                 call(client)
             assert (caught.value.status, caught.value.code) == (503, "server_busy")
         else:
             call(client)
-    assert len(script.asked) == asked
+    assert len(script.asked) == count
 
 
 def test_attempts_end(script: Script) -> None:
@@ -50,19 +50,19 @@ def test_attempts_end(script: Script) -> None:
     assert len(script.asked) == 2
 
 
-def test_no_server() -> None:
+def test_missing_server_is_an_error() -> None:
     with Client("http://127.0.0.1:9", attempts=2) as client, pytest.raises(Unreachable, match="is it running"):
         client.get()
 
 
-def test_a_server_that_speaks_no_tls(script: Script) -> None:
+def test_server_without_tls_is_an_error(script: Script) -> None:
     with Client(script.url.replace("http:", "https:"), attempts=1) as client, pytest.raises(Unreachable) as caught:
         client.get()
     assert "it speaks HTTP, not HTTPS" in str(caught.value)
 
 
 def test_a_certificate_of_an_unknown_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named in the way that works."""
+    """The error suggests a way that works."""
     files = issue(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.both)
@@ -95,7 +95,7 @@ def test_a_certificate_of_an_unknown_authority(tmp_path: Path, monkeypatch: pyte
         ((599, {}, b"[1]"), Refused, "HTTP 599"),
     ],
 )
-def test_answers_of_no_use(script: Script, response: Any, error: type[Exception], message: str) -> None:
+def test_invalid_responses_are_errors(script: Script, response: Any, error: type[Exception], message: str) -> None:
     script.answers = [response]
     with Client(script.url) as client, pytest.raises(error, match=message):
         client.get()
@@ -126,14 +126,14 @@ def test_pages_are_followed(script: Script) -> None:
     ("link", "message"),
     [("<http://elsewhere.example/dirs>;rel=next", "another server"), ("</dirs?a>;rel=next", "names itself")],
 )
-def test_pages_that_lead_astray(script: Script, link: str, message: str) -> None:
+def test_invalid_next_links_are_errors(script: Script, link: str, message: str) -> None:
     script.answers = [(200, {"Link": link}, b"{}")]
     with Client(script.url) as client, pytest.raises(BadResponse, match=message):
         list(client.items("/dirs"))
 
 
 def test_a_user_in_the_url_is_reported_to_the_server_alone(script: Script) -> None:
-    """On every page, too; no message shows it."""
+    """The user is sent on every page, and no message shows it."""
     page = (200, {"Link": f'<{script.url}/dirs?page=2>;rel="next"'}, b'{"a": {}}')
     script.answers = [page, (404, {}, b"")]
     with Client(script.url.replace("//", "//me:secret@")) as client:

@@ -13,12 +13,12 @@ from signalbook.brokers.amqp.messages import AMQPMessage, DescribedValue, Ubyte,
 def from_bytes(data: bytes) -> AMQPMessage:
     """The message that ``data`` holds, read as sources do; annotations and footers are passed over."""
     around, body = split_body(data)
-    found = sections(around)
+    parts = sections(around)
     return AMQPMessage(
         body=body,
-        properties=found.get("properties", {}),
-        application_properties=found.get("application-properties", {}),
-        durable=bool(found.get("header", {}).get("durable")),
+        properties=parts.get("properties", {}),
+        application_properties=parts.get("application-properties", {}),
+        durable=bool(parts.get("header", {}).get("durable")),
     )
 
 
@@ -40,8 +40,7 @@ class SocketStream:
     def write(self, buffer: bytes) -> None:
         self.socket.sendall(buffer)
 
-    def limit(self, seconds: float | None = None) -> None:
-        """It waits long."""
+    def limit(self, seconds: float | None = None) -> None: ...
 
     def encrypt(self) -> None:
         raise NotImplementedError

@@ -28,8 +28,8 @@ HEARTBEAT = struct.pack("!IBBH", 8, 2, 0, 0)
 class Scripted:
     """A peer that has said all it has to say."""
 
-    def __init__(self, said: bytes) -> None:
-        self._said = said
+    def __init__(self, received: bytes) -> None:
+        self._said = received
         self.heard = b""
 
     def read(self, max_bytes: int) -> bytes:
@@ -40,21 +40,19 @@ class Scripted:
     def write(self, buffer: bytes) -> None:
         self.heard += buffer
 
-    def limit(self, seconds: float | None = None) -> None:
-        """It is never late."""
+    def limit(self, seconds: float | None = None) -> None: ...
 
     def encrypt(self) -> None:
         raise NotImplementedError
 
-    def close(self) -> None:
-        """Nothing to give back."""
+    def close(self) -> None: ...
 
 
-def connected(said: bytes, **more: str) -> AMQPConnection:
-    return AMQPConnection(Scripted(said), host="broker.example", container="tests", **more)
+def connected(received: bytes, **more: str) -> AMQPConnection:
+    return AMQPConnection(Scripted(received), host="broker.example", container="tests", **more)
 
 
-def test_a_peer_that_keeps_to_the_protocol_is_connected_to() -> None:
+def test_valid_peer_is_connected() -> None:
     stream = Scripted(OPENED)
     connection = AMQPConnection(stream, host="broker.example", container="tests")
     assert (connection.window, connection.max_frame) == (100, 65_536)
@@ -66,15 +64,15 @@ def test_frames_without_a_body_keep_a_connection_up() -> None:
     assert connected(OPENED + HEARTBEAT * 3 + frame(0, OPEN, "x")).receive()[:2] == (OPEN, ["x"])
 
 
-def test_a_password_is_shown_where_it_is_asked_for() -> None:
-    said = SASL + frame(1, 0x40, Symbol("PLAIN")) + frame(1, 0x44, 0) + OPENED[len(ANONYMOUS) :]
-    stream = Scripted(said)
+def test_password_is_sent_if_plain_is_requested() -> None:
+    received = SASL + frame(1, 0x40, Symbol("PLAIN")) + frame(1, 0x44, 0) + OPENED[len(ANONYMOUS) :]
+    stream = Scripted(received)
     AMQPConnection(stream, host="broker.example", container="tests", user="alice", password="secret")
     assert b"\0alice\0secret" in stream.heard
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("received", "complaint"),
     [
         (AMQP, "does not speak AMQP 1.0"),
         (b"HTTP/1.1 400 ", "does not speak AMQP 1.0"),
@@ -92,9 +90,9 @@ def test_a_password_is_shown_where_it_is_asked_for() -> None:
         (OPENED[:-30], "hung up"),
     ],
 )
-def test_a_peer_that_does_not_keep_to_the_protocol(said: bytes, complaint: str) -> None:
+def test_protocol_violation_of_the_peer_is_an_error(received: bytes, complaint: str) -> None:
     with pytest.raises(BrokerError, match=complaint):
-        connected(said)
+        connected(received)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def section(code: int, value: Any) -> bytes:
         AMQPMessage(application_properties={"cloudEvents_id": "1", "cloudEvents_time": True}),
     ],
 )
-def test_what_is_written_is_read(message: AMQPMessage) -> None:
+def test_messages_survive_a_round_trip(message: AMQPMessage) -> None:
     assert from_bytes(to_bytes(message)) == message
 
 
@@ -67,12 +67,12 @@ def test_bodies_of_every_kind_are_read(data: bytes, body: Any) -> None:
         section(0x75, b"a")[:-1],
     ],
 )
-def test_what_is_no_message(data: bytes) -> None:
+def test_invalid_message_is_rejected(data: bytes) -> None:
     with pytest.raises(AMQPError):
         from_bytes(data)
 
 
-def test_what_is_around_a_body_is_kept_as_it_was() -> None:
+def test_sections_around_a_body_are_preserved() -> None:
     head, foot = section(0x70, [True, None, 5]), section(0x78, {"a": 1})
     properties = section(0x73, ["id-1", None, "to"]) + section(0x74, {"x": 1}) + section(0x72, {Symbol("y"): None})
     around, body = split_body(head + properties + section(0x75, b"a") + section(0x75, b"b") + foot)
@@ -89,13 +89,13 @@ def test_what_is_around_a_body_is_kept_as_it_was() -> None:
 @pytest.mark.parametrize(
     "data", [b"\x40", section(0x75, b"a"), section(0x73, {}), section(0x74, []), section(0x99, [])]
 )
-def test_what_is_no_section_around_a_body(data: bytes) -> None:
+def test_invalid_section_is_rejected(data: bytes) -> None:
     with pytest.raises(AMQPError):
         sections(data)
 
 
 @pytest.mark.parametrize(
-    ("body", "wanted"),
+    ("body", "expected"),
     [
         (None, b""),
         (b"", b""),
@@ -105,8 +105,8 @@ def test_what_is_no_section_around_a_body(data: bytes) -> None:
         ({"a": True}, encode({"a": True})),
     ],
 )
-def test_every_body_is_bytes(body: Any, wanted: bytes) -> None:
-    assert body_bytes(body) == wanted
+def test_every_body_is_bytes(body: Any, expected: bytes) -> None:
+    assert body_bytes(body) == expected
 
 
 def test_a_body_of_no_type_of_amqp() -> None:

@@ -43,42 +43,45 @@ _numbers = count(1)
 
 def transfer(number: int | None, content: bytes, *, settled: bool = False, more: bool = False, **end: bool) -> bytes:
     fields = [Uint(0), None if number is None else Uint(number), b"t", Uint(0), settled, more, None, None, None]
-    made = frame(0, TRANSFER, *fields, *end.values()) + content
-    return (len(made)).to_bytes(4) + made[4:]
+    body = frame(0, TRANSFER, *fields, *end.values()) + content
+    return (len(body)).to_bytes(4) + body[4:]
 
 
 def received(
-    said: bytes, accept: bool = True
+    received_bytes: bytes, accept: bool = True
 ) -> tuple[list[AMQPDelivery], Exception | None, list[tuple[int, list[Any]]]]:
-    """What came until the peer had said all, what was raised, and what it was answered."""
-    stream = Scripted(OPENED + said)
+    """Return the deliveries up to the end of the input, the exception that was raised, and the responses."""
+    stream = Scripted(OPENED + received_bytes)
     connection = AMQPConnection(stream, host="broker.example", container="tests")
-    stream.heard, found, error = b"", list[AMQPDelivery](), None
+    stream.heard, deliveries, error = b"", list[AMQPDelivery](), None
     try:
         receiver = AMQPReceiver(connection, "orders", "link", most=5)
         while True:
             delivery = receiver.take()
-            found += [delivery] if delivery else []
+            deliveries += [delivery] if delivery else []
             if delivery and accept:
                 receiver.accept([delivery])
     except AMQPError as raised:
         error = raised
-    return found, error, performatives(stream.heard)
+    return deliveries, error, performatives(stream.heard)
 
 
-def test_a_message_comes_in_parts() -> None:
-    said = transfer(7, b"ab", more=True) + HEARTBEAT + transfer(None, b"cd") + transfer(8, b"e", settled=True)
-    found, error, answers = received(ATTACHED + said)
-    assert [(each.number, each.content, each.settled) for each in found] == [(7, b"abcd", False), (8, b"e", True)]
+def test_message_in_several_frames_is_received() -> None:
+    input_ = transfer(7, b"ab", more=True) + HEARTBEAT + transfer(None, b"cd") + transfer(8, b"e", settled=True)
+    deliveries, error, answers = received(ATTACHED + input_)
+    assert [(delivery.number, delivery.content, delivery.settled) for delivery in deliveries] == [
+        (7, b"abcd", False),
+        (8, b"e", True),
+    ]
     assert "hung up" in str(error)
     assert [fields[:4] for code, fields in answers if code == DISPOSITION] == [[True, 7, 7, True]]
 
 
-def test_credit_is_given_for_what_was_accepted() -> None:
-    said = ATTACHED + transfer(0, b"a") + transfer(1, b"b")
-    flows = [fields for code, fields in received(said)[2] if code == FLOW]
+def test_credit_grows_with_accepted_messages() -> None:
+    input_ = ATTACHED + transfer(0, b"a") + transfer(1, b"b")
+    flows = [fields for code, fields in received(input_)[2] if code == FLOW]
     assert [(fields[5], fields[6]) for fields in flows] == [(0, 5), (1, 5), (2, 5)]
-    assert len([1 for code, _ in received(said, accept=False)[2] if code == FLOW]) == 1
+    assert len([1 for code, _ in received(input_, accept=False)[2] if code == FLOW]) == 1
 
 
 def test_the_window_is_opened_again() -> None:
@@ -87,13 +90,13 @@ def test_the_window_is_opened_again() -> None:
     assert [fields[0] for fields in flows] == [0, 1025]
 
 
-def test_a_peer_that_asks_gets_a_flow() -> None:
-    asked = frame(0, FLOW, Uint(0), Uint(9), Uint(0), Uint(9), Uint(0), Uint(0), Uint(0), None, None, True)
-    assert len([1 for code, _ in received(ATTACHED + asked)[2] if code == FLOW]) == 2
+def test_flow_request_is_answered() -> None:
+    flow_request = frame(0, FLOW, Uint(0), Uint(9), Uint(0), Uint(9), Uint(0), Uint(0), Uint(0), None, None, True)
+    assert len([1 for code, _ in received(ATTACHED + flow_request)[2] if code == FLOW]) == 2
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "words"),
+    ("input_", "kind", "words"),
     [
         (frame(0, ATTACH, "link", Uint(0), False) + frame(0, DETACH, Uint(0), True, None), AMQPEnded, "ended the link"),
         (ATTACHED + transfer(None, b"a"), AMQPError, "without a number"),
@@ -105,9 +108,9 @@ def test_a_peer_that_asks_gets_a_flow() -> None:
         (ATTACHED + transfer(1, b"a", more=True, aborted=True) + transfer(None, b"b"), AMQPError, "without a number"),
     ],
 )
-def test_what_ends_a_link(said: bytes, kind: type[Exception], words: str) -> None:
-    found, error, _ = received(said)
-    assert found == []
+def test_closed_link_is_an_error(input_: bytes, kind: type[Exception], words: str) -> None:
+    deliveries, error, _ = received(input_)
+    assert deliveries == []
     assert isinstance(error, kind)
     assert words in str(error)
 
@@ -130,7 +133,7 @@ def taken(broker: Broker, count: int) -> list[str]:
     return subjects
 
 
-def test_what_was_not_accepted_is_given_again(artemis: Broker) -> None:
+def test_unaccepted_messages_are_delivered_again(artemis: Broker) -> None:
     """Messages of several frames, more than there is credit for at once."""
     sent = [
         to_bytes(AMQPMessage(body=bytes([number]) * 100_000, properties={"subject": str(number)}))
@@ -144,7 +147,7 @@ def test_what_was_not_accepted_is_given_again(artemis: Broker) -> None:
     assert sorted(taken(artemis, 5)) == ["4", "5", "6", "7", "8"]
 
 
-def test_a_node_that_may_not_be_read(artemis: Broker) -> None:
+def test_unreadable_node_is_an_error(artemis: Broker) -> None:
     """The broker's own words."""
     with connected(artemis) as connection, pytest.raises(AMQPEnded):
         AMQPReceiver(connection, "", "r").take()
@@ -163,7 +166,7 @@ def test_a_part_of_a_frame_waits_for_the_rest() -> None:
 
 @pytest.mark.parametrize("farewell", [frame(0, CLOSE, None), b"", b"\0\0\0\x07\x02\0\0\0"])
 def test_parting_reads_on_to_the_end(farewell: bytes) -> None:
-    """What was sent before would be taken back with what is left unread."""
+    """Otherwise the broker would take back confirmed messages together with those that were not read."""
     stream = Scripted(OPENED + transfer(1, b"abc") + HEARTBEAT + frame(0, DETACH, Uint(0), True) + farewell)
     connection = AMQPConnection(stream, host="broker.example", container="tests")
     connection.close(drain=True)

@@ -34,9 +34,9 @@ def answer(first: int, last: int | None = None, state: Any = ACCEPTED, settled: 
     return frame(0, DISPOSITION, True, Uint(first), last if last is None else Uint(last), settled, state)
 
 
-def sent(said: bytes, count: int = 3, size: int = 10, **more: Any) -> tuple[int, Exception | None, list[list[Any]]]:
-    """How many messages were confirmed, what was raised, and the transfers that were made."""
-    stream = Scripted(OPENED + said)
+def sent(received: bytes, count: int = 3, size: int = 10, **more: Any) -> tuple[int, Exception | None, list[list[Any]]]:
+    """Return the number of confirmed messages, the exception that was raised, and the transfers."""
+    stream = Scripted(OPENED + received)
     connection = AMQPConnection(stream, host="broker.example", container="tests")
     confirmed = 0
     error = None
@@ -51,18 +51,18 @@ def sent(said: bytes, count: int = 3, size: int = 10, **more: Any) -> tuple[int,
 
 
 def performatives(data: bytes) -> list[tuple[int, list[Any]]]:
-    found = []
+    parsed = []
     while data:
         (size,) = struct.unpack("!I", data[:4])
         described, _ = decode_first(data[8:size])
-        found.append((int(described.descriptor), described.value))
+        parsed.append((int(described.descriptor), described.value))
         data = data[size:]
-    return found
+    return parsed
 
 
-def test_messages_wait_for_credit_and_for_their_answers() -> None:
-    said = ATTACHED + flow(2) + answer(0) + answer(1) + flow(1, count=2) + answer(2)
-    confirmed, error, transfers = sent(said)
+def test_messages_wait_for_credit_and_dispositions() -> None:
+    received = ATTACHED + flow(2) + answer(0) + answer(1) + flow(1, count=2) + answer(2)
+    confirmed, error, transfers = sent(received)
     assert (confirmed, error) == (3, None)
     assert [fields[1] for fields in transfers] == [0, 1, 2]
 
@@ -124,7 +124,7 @@ def test_a_flow_that_asks_for_one_is_answered() -> None:
     assert [code for code, _ in performatives(stream.heard)] == [FLOW, TRANSFER]
 
 
-def test_an_answer_that_wants_one_gets_it() -> None:
+def test_unsettled_disposition_is_settled() -> None:
     stream = Scripted(OPENED + ATTACHED + flow(1) + answer(0, settled=False))
     sender = AMQPSender(AMQPConnection(stream, host="x", container="tests"), address="changes", name="link")
     stream.heard = b""
@@ -133,7 +133,7 @@ def test_an_answer_that_wants_one_gets_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "received",
     [
         frame(0, ATTACH, "link", Uint(0), True, None, None, None, None)
         + frame(0, DETACH, Uint(0), True, DescribedValue(Ulong(0x1D), [Symbol("amqp:not-found")])),
@@ -141,15 +141,15 @@ def test_an_answer_that_wants_one_gets_it() -> None:
         + frame(0, DETACH, Uint(0), True, DescribedValue(Ulong(0x1D), [Symbol("amqp:not-found")])),
     ],
 )
-def test_an_address_that_is_not_there(said: bytes) -> None:
-    confirmed, error, _ = sent(said)
+def test_unknown_address_is_an_error(received: bytes) -> None:
+    confirmed, error, _ = sent(received)
     assert confirmed == 0
     assert isinstance(error, AMQPEnded)
     assert error.condition == "amqp:not-found"
 
 
 @pytest.mark.parametrize(
-    "said",
+    "extra",
     [
         answer(7, 2**31),
         answer(0, 2**31, state=None),
@@ -157,5 +157,5 @@ def test_an_address_that_is_not_there(said: bytes) -> None:
         frame(0, DISPOSITION, True),
     ],
 )
-def test_answers_to_nothing_are_passed_over(said: bytes) -> None:
-    assert sent(ATTACHED + flow(5) + said + answer(0, 2))[:2] == (3, None)
+def test_dispositions_of_unknown_messages_are_ignored(extra: bytes) -> None:
+    assert sent(ATTACHED + flow(5) + extra + answer(0, 2))[:2] == (3, None)

@@ -63,10 +63,10 @@ def kinds(value: Any) -> Any:
 
 
 @given(anything)
-def test_what_is_written_is_read(value: Any) -> None:
-    (found,) = decode(encode(value))
-    assert found == value
-    assert kinds(found) == kinds(value)
+def test_values_survive_a_round_trip(value: Any) -> None:
+    (decoded,) = decode(encode(value))
+    assert decoded == value
+    assert kinds(decoded) == kinds(value)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_encodings_that_others_may_choose(written: str, value: Any) -> None:
         "c00401c00201" * 60 + "40",
     ],
 )
-def test_what_is_no_amqp(written: str) -> None:
+def test_invalid_encoding_is_rejected(written: str) -> None:
     with pytest.raises(AMQPError):
         decode_first(bytes.fromhex(written))
 
@@ -161,6 +161,6 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("value", [Ubyte(256), Uint(-1), Ulong(2**64), 2**63, Symbol("ä"), "\ud800", object(), {1, 2}])
-def test_what_no_amqp_type_holds(value: Any) -> None:
+def test_unsupported_value_is_rejected(value: Any) -> None:
     with pytest.raises(AMQPError):
         encode(value)
