@@ -48,14 +48,14 @@ TRICKY = st.text(alphabet="_~257EDFAa-.:@!", max_size=12)
     ],
 )
 def test_ids(segment: str, id: str) -> None:
-    """J-19"""
+    """Ids and path segments are converted in both directions (J-19)."""
     assert entity_id(segment) == id
     assert draft_id(id) == segment
 
 
 @given(st.from_regex(ID, fullmatch=True) | TRICKY.filter(lambda text: bool(ID.fullmatch(text))))
 def test_every_id_of_xregistry_comes_back(id: str) -> None:
-    """J-19"""
+    """Every id of xRegistry survives the round trip (J-19)."""
     assert _SEGMENT.fullmatch(draft_id(id))
     assert entity_id(draft_id(id)) == id
 
@@ -63,10 +63,10 @@ def test_every_id_of_xregistry_comes_back(id: str) -> None:
 @given(st.from_regex(_SEGMENT, fullmatch=True) | TRICKY.map(lambda text: text.replace(":", "%3A")))
 def test_every_id_of_a_draft_comes_back(segment: str) -> None:
     """J-19, but for percent-encoding that is not needed."""
-    found = entity_id(segment)
-    assert len(found) > 128 or not found or ID.fullmatch(found)
-    assert entity_id(draft_id(found)) == found
-    assert unquote_to_bytes(draft_id(found)) == unquote_to_bytes(segment)
+    converted = entity_id(segment)
+    assert len(converted) > 128 or not converted or ID.fullmatch(converted)
+    assert entity_id(draft_id(converted)) == converted
+    assert unquote_to_bytes(draft_id(converted)) == unquote_to_bytes(segment)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_paths(xid: str, schema: str | None, message: str | None) -> None:
         "schemagroups/g",
     ],
 )
-def test_no_paths(path: str) -> None:
-    """J-19"""
+def test_other_paths_have_no_schema(path: str) -> None:
+    """Paths of another shape have no schema (J-19)."""
     assert schema_xid(path) is None
 
 
@@ -118,7 +118,7 @@ def test_no_paths(path: str) -> None:
     [("1", 1), ("42", 42), ("2147483647", 2147483647), ("2147483648", None), ("0", None), ("01", None), ("1.0", None)],
 )
 def test_numbers_of_versions(versionid: str, number: int | None) -> None:
-    """J-10"""
+    """A version id is a number only in its canonical form (J-10)."""
     assert version_number(versionid) == number
 
 
@@ -170,7 +170,7 @@ def test_the_table_of_schemas(authority: str, id: str, uri: str) -> None:
     ],
 )
 def test_the_table_of_message_definitions(authority: str, id: str, uri: str) -> None:
-    """B-8"""
+    """The URI of a message definition is composed of its authority and its id (B-8)."""
     assert compose(authority, id, MESSAGES) == uri
 
 
@@ -179,7 +179,7 @@ AUTHORITIES = st.sampled_from(["", "https://a.example/b", "https://a.example/", 
 
 
 @given(AUTHORITIES, SEGMENTS.filter(bool))
-def test_what_was_composed_is_found(authority: str, id: str) -> None:
+def test_composed_uri_is_found(authority: str, id: str) -> None:
     """A-54: by whichever of an API's URLs it was composed."""
     for base in (SCHEMAS, f"{MESSAGES}/"):
         assert lookup_key(authority, id) in lookup_keys(compose(authority, id, base), [MESSAGES, SCHEMAS])
@@ -187,5 +187,5 @@ def test_what_was_composed_is_found(authority: str, id: str) -> None:
 
 @given(AUTHORITIES)
 def test_a_path_is_found_behind_every_authority(authority: str) -> None:
-    """A-20"""
+    """The path of an entity is found behind every authority (A-20)."""
     assert path_in(compose(authority, PATH, SCHEMAS)) == PATH

@@ -36,7 +36,7 @@ VERSIONS: dict[str, JSONObject] = yaml.safe_load("""
 @pytest.fixture
 def filled(store: Store) -> Registry:
     registry = Registry(Engine(store, settings=Settings(registry_id="test")), store)
-    versions = {each: {"format": "Own/1", **attributes} for each, attributes in VERSIONS.items()}
+    versions = {version_id: {"format": "Own/1", **attributes} for version_id, attributes in VERSIONS.items()}
     registry.put(S, {"versions": versions})
     registry.put("/schemagroups/g/schemas/same", {"meta": {"xref": S}})
     registry.put("/messagegroups/g/messages/m", {"globaluri": "urn:message", "authority": "urn:example:schemas"})
@@ -93,7 +93,7 @@ def test_urls_of_a_cross_reference(filled: Registry) -> None:
     assert found(filled, f"{BASE}{same}") == same
 
 
-def test_each_catalogue_has_its_own(filled: Registry) -> None:
+def test_catalogues_have_separate_uris(filled: Registry) -> None:
     assert found(filled, "urn:message", MESSAGES) == "/messagegroups/g/messages/m/versions/1"
     assert found(filled, "urn:six", MESSAGES) == ""
 
@@ -106,17 +106,17 @@ def test_a_uri_changes_with_its_attributes(filled: Registry) -> None:
     assert found(filled, "urn:four") == ""
 
 
-def test_what_was_stored_before_uris_were_unique(filled: Registry) -> None:
+def test_duplicate_uris_of_old_versions_have_an_order(filled: Registry) -> None:
     """A-21, J-10: where a Version is it is meant, then who was stored first of those that the drafts can show"""
-    wanted = {"7": "urn:six", "8": "urn:six", "9": f"{S}/versions/1", "10": f"https://a.example/base{S}/versions/5"}
-    for number in wanted:
+    claims = {"7": "urn:six", "8": "urn:six", "9": f"{S}/versions/1", "10": f"https://a.example/base{S}/versions/5"}
+    for number in claims:
         filled.put(f"{S}/versions/{number}", {"format": "Own/1"})
     with filled.store.write() as writer:
-        rows = [replace(filled.row(f"{S}/versions/{number}"), key=0) for number in wanted]
+        rows = [replace(filled.row(f"{S}/versions/{number}"), key=0) for number in claims]
         for row in rows:
             there = writer.entities.get(row.xid)
             assert there is not None
-            attributes = {**there.attributes, "globaluri": wanted[row.xid.id]}
+            attributes = {**there.attributes, "globaluri": claims[row.xid.id]}
             writer.entities.update([replace(there, attributes=attributes, uri=uri_digest("schemagroups", attributes))])
     assert found(filled, f"{BASE}{S}/versions/1") == f"{S}/versions/1"
     assert found(filled, f"https://a.example/base{S}/versions/5") == f"{S}/versions/5"
@@ -149,8 +149,8 @@ CLAIMS: list[tuple[str, JSONObject, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("claim", "holder"), [each[1:] for each in CLAIMS], ids=[each[0] for each in CLAIMS])
-def test_no_uri_is_claimed_twice(filled: Registry, claim: JSONObject, holder: str) -> None:
+@pytest.mark.parametrize(("claim", "holder"), [case[1:] for case in CLAIMS], ids=[case[0] for case in CLAIMS])
+def test_duplicate_uri_is_rejected(filled: Registry, claim: JSONObject, holder: str) -> None:
     """A-20, A-21: by a new Version, and by one that is there"""
     for method, path in (("PUT", "/schemagroups/g/schemas/evil/versions/1"), ("PATCH", f"{S}/versions/3")):
         body = {"format": "Own/1", **({"authority": None} if method == "PATCH" else {}), **claim}
@@ -211,23 +211,23 @@ def test_a_uri_is_free_when_its_holder_is_gone(filled: Registry) -> None:
 
 def test_many_claims_take_two_queries(filled: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """A-21: an import of many Versions"""
-    asked: list[int] = []
-    named = EntityReader.named
+    uri_counts: list[int] = []
+    original = EntityReader.named
 
     def count(self: EntityReader, uris: list[str], limit: int) -> list[Row]:
-        asked.append(len(uris))
-        return named(self, uris, limit)
+        uri_counts.append(len(uris))
+        return original(self, uris, limit)
 
     monkeypatch.setattr(EntityReader, "named", count)
     schemas = {f"i{n}": {"format": "Own/1", "globaluri": f"urn:many:{n}"} for n in range(400)}
     filled.post("/schemagroups/g/schemas", schemas)
-    assert asked == [400]
+    assert uri_counts == [400]
 
 
 def test_writers_at_once(store_url: str) -> None:
     """A-21: of writers in threads of two servers on one database one gets the URI, whichever way they claim it"""
     stores = [open_store(store_url, timeout=60) for _ in range(2)]
-    registries = [Registry(Engine(each, settings=Settings(registry_id="test")), each) for each in stores]
+    registries = [Registry(Engine(opened, settings=Settings(registry_id="test")), opened) for opened in stores]
     start = threading.Barrier(8)
 
     def claim(number: int) -> int:
@@ -247,6 +247,6 @@ def test_writers_at_once(store_url: str) -> None:
         assert sum(threads.map(claim, range(8))) == 10
     with stores[0].read() as reader:
         digests = [uri_digest("schemagroups", {"globaluri": f"urn:race:{turn}"}) for turn in range(10)]
-        assert len(reader.entities.named([each for each in digests if each], 99)) == 10
-    for each in stores:
-        each.close()
+        assert len(reader.entities.named([opened for opened in digests if opened], 99)) == 10
+    for opened in stores:
+        opened.close()

@@ -20,7 +20,7 @@ def filled(store: Store) -> Registry:
     registry = Registry(Engine(store, settings=Settings(registry_id="test")), store)
     ids = ("2", "10", "v11", "007", str(2**31))
     plain: JSONObject = {"format": "Own/1", "contenttype": "text/plain"}
-    versions = {each: {**plain, "schema": each, "ancestorid": each} for each in ids}
+    versions = {version_id: {**plain, "schema": version_id, "ancestorid": version_id} for version_id in ids}
     registry.put(S, {"versions": versions, "meta": {"defaultversionid": "2"}})
     registry.put(SAME, {"meta": {"xref": S}})
     return registry
@@ -35,14 +35,14 @@ def test_counted_versions(filled: Registry, path: str) -> None:
 
 
 def test_the_latest_behind_many_that_are_gone(filled: Registry) -> None:
-    """A-51"""
+    """The latest number is found behind many deleted versions (A-51)."""
     filled.put(f"{S}/versions/500", {"format": "Own/1"})
     filled.delete(f"{S}/versions/500")
     with filled.engine.reading() as view:
         assert latest_number(view, Xid.parse(S)) == 10
 
 
-def test_no_number_at_all(filled: Registry) -> None:
+def test_schema_without_numbers_has_no_latest_number(filled: Registry) -> None:
     filled.delete(f"{S}/versions/2")
     filled.delete(f"{S}/versions/10")
     with filled.engine.reading() as view:
@@ -50,7 +50,7 @@ def test_no_number_at_all(filled: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said", "found"),
+    ("content", "attributes", "expected"),
     [
         (b"10", {"contenttype": "text/plain"}, "10"),
         (b"10", {"contenttype": "text/html"}, None),
@@ -59,14 +59,16 @@ def test_no_number_at_all(filled: Registry) -> None:
         (b"v11", {"contenttype": "text/plain"}, None),
     ],
 )
-def test_who_holds_a_document(filled: Registry, content: bytes, said: JSONObject, found: str | None) -> None:
-    """A-45"""
+def test_version_with_equal_document_is_found(
+    filled: Registry, content: bytes, attributes: JSONObject, expected: str | None
+) -> None:
+    """A Version with the same document and content type is found (A-45)."""
     with filled.engine.reading() as view:
-        row = version_with_document(view, Xid.parse(S), content, said)
-        assert (row.xid.id if row else None) == found
+        row = version_with_document(view, Xid.parse(S), content, attributes)
+        assert (row.xid.id if row else None) == expected
 
 
-def test_of_nothing(filled: Registry) -> None:
+def test_unknown_schema_has_no_versions(filled: Registry) -> None:
     with filled.engine.reading() as view:
         nothing = Xid.parse("/schemagroups/g/schemas/none")
         assert version_with_document(view, nothing, b"10", {}) is None

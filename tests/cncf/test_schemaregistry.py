@@ -52,7 +52,7 @@ def test_every_group_comes_back(first: dict[str, Any], second: dict[str, Any]) -
         assert stored["name"] == "kept"
 
 
-def test_a_format_stays_as_it_is_spelt() -> None:
+def test_existing_spelling_of_a_format_is_kept() -> None:
     """J-8: `avro` is what the group has already."""
     assert "format" not in group_attributes({"format": "avro"}, AVRO)
 
@@ -68,7 +68,7 @@ def test_ids(text: str, right: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "group", "latest", "wrong"),
+    ("stated", "group", "latest", "wrong"),
     [
         (Stated(), {}, None, True),
         (Stated(format="avro"), {}, None, False),
@@ -78,23 +78,23 @@ def test_ids(text: str, right: bool) -> None:
         (Stated(format="avro"), AVRO, AVRO, True),
     ],
 )
-def test_where_the_format_is_stated(given: Stated, group: Any, latest: Any, wrong: bool) -> None:
+def test_missing_or_contradicting_format_is_a_finding(stated: Stated, group: Any, latest: Any, wrong: bool) -> None:
     """A-15, A-16"""
-    assert (format_fault(given, group, latest) is not None) == wrong
+    assert (format_fault(stated, group, latest) is not None) == wrong
 
 
 @pytest.mark.parametrize(
-    ("given", "latest", "other"),
+    ("stated", "latest", "other"),
     [(Stated(), AVRO, None), (Stated(format="avro"), AVRO, None), (Stated(format="own"), AVRO, "avro"),
      (Stated(format="own"), None, None)],
 )  # fmt: skip
-def test_another_format(given: Stated, latest: Any, other: str | None) -> None:
-    """A-16"""
-    assert other_format(given, latest) == other
+def test_another_format(stated: Stated, latest: Any, other: str | None) -> None:
+    """A stated format that differs from the latest version's is returned (A-16)."""
+    assert other_format(stated, latest) == other
 
 
 @pytest.mark.parametrize(
-    ("given", "group", "latest", "attributes"),
+    ("stated", "group", "latest", "attributes"),
     [
         (Stated(), AVRO, None, AVRO),
         (Stated(format="avro"), {}, None, {"format": "Avro/1.11"}),
@@ -107,20 +107,20 @@ def test_another_format(given: Stated, latest: Any, other: str | None) -> None:
          {**AVRO, "authority": "urn:b", "description": "d"}),
     ],
 )  # fmt: skip
-def test_what_a_new_version_says(given: Stated, group: Any, latest: Any, attributes: Any) -> None:
+def test_attributes_of_a_new_version(stated: Stated, group: Any, latest: Any, attributes: Any) -> None:
     """A-13, A-17, A-22, J-8, J-9"""
-    assert version_attributes(given, group, latest, b"") == attributes
+    assert version_attributes(stated, group, latest, b"") == attributes
 
 
 @pytest.mark.parametrize(
-    ("given", "count"),
+    ("stated", "count"),
     [(Stated(), 0), (Stated(authority="urn:x", id="342"), 0), (Stated(authority="example.com"), 1),
      (Stated(id="a%b"), 1), (Stated(id="a b"), 0), (Stated(authority="no", id="%"), 2),
      (Stated(description="x" * 5000), 1)],
 )  # fmt: skip
-def test_attributes_that_are_none(given: Stated, count: int) -> None:
+def test_invalid_attributes_are_findings(stated: Stated, count: int) -> None:
     """A-13, A-20"""
-    assert len(given_faults(given)) == count
+    assert len(given_faults(stated)) == count
 
 
 def test_ids_and_uris_of_versions() -> None:
@@ -179,7 +179,7 @@ def test_every_name_comes_back(name: str, format: str) -> None:
     ],
 )
 def test_names_of_what_others_wrote(format: object, name: str | None) -> None:
-    """J-8"""
+    """Formats are translated to the names of the drafts (J-8)."""
     assert draft_format({"format": format}) == name
 
 
@@ -200,6 +200,6 @@ def test_a_name_that_does_not_hold_any_more() -> None:
         (b"", "JsonSchema"),
     ],
 )
-def test_a_json_schema_says_of_which_version_it_is(document: bytes, format: str) -> None:
-    """J-8"""
+def test_json_schema_format_depends_on_the_draft(document: bytes, format: str) -> None:
+    """The member $schema determines the format (J-8)."""
     assert registry_format("json-schema", document) == format

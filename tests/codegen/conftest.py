@@ -116,5 +116,5 @@ def read(tmp_path: Path) -> Callable[..., GeneratorInput]:
 
 @pytest.fixture
 def make(read: Callable[..., GeneratorInput]) -> Make:
-    """What is generated of it."""
-    return lambda *given, **options: generate(read(*given, **options))
+    """Return a function that generates files from definitions."""
+    return lambda *arguments, **options: generate(read(*arguments, **options))

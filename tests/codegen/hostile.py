@@ -27,8 +27,8 @@ CHARACTERS: Final = st.text(st.characters(exclude_categories=["Cs"]), min_size=1
 
 def texts(count: int = 3) -> st.SearchStrategy[list[str]]:
     """Draw hostile texts and random ones, alone and joined, that differ in more than case."""
-    one = st.sampled_from(HOSTILE) | CHARACTERS
-    joined = st.lists(one, min_size=1, max_size=3).map("".join)
+    piece = st.sampled_from(HOSTILE) | CHARACTERS
+    joined = st.lists(piece, min_size=1, max_size=3).map("".join)
     return st.lists(joined, min_size=count, max_size=count, unique_by=str.casefold)
 
 

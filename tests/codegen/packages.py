@@ -23,15 +23,15 @@ from signalbook.values import dump_json
 
 
 def generated(folder: Path, document: dict[str, Any], **options: str) -> Generated:
-    """What the target ``python`` makes of a document, written to ``folder``."""
+    """Run the target ``python`` for a document and write the files to ``folder``."""
     path = folder / "definitions.json"
     path.write_bytes(dump_json(document))
-    found = generate(read_input("python", str(path), (), options))
-    for file in found.files:
+    generated_files = generate(read_input("python", str(path), (), options))
+    for file in generated_files.files:
         place = folder / file.path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(file.content)
-    return found
+    return generated_files
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def imported(folder: Path, package: str = "messages") -> Iterator[dict[str, Modu
     try:
         importlib.invalidate_caches()
         root = importlib.import_module(package)
-        names = [each.name for each in pkgutil.walk_packages(root.__path__, f"{package}.")]
+        names = [info.name for info in pkgutil.walk_packages(root.__path__, f"{package}.")]
         modules = [importlib.import_module(name) for name in names]
         yield {module.MESSAGE.xid: module for module in modules if hasattr(module, "MESSAGE")}
     finally:

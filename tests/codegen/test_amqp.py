@@ -53,8 +53,8 @@ def link(artemis: Broker) -> Any:
 
 
 @pytest.mark.parametrize("mode", ["binary", "structured"])
-def test_what_is_sent_is_received_by_its_type(link: Any, tmp_path: Path, mode: str) -> None:
-    others: list[Message] = []
+def test_sent_messages_are_received_by_type(link: Any, tmp_path: Path, mode: str) -> None:
+    unexpected: list[Message] = []
     connection, queue = link
     with ordering(tmp_path) as orders:
         sender = connection.create_sender(queue)
@@ -62,25 +62,27 @@ def test_what_is_sent_is_received_by_its_type(link: Any, tmp_path: Path, mode: s
         typed.send(orders.placed.build(orders.order, shop="7"))
         sender.send(proton.Message(body="who knows"))
         receiver = connection.create_receiver(queue)
-        receive = TypedAmqpReceiver(orders.handlers, lambda message, _: others.append(message))
+        receive = TypedAmqpReceiver(orders.handlers, lambda message, _: unexpected.append(message))
         for _ in range(2):
             receive(receiver.receive())
             receiver.accept()
-    assert [(each.payload, each.context["shop"]) for each in orders.seen] == [(orders.order, "7")]
-    assert [message.body for message in others] == [b"who knows"]
+    assert [(message_seen.payload, message_seen.context["shop"]) for message_seen in orders.seen] == [
+        (orders.order, "7")
+    ]
+    assert [message.body for message in unexpected] == [b"who knows"]
 
 
-def test_every_section_goes_there_and_back(link: Any, tmp_path: Path) -> None:
+def test_all_sections_survive_a_round_trip(link: Any, tmp_path: Path) -> None:
     generated(tmp_path, {"messagegroups": {"air": {"messages": {"m": NATIVE}}}})
     connection, queue = link
     with imported(tmp_path) as modules:
         measured = modules["/messagegroups/air/messages/m"]
         built = measured.build(measured._types.M(n=1), id="a-1", station="north")
         TypedAmqpSender(connection.create_sender(queue)).send(built)
-        found = connection.create_receiver(queue).receive()
-        assert measured.parse(received(found)).payload.n == 1
+        message = connection.create_receiver(queue).receive()
+        assert measured.parse(received(message)).payload.n == 1
     moment = datetime(2026, 1, 2, 3, 4, 5, 6000, tzinfo=UTC)
-    sections = received(found).sections
+    sections = received(message).sections
     assert sections["header"].items() >= {"durable": True, "priority": 7, "ttl": 60_000}.items()
     assert sections["properties"] == {
         "message-id": "a-1", "subject": "measured", "user-id": b"me", "content-type": "application/json",
@@ -91,7 +93,7 @@ def test_every_section_goes_there_and_back(link: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "wanted"),
+    ("body", "expected"),
     [
         (None, b""),
         ("text", b"text"),
@@ -100,21 +102,21 @@ def test_every_section_goes_there_and_back(link: Any, tmp_path: Path) -> None:
         ({"a": True}, b"\xc1\x05\x02\xa1\x01a\x41"),
     ],
 )
-def test_bodies_are_those_of_the_pipeline(body: Any, wanted: bytes) -> None:
-    assert received(proton.Message(body=body)).body == wanted
+def test_bodies_are_those_of_the_pipeline(body: Any, expected: bytes) -> None:
+    assert received(proton.Message(body=body)).body == expected
 
 
 def test_values_are_pythons_own() -> None:
     number = UUID(int=1)
-    given = {"w": proton.ulong(1), "s": proton.symbol("s"), "u": number, "t": proton.timestamp(1)}
-    given["f"] = proton.float32(0.5)
-    found = received(proton.Message(id=number, correlation_id=0, properties=given)).sections
-    values = found["application-properties"]
+    properties = {"w": proton.ulong(1), "s": proton.symbol("s"), "u": number, "t": proton.timestamp(1)}
+    properties["f"] = proton.float32(0.5)
+    sections = received(proton.Message(id=number, correlation_id=0, properties=properties)).sections
+    values = sections["application-properties"]
     assert values == {"w": 1, "s": "s", "u": number, "t": datetime.fromtimestamp(0.001, UTC), "f": 0.5}
-    assert {type(each) for each in values.values()} == {int, str, UUID, datetime, float}
-    assert found["properties"] == {"message-id": number, "correlation-id": 0}
+    assert {type(value) for value in values.values()} == {int, str, UUID, datetime, float}
+    assert sections["properties"] == {"message-id": number, "correlation-id": 0}
 
 
 def test_times_that_python_has_not_are_numbers() -> None:
-    found = received(proton.Message(properties={"t": proton.timestamp(2**62)}, creation_time=2.0**50)).sections
-    assert found == {"properties": {"creation-time": 2**50 * 1000}, "application-properties": {"t": 2**62}}
+    sections = received(proton.Message(properties={"t": proton.timestamp(2**62)}, creation_time=2.0**50)).sections
+    assert sections == {"properties": {"creation-time": 2**50 * 1000}, "application-properties": {"t": 2**62}}

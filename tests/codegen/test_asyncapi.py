@@ -31,34 +31,34 @@ new Parser().parse(require("fs").readFileSync(0, "utf8")).then(({diagnostics, do
 
 def parsed(content: bytes) -> dict[str, Any]:
     ran = subprocess.run(["node", "-e", PARSE], input=content, capture_output=True, cwd=MODULES, check=True)
-    found: dict[str, Any] = json.loads(ran.stdout)
-    return found
+    result: dict[str, Any] = json.loads(ran.stdout)
+    return result
 
 
 @pytest.mark.merge
-def test_the_parser_takes_it(make: Make) -> None:
+def test_parser_accepts_the_document(make: Make) -> None:
     generated = make("asyncapi")
-    found = parsed(generated.files[0].content)
-    assert found["faults"] == []
-    assert sorted(found["messages"]) == sorted({xid.rpartition("/")[2] for xid in generated.files[0].xids})
+    result = parsed(generated.files[0].content)
+    assert result["faults"] == []
+    assert sorted(result["messages"]) == sorted({xid.rpartition("/")[2] for xid in generated.files[0].xids})
 
 
 def test_endpoints_are_servers_channels_and_operations(make: Make) -> None:
-    made = yaml.safe_load(make("asyncapi").files[0].content)
-    assert made["servers"]["in"] == {
+    document = yaml.safe_load(make("asyncapi").files[0].content)
+    assert document["servers"]["in"] == {
         "host": "in.example:8443", "protocol": "https", "pathname": "/{tenant}/orders", "variables": {"tenant": {}},
     }  # fmt: skip
-    assert made["servers"]["out_2"] == {"host": "b:1", "protocol": "kafka"}
-    rides = next(each for each in made["channels"].values() if each["address"] == "rides.{city}")
+    assert document["servers"]["out_2"] == {"host": "b:1", "protocol": "kafka"}
+    rides = next(entry for entry in document["channels"].values() if entry["address"] == "rides.{city}")
     assert rides["parameters"] == {"city": {}}
     assert rides["servers"] == [{"$ref": "#/servers/out"}, {"$ref": "#/servers/out_2"}]
-    assert {each["action"] for each in made["operations"].values()} == {"send", "receive"}
+    assert {entry["action"] for entry in document["operations"].values()} == {"send", "receive"}
     assert b"secret" not in make("asyncapi").files[0].content
 
 
 def test_attributes_are_headers(make: Make) -> None:
-    made = yaml.safe_load(make("asyncapi").files[0].content)
-    headers = made["components"]["messages"]["order_placed"]["headers"]
+    document = yaml.safe_load(make("asyncapi").files[0].content)
+    headers = document["components"]["messages"]["order_placed"]["headers"]
     assert headers["required"] == ["ce-specversion", "ce-id", "ce-source", "ce-type"]
     assert headers["properties"]["ce-type"] == {"type": "string", "const": "placed"}
 
@@ -79,53 +79,61 @@ HEADERS: dict[str, Any] = {
 
 
 def test_headers_of_protocols(read: Callable[..., GeneratorInput], tmp_path: Path) -> None:
-    """They are there, with keys, methods and qualities of service, and come back as they were."""
+    """The headers, keys, methods and qualities of service are written, and an import restores them."""
     endpoints = {
-        name: {"usage": ["producer"], "protocol": each["protocol"], "messagegroups": [f"/messagegroups/{name}"]}
-        for name, each in HEADERS.items()
+        name: {
+            "usage": ["producer"],
+            "protocol": header_message["protocol"],
+            "messagegroups": [f"/messagegroups/{name}"],
+        }
+        for name, header_message in HEADERS.items()
     }
-    groups = {name: {"messages": {name: each}} for name, each in HEADERS.items()}
-    given = read("asyncapi", {"messagegroups": groups, "endpoints": endpoints})
+    groups = {name: {"messages": {name: header_message}} for name, header_message in HEADERS.items()}
+    input_ = read("asyncapi", {"messagegroups": groups, "endpoints": endpoints})
     path = tmp_path / "asyncapi.yaml"
-    path.write_bytes(generate(given).files[0].content)
+    path.write_bytes(generate(input_).files[0].content)
     assert parsed(path.read_bytes())["faults"] == []
-    made = yaml.safe_load(path.read_bytes())
-    messages = made["components"]["messages"]
+    document = yaml.safe_load(path.read_bytes())
+    messages = document["components"]["messages"]
     assert messages["http"]["headers"]["required"] == ["ce-specversion", "ce-id", "ce-source", "ce-type", "X-Kind"]
     assert messages["kafka"]["headers"]["properties"]["n"] == {"type": "integer", "const": 3}
-    assert made["operations"]["send-http"]["bindings"] == {"http": {"method": "PUT"}}
+    assert document["operations"]["send-http"]["bindings"] == {"http": {"method": "PUT"}}
     back = read_input("asyncapi", str(path), (), {})
     for name in HEADERS:
         before, after = (
-            next(each.definition for xid, each in found.messages.items() if xid.endswith(f"/messages/{name}"))
-            for found in (given, back)
+            next(
+                header_message.definition
+                for xid, header_message in source.messages.items()
+                if xid.endswith(f"/messages/{name}")
+            )
+            for source in (input_, back)
         )
         protocol = HEADERS[name]["protocol"]
-        wanted = declared_options(protocol, before["protocoloptions"])
-        assert declared_options(protocol, after["protocoloptions"]) == wanted
+        expected = declared_options(protocol, before["protocoloptions"])
+        assert declared_options(protocol, after["protocoloptions"]) == expected
 
 
-def test_references_to_other_documents_are_left_out(make: Make) -> None:
+def test_references_to_other_documents_are_omitted(make: Make) -> None:
     schemas = DOCUMENT["schemagroups"] | {"g": {"schemas": {"a": {"versions": {"1": {
         "format": "JsonSchema/draft-07", "schema": {"type": "string"}}}}}}}  # fmt: skip
     refers = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"$ref": "/schemagroups/g/schemas/a"}}
     group = {"messages": {"far": refers, "near": {**refers, "dataschema": {"type": "string"}}}}
-    found = make("asyncapi", {"messagegroups": {"shop.orders": group}, "schemagroups": schemas})
-    assert list(found.left_out) == [GROUP + "far"]
-    assert "/schemagroups/g/schemas/a" in found.left_out[GROUP + "far"]
-    assert found.files[0].xids == (GROUP + "near",)
+    generated = make("asyncapi", {"messagegroups": {"shop.orders": group}, "schemagroups": schemas})
+    assert list(generated.left_out) == [GROUP + "far"]
+    assert "/schemagroups/g/schemas/a" in generated.left_out[GROUP + "far"]
+    assert generated.files[0].xids == (GROUP + "near",)
 
 
-def test_what_is_written_can_be_imported(read: Callable[..., GeneratorInput], tmp_path: Path) -> None:
+def test_document_can_be_imported(read: Callable[..., GeneratorInput], tmp_path: Path) -> None:
     """Definitions, schemas and endpoints come back, but for what AsyncAPI has no words for."""
-    given = read("asyncapi")
+    input_ = read("asyncapi")
     path = tmp_path / "asyncapi.yaml"
-    path.write_bytes(generate(given).files[0].content)
+    path.write_bytes(generate(input_).files[0].content)
     source = read_source(path)
-    assert [(each.path, each.rule) for each in source.repairs] == [("/info", "AS-2")]
+    assert [(repair.path, repair.rule) for repair in source.repairs] == [("/info", "AS-2")]
     back = read_input("asyncapi", str(tmp_path / "asyncapi.yaml"), (), {})
-    assert back.messages.keys() == given.messages.keys()
-    for xid, definition in given.messages.items():
+    assert back.messages.keys() == input_.messages.keys()
+    for xid, definition in input_.messages.items():
         other = back.messages[xid]
         assert said(other.definition) == said(definition.definition), xid
         assert other.protocol == definition.protocol, xid
@@ -133,7 +141,7 @@ def test_what_is_written_can_be_imported(read: Callable[..., GeneratorInput], tm
         if other.schema_use.schema is not None and definition.schema_use.schema is not None:
             assert other.schema_use.schema.format == definition.schema_use.schema.format, xid
             assert other.schema_use.link == definition.schema_use.link, xid
-            before, after = given.document(definition), back.document(other)
+            before, after = input_.document(definition), back.document(other)
             assert before is not None
             assert after is not None
             assert structure(after.content) == structure(before.content), xid
@@ -176,12 +184,12 @@ def test_every_kind_of_hostile_text_is_data(make: Make) -> None:
 
 def check_texts(generated: Generated, texts: Sequence[str]) -> None:
     """Look for the texts in everything that a message says, and for endpoints."""
-    made = yaml.load(generated.files[0].content, yaml.CSafeLoader)
-    assert made["info"]["title"] == made["info"]["description"] == texts[0]
-    messages = {message["name"]: message for message in made["components"]["messages"].values()}
-    schemas = {name: schema["schema"] for name, schema in made["components"]["schemas"].items()}
+    document = yaml.load(generated.files[0].content, yaml.CSafeLoader)
+    assert document["info"]["title"] == document["info"]["description"] == texts[0]
+    messages = {message["name"]: message for message in document["components"]["messages"].values()}
+    schemas = {name: schema["schema"] for name, schema in document["components"]["schemas"].items()}
     assert schemas[messages["all"]["payload"]["$ref"].rpartition("/")[2]] == payload(texts)
-    channels = {channel.get("x-xid"): channel["address"] for channel in made["channels"].values()}
+    channels = {channel.get("x-xid"): channel["address"] for channel in document["channels"].values()}
     for text in texts:
         message = messages[entity_id(text)]
         assert (message["title"], message["description"]) == (text, text)

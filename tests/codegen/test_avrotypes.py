@@ -23,15 +23,15 @@ NODE: dict[str, Any] = {
 
 
 def test_a_record_of_every_kind() -> None:
-    found: Any = find("Avro/1.11")
-    schema = found.parse(dump_json(NODE), "Avro/1.11")
+    avro: Any = find("Avro/1.11")
+    schema = avro.parse(dump_json(NODE), "Avro/1.11")
     assert isinstance(schema, AvroSchema)
     table = RecordTable()
     root = AvroTypes(schema, table).of(schema.type, "Root")
     assert root == RecordRef("acme.Node")
     record = table.records["acme.Node"]
     assert (record.hint, record.description, len(table.records)) == ("Node", "A node", 1)
-    assert {each.name: each.type for each in record.members} == {
+    assert {member.name: member.type for member in record.members} == {
         "next": UnionType((root, NULL)),
         "kind": ClosedSet(("A", "B")),
         "at": PlainType("timestamp"),
@@ -39,4 +39,4 @@ def test_a_record_of_every_kind() -> None:
         "any": UnionType((PlainType("text"), PlainType("integer"), ListType(root))),
         "hash": PlainType("bytes"),
     }
-    assert [each.name for each in record.members if not each.required] == ["next"]
+    assert [member.name for member in record.members if not member.required] == ["next"]

@@ -15,9 +15,9 @@ from signalbook.values import JSONObject
 
 
 def test_targets() -> None:
-    found = base.targets()
-    assert {"asyncapi", "dbt", "markdown", "odcs", "spark", "sql"} <= found.keys()
-    assert all(found.values())
+    all_targets = base.targets()
+    assert {"asyncapi", "dbt", "markdown", "odcs", "spark", "sql"} <= all_targets.keys()
+    assert all(all_targets.values())
 
 
 @pytest.mark.parametrize("target", sorted(base.targets()))
@@ -29,7 +29,7 @@ def test_the_same_definitions_give_the_same_bytes(target: str, make: Make) -> No
 
 
 @pytest.mark.parametrize("target", sorted(base.targets()))
-def test_every_file_says_what_it_is_made_of(target: str, make: Make) -> None:
+def test_every_file_states_its_source(target: str, make: Make) -> None:
     for file in make(target).files:
         if not file.path.endswith((".json", "py.typed")):
             text = file.content.decode()
@@ -51,22 +51,27 @@ def test_unusable_definitions_are_left_out_with_the_reason(make: Make) -> None:
     assert "topic" in make("dbt").left_out[GROUP + "broken"]
 
 
-@pytest.mark.parametrize(("path", "others", "found"), CASES)
-def test_imports_are_found_as_by_the_registry(path: str, others: JSONObject, found: bool, make: Make) -> None:
-    """In these cases that finds them, or not; what an imported message has is in the files."""
+@pytest.mark.parametrize(("path", "other_documents", "expected"), CASES)
+def test_imports_are_found_as_by_the_registry(
+    path: str, other_documents: JSONObject, expected: bool, make: Make
+) -> None:
+    """An import is found exactly where the registry finds it, and the imported members are generated."""
     message = {"dataschemaformat": "Protobuf/3", "dataschemauri": f"{ORDER}:Order"}
-    shop = others.get("shop", {})
+    shop = other_documents.get("shop", {})
     document = {
         "messagegroups": {"g": {"messages": {"ordered": message, "image": {"datacontenttype": "image/png"}}}},
-        "schemagroups": {**others, "shop": {**shop, "schemas": {**shop.get("schemas", {}), "order": order(path)}}},
+        "schemagroups": {
+            **other_documents,
+            "shop": {**shop, "schemas": {**shop.get("schemas", {}), "order": order(path)}},
+        },
     }
-    made = make("spark", document)
-    assert (b"units" in b"".join(file.content for file in made.files)) is found
-    reasons = ["".join(why.split(":")[:2]) for why in made.left_out.values()]
-    assert reasons == ([] if found else [f"/ it imports '{path}', which is missing"]), made.left_out
+    generated = make("spark", document)
+    assert (b"units" in b"".join(file.content for file in generated.files)) is expected
+    reasons = ["".join(why.split(":")[:2]) for why in generated.left_out.values()]
+    assert reasons == ([] if expected else [f"/ it imports '{path}', which is missing"]), generated.left_out
 
 
-def test_nothing_is_left(make: Make) -> None:
+def test_no_usable_definition_is_an_error(make: Make) -> None:
     group = {"messages": {"broken": {"protocol": "KAFKA", "protocoloptions": {"topic": 5}}}}
     words = "none of the definitions can be generated:\n  /messagegroups/g/messages/bro"
     with pytest.raises(GeneratorError, match=words):

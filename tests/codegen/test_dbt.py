@@ -18,7 +18,7 @@ from tests.codegen.hostile import HOSTILE, document, texts
 def test_sources(make: Make) -> None:
     (source,) = yaml.safe_load(make("dbt").files[0].content)["sources"]
     assert (source["name"], source["schema"], source["description"]) == ("shop_orders", "shop.orders", "To the door.")
-    names = {each["identifier"]: each["name"] for each in source["tables"]}
+    names = {table["identifier"]: table["name"] for table in source["tables"]}
     expected = ("order_placed_2", "order_placed", "class_")
     assert (names["order.placed"], names["order-placed"], names["class"]) == expected
     columns = column_by_name(source, "order.placed")
@@ -34,8 +34,8 @@ def test_sources(make: Make) -> None:
 
 
 def column_by_name(source: dict[str, Any], identifier: str) -> dict[str, Any]:
-    table = next(each for each in source["tables"] if each["identifier"] == identifier)
-    return {each["name"]: each for each in table["columns"]}
+    table = next(entry for entry in source["tables"] if entry["identifier"] == identifier)
+    return {entry["name"]: entry for entry in table["columns"]}
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -45,7 +45,7 @@ def test_hostile_texts_are_data(make: Make, texts: list[str]) -> None:
     """Render what dbt renders, and look for the texts in it."""
     generated = make("dbt", document(texts))
     sources = [source for file in generated.files for source in yaml.load(file.content, yaml.CSafeLoader)["sources"]]
-    assert {render_description(each["description"]) for each in sources if "description" in each} == set(texts)
+    assert {render_description(entry["description"]) for entry in sources if "description" in entry} == set(texts)
     tables = {table["identifier"]: table for source in sources for table in source["tables"]}
     columns = {render_name(column["name"]): column for column in tables["all"]["columns"]}
     for number, text in enumerate(texts):

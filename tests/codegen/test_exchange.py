@@ -33,7 +33,7 @@ Command = Callable[[str, str, str], list[str]]
 def in_python(tmp_path: Path, servers: str, topic: str, count: int) -> list[Any]:
     """Two orders of a shop produced; all of the topic read, once there are ``count``."""
     generated(tmp_path, DOCUMENT)
-    found: list[Any] = []
+    received: list[Any] = []
     with imported(tmp_path) as modules:
         placed = modules[GROUP + "order.placed"]
         from messages.definitions import handlers  # type: ignore[import-not-found] # made just now
@@ -45,16 +45,16 @@ def in_python(tmp_path: Path, servers: str, topic: str, count: int) -> list[Any]
             producer.send(placed.build(order, shop="python"))
             producer.flush()
         table = handlers("/messagegroups/shop.orders")
-        table.on(placed.MESSAGE)(lambda message: found.append([message.context["shop"], message.data]))
+        table.on(placed.MESSAGE)(lambda message: received.append([message.context["shop"], message.data]))
         consumer = Consumer({"bootstrap.servers": servers, "group.id": topic, "auto.offset.reset": "earliest"})
         consumer.subscribe([topic])
         typed = TypedConsumer(consumer, table)
         for _ in range(120):
             typed.poll(0.5)
-            if len(found) == count:
+            if len(received) == count:
                 break
         consumer.close()
-    return found
+    return received
 
 
 def in_typescript(tmp_path: Path, servers: str) -> Command:
@@ -62,25 +62,25 @@ def in_typescript(tmp_path: Path, servers: str) -> Command:
     typescript.compiled(folder, {"shop": DOCUMENT})
     program = Path(typescript.__file__).with_name("exchange.mjs")
     clients = typescript.MODULES.parent.parent / "clients"
-    return lambda topic, what, argument: [
-        "node", str(program), str(folder / "js"), str(clients), servers, topic, what, argument]  # fmt: skip
+    return lambda topic, action, argument: [
+        "node", str(program), str(folder / "js"), str(clients), servers, topic, action, argument]  # fmt: skip
 
 
 def in_java(tmp_path: Path, servers: str) -> Command:
     folder = tmp_path / "java"
     java.compiled(folder, {"shop": DOCUMENT}, str(Path(java.__file__).with_name("Exchange.java")))
-    return lambda topic, what, argument: [
-        "java", "-cp", java.class_path(folder), "Exchange", servers, topic, what, argument]  # fmt: skip
+    return lambda topic, action, argument: [
+        "java", "-cp", java.class_path(folder), "Exchange", servers, topic, action, argument]  # fmt: skip
 
 
 def in_go(tmp_path: Path, servers: str) -> Command:
     program = go.exchange(tmp_path / "go")
-    return lambda topic, what, argument: [program, servers, topic, what, argument]
+    return lambda topic, action, argument: [program, servers, topic, action, argument]
 
 
 def in_rust(tmp_path: Path, servers: str) -> Command:
     program = rust.exchange()
-    return lambda topic, what, argument: [program, servers, topic, what, argument]
+    return lambda topic, action, argument: [program, servers, topic, action, argument]
 
 
 def started(command: list[str]) -> list[Any]:
@@ -91,19 +91,19 @@ def started(command: list[str]) -> list[Any]:
 
 @pytest.mark.merge
 @pytest.mark.usefixtures("spark_session")
-def test_languages_read_each_other_and_the_pipeline_lands_it(kafka: Broker, tmp_path: Path) -> None:
+def test_languages_read_each_other_and_the_pipeline_lands_their_records(kafka: Broker, tmp_path: Path) -> None:
     servers, topic = f"127.0.0.1:{kafka.ports['plain']}", f"exchange-{uuid4().hex[:8]}"
     languages = {"typescript": in_typescript(tmp_path, servers), "java": in_java(tmp_path, servers),
                  "go": in_go(tmp_path, servers), "rust": in_rust(tmp_path, servers)}  # fmt: skip
     for name, command in languages.items():
         assert started(command(topic, "produce", name)) == []
     count = 2 * (len(languages) + 1)
-    wanted = sorted(
+    expected = sorted(
         2 * [[name, {"kind": "new", "total": 2.5, "buyer": {"e-mail": f"{name}@example.com"}}]
              for name in ("python", *languages)], key=str)  # fmt: skip
-    assert sorted(in_python(tmp_path, servers, topic, count), key=str) == wanted
+    assert sorted(in_python(tmp_path, servers, topic, count), key=str) == expected
     for command in languages.values():
-        assert sorted(started(command(topic, "consume", str(count))), key=str) == wanted
+        assert sorted(started(command(topic, "consume", str(count))), key=str) == expected
     (tmp_path / "registry.json").write_bytes(dump_json(DOCUMENT))
     report = run(Job(
         registry=str(tmp_path / "registry.json"), inputs=(f"kafka://{servers}/{topic}?{PATIENT}",),

@@ -35,8 +35,7 @@ def serving(table: Any) -> Iterator[str]:
                 self.send_response(204)
                 self.end_headers()
 
-        def log_message(self, *_: Any) -> None:
-            """Nothing."""
+        def log_message(self, *_: Any) -> None: ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever, args=(0.01,))
@@ -49,7 +48,7 @@ def serving(table: Any) -> Iterator[str]:
         server.server_close()
 
 
-def test_what_is_sent_is_received_by_its_type(tmp_path: Path) -> None:
+def test_sent_messages_are_received_by_type(tmp_path: Path) -> None:
     with ordering(tmp_path) as orders, serving(orders.handlers) as url, httpx.Client(base_url=url) as client:
         response = TypedHttpClient(client, ENDPOINT).send(orders.placed.build(orders.order, shop="7"))
         assert response.status_code == 204

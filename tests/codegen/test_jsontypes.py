@@ -28,8 +28,8 @@ TEXT = PlainType("text")
 
 
 def types(schema: JSON, format: str = FORMAT) -> tuple[DataType, RecordTable]:
-    found: Any = find(format)
-    parsed = found.parse(dump_json(schema), format)
+    json_schema: Any = find(format)
+    parsed = json_schema.parse(dump_json(schema), format)
     assert isinstance(parsed, JsonSchema)
     table = RecordTable()
     return JsonTypes(parsed, table).at(parsed.uri, "Root"), table
@@ -61,14 +61,14 @@ def test_types(schema: JSON, expected: DataType) -> None:
     assert types(schema)[0] == expected
 
 
-def test_a_record_has_its_members_and_what_others_are() -> None:
+def test_record_has_its_members() -> None:
     root, table = types(
         {"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "description": "A"}, "b": True},
          "additionalProperties": {"type": "integer"}}
     )  # fmt: skip
     assert isinstance(root, RecordRef)
     record = table.records[root.key]
-    assert [(each.name, each.type, each.required, each.description) for each in record.members] == [
+    assert [(member.name, member.type, member.required, member.description) for member in record.members] == [
         ("a", TEXT, True, "A"), ("b", ANY, False, ""),
     ]  # fmt: skip
     assert record.extra == PlainType("integer")
@@ -96,7 +96,7 @@ def test_definitions_that_several_use_are_one_record() -> None:
 def test_recursion_leads_back_to_the_same_record(schema: JSON) -> None:
     _, table = types(schema)
     assert len(table.records) == len(schema.get("$defs", {"": 0}))
-    targets = {target for record in table.records.values() for each in record.members for target in refs(each.type)}
+    targets = {target for record in table.records.values() for member in record.members for target in refs(member.type)}
     assert targets <= table.records.keys()
     assert next(iter(table.records)) in targets
 
@@ -108,7 +108,7 @@ def refs(kind: DataType) -> list[str]:
         case ListType():
             return refs(kind.item)
         case UnionType():
-            return [key for each in kind.members for key in refs(each)]
+            return [key for member in kind.members for key in refs(member)]
     return []
 
 
@@ -123,4 +123,4 @@ def test_five_thousand_members() -> None:
     names = [f"m{number}" for number in range(5000)]
     root, table = types({"type": "object", "properties": {name: {"type": "string"} for name in names}})
     assert isinstance(root, RecordRef)
-    assert [each.name for each in table.records[root.key].members] == names
+    assert [member.name for member in table.records[root.key].members] == names

@@ -19,13 +19,13 @@ from signalbook.codegen.runtime import TypedMessage, UnexpectedMessage
 from signalbook.messages import Message
 
 
-def test_what_is_produced_is_consumed_by_its_type(kafka: Broker, tmp_path: Path) -> None:
+def test_produced_messages_are_consumed_by_type(kafka: Broker, tmp_path: Path) -> None:
     """Two kinds on one topic, and a record of no kind among them."""
     generated(tmp_path, DOCUMENT)
     servers, topic = f"127.0.0.1:{kafka.ports['plain']}", f"orders-{uuid4().hex[:8]}"
     placed_seen: list[TypedMessage[Any]] = []
     rides_seen: list[TypedMessage[Any]] = []
-    others: list[tuple[Message, UnexpectedMessage]] = []
+    unexpected: list[tuple[Message, UnexpectedMessage]] = []
     with imported(tmp_path) as modules:
         placed, ride = modules[GROUP + "order.placed"], modules[GROUP + "class"]
         from messages.definitions import handlers  # type: ignore[import-not-found] # made just now
@@ -48,20 +48,23 @@ def test_what_is_produced_is_consumed_by_its_type(kafka: Broker, tmp_path: Path)
         table.on(ride.MESSAGE)(rides_seen.append)
         consumer = Consumer({"bootstrap.servers": servers, "group.id": topic, "auto.offset.reset": "earliest"})
         consumer.subscribe([topic, f"rides.{topic}"])
-        typed = TypedConsumer(consumer, table, lambda message, error: others.append((message, error)))
+        typed = TypedConsumer(consumer, table, lambda message, error: unexpected.append((message, error)))
         for _ in range(120):
             typed.poll(0.5)
-            if len(placed_seen) + len(rides_seen) + len(others) == 4:
+            if len(placed_seen) + len(rides_seen) + len(unexpected) == 4:
                 break
         consumer.close()
-    placed_seen.sort(key=lambda each: each.context["shop"])  # keys choose partitions
-    assert [(each.payload, each.context["shop"]) for each in placed_seen] == [(order, "7"), (order, "8")]
-    assert [each.message.sections["key"] for each in placed_seen] == [b"7", b"8"]
-    assert [(each.payload, each.context["city"]) for each in rides_seen] == [(fare, topic)]
-    assert [(message.body, error.rejected is not None) for message, error in others] == [(b"who knows", True)]
+    placed_seen.sort(key=lambda message_seen: message_seen.context["shop"])  # keys choose partitions
+    assert [(message_seen.payload, message_seen.context["shop"]) for message_seen in placed_seen] == [
+        (order, "7"),
+        (order, "8"),
+    ]
+    assert [message_seen.message.sections["key"] for message_seen in placed_seen] == [b"7", b"8"]
+    assert [(message_seen.payload, message_seen.context["city"]) for message_seen in rides_seen] == [(fare, topic)]
+    assert [(message.body, error.rejected is not None) for message, error in unexpected] == [(b"who knows", True)]
 
 
-def test_what_kafka_does_not_take_is_an_error(tmp_path: Path) -> None:
+def test_undelivered_message_is_an_error(tmp_path: Path) -> None:
     with ordering(tmp_path) as orders:
         nowhere = Producer({"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 200, "log_level": 0})
         producer = TypedProducer(nowhere, {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}})

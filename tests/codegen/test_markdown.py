@@ -31,7 +31,7 @@ def test_pages(make: Make) -> None:
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=texts())
 @example(texts=[*HOSTILE])
-def test_hostile_texts_are_shown_as_they_are(make: Make, texts: list[str]) -> None:
+def test_hostile_texts_are_escaped(make: Make, texts: list[str]) -> None:
     """Parse the pages, and look for the texts; what is no text comes from the generator alone."""
     generated = make("markdown", document(texts))
     pages = {file.path: file.content.decode() for file in generated.files}
@@ -47,10 +47,10 @@ def test_hostile_texts_are_shown_as_they_are(make: Make, texts: list[str]) -> No
     links = [str(token.attrs["href"]) for token in tokens["README.md"] if token.type == "link_open"]
     assert len(links) == len(pages) - 1
     assert all(link.startswith("groups/") for link in links)
-    shown = {content for page in tokens.values() for content in contents(page)}
+    rendered = {content for page in tokens.values() for content in contents(page)}
     for text in texts:
         expected = {text, entity_id(text), f"{text}.{text}", f"{text}.fixed member"}
-        assert set(map(show, expected)) - {""} <= shown
+        assert set(map(show, expected)) - {""} <= rendered
 
 
 def flatten(tokens: Sequence[Token]) -> Iterator[Token]:

@@ -14,8 +14,8 @@ from signalbook.codegen.nats import TypedNatsPublisher, TypedNatsReceiver
 from signalbook.messages import Message
 
 
-def test_what_is_published_is_received_by_its_type(nats: Broker, tmp_path: Path) -> None:
-    others: list[Message] = []
+def test_published_messages_are_received_by_type(nats: Broker, tmp_path: Path) -> None:
+    unexpected: list[Message] = []
     subject = f"orders.{uuid4().hex[:8]}"
     with ordering(tmp_path) as orders:
 
@@ -24,7 +24,7 @@ def test_what_is_published_is_received_by_its_type(nats: Broker, tmp_path: Path)
             both = asyncio.Event()
 
             def other(message: Message, _: Exception) -> None:
-                others.append(message)
+                unexpected.append(message)
                 both.set()
 
             await connection.subscribe(f"{subject}.>", cb=TypedNatsReceiver(orders.handlers, other).receive)
@@ -37,4 +37,4 @@ def test_what_is_published_is_received_by_its_type(nats: Broker, tmp_path: Path)
 
         asyncio.run(run())
     orders.check("subject", f"{subject}.7")
-    assert [message.body for message in others] == [b"who knows"]
+    assert [message.body for message in unexpected] == [b"who knows"]

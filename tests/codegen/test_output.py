@@ -16,15 +16,17 @@ Plan = Callable[..., OutputPlan]
 @pytest.fixture
 def plan(read: Callable[..., GeneratorInput], tmp_path: Path) -> Plan:
     """The plan for files of these names and texts, in the folder ``out``; ``write`` puts them there."""
-    given = read("dbt")
+    input_ = read("dbt")
 
     def make(*, write: bool = False, **files: str) -> OutputPlan:
-        made = tuple(GeneratedFile(path=name, content=text.encode(), xids=()) for name, text in files.items())
-        found = plan_output(tmp_path / "out", given, Generated(files=made))
-        for path, content in found.writes.items() if write else ():
+        generated_files = tuple(
+            GeneratedFile(path=name, content=text.encode(), xids=()) for name, text in files.items()
+        )
+        result = plan_output(tmp_path / "out", input_, Generated(files=generated_files))
+        for path, content in result.writes.items() if write else ():
             (tmp_path / "out" / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "out" / path).write_bytes(content)
-        return found
+        return result
 
     return make
 
@@ -35,20 +37,20 @@ def test_a_second_time_nothing_changes(plan: Plan) -> None:
     assert (again.unchanged, again.writes, list(again.stale)) == (("a", "b"), {}, [])
 
 
-def test_what_changed_and_what_is_gone(plan: Plan) -> None:
+def test_changed_and_obsolete_files_are_listed(plan: Plan) -> None:
     plan(write=True, a="1", b="2")
-    found = plan(a="3", c="4")
-    assert (found.updated, found.created, found.removed) == (("a",), ("c",), ("b",))
-    assert dict(found.stale) == {"a": "is out of date", "b": "is no longer generated", "c": "is missing"}
-    assert list(found.writes)[-1] == manifest_name("dbt")
+    result = plan(a="3", c="4")
+    assert (result.updated, result.created, result.removed) == (("a",), ("c",), ("b",))
+    assert dict(result.stale) == {"a": "is out of date", "b": "is no longer generated", "c": "is missing"}
+    assert list(result.writes)[-1] == manifest_name("dbt")
 
 
 def test_files_of_others(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "a").write_text("mine")
-    found = plan(a="1", b="2")
-    assert (found.foreign, found.created) == (("a",), ("b",))
-    assert ("a", "is in the way and not generated") in list(found.stale)
+    result = plan(a="1", b="2")
+    assert (result.foreign, result.created) == (("a",), ("b",))
+    assert ("a", "is in the way and not generated") in list(result.stale)
     (tmp_path / "out" / "a").write_text("1")  # as after a crash before the list was written
     assert plan(a="1").foreign == ()
 
@@ -57,9 +59,9 @@ def test_edits_by_hand(plan: Plan, tmp_path: Path) -> None:
     plan(write=True, a="1", b="2")
     (tmp_path / "out" / "a").write_text("1 and more")
     (tmp_path / "out" / "b").write_text("2 and more")
-    found = plan(a="1")
-    assert (found.edited, found.updated, found.removed) == (("a", "b"), ("a",), ("b",))
-    assert dict(found.stale) == {"a": "is edited by hand", "b": "is edited by hand"}
+    result = plan(a="1")
+    assert (result.edited, result.updated, result.removed) == (("a", "b"), ("a",), ("b",))
+    assert dict(result.stale) == {"a": "is edited by hand", "b": "is edited by hand"}
 
 
 def test_links_and_folders_in_the_way(plan: Plan, tmp_path: Path) -> None:
@@ -86,7 +88,7 @@ def test_two_files_of_one_name(plan: Plan) -> None:
 @pytest.mark.parametrize("text", ["{", "[]", '{"target": "x", "options": {}, "files": {"../x": {"sha256": "", '
                                   '"definitions": []}}, "left_out": {}}'])  # fmt: skip
 def test_a_broken_list_of_files(text: str, plan: Plan, tmp_path: Path) -> None:
-    """It says what may be removed, and may have come from anywhere."""
+    """The list names files that may be removed, and it may come from anywhere."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / manifest_name("dbt")).write_text(text)
     with pytest.raises(GeneratorError, match=r"broken|not a path for a file in a folder"):

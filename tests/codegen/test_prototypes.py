@@ -45,12 +45,12 @@ FORMAT = "Protobuf/3"
 
 
 def test_types() -> None:
-    found: Any = find(FORMAT)
-    schema = found.parse(SOURCE.encode(), FORMAT, link="#Node")
+    protobuf: Any = find(FORMAT)
+    schema = protobuf.parse(SOURCE.encode(), FORMAT, link="#Node")
     table = RecordTable()
     root = ProtobufTypes(table).message(schema.descriptor)
     assert root == RecordRef("Node")
-    members = {each.name: each.type for each in table.records["Node"].members}
+    members = {member.name: member.type for member in table.records["Node"].members}
     assert members["nodes"] == ListType(root)
     assert members["leaves"] == MapType(RecordRef("Node.Leaf"))
     assert members["count"] == UnionType((PlainType("integer"), NULL))
@@ -72,8 +72,8 @@ def test_values_come_back(style: str, tmp_path: Path) -> None:
         node = types.Node(class_="x", nodes=[types.Node(count=2)], leaves={"a": leaf}, leaf=leaf, **members)
         read = module.parse(bind(module.build(node)))
         # What was not set has the value that Protobuf gives it; what was, its own; built again it is the same.
-        given = to_data(node)
-        given = {name: each for name, each in given.items() if name != "nodes"}
-        assert {name: read.data[name] for name in given} == given
+        expected = to_data(node)
+        expected = {name: member for name, member in expected.items() if name != "nodes"}
+        assert {name: read.data[name] for name in expected} == expected
         assert read.payload.nodes[0].count == 2
         assert module.parse(bind(module.build(read.payload))).payload == read.payload

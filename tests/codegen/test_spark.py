@@ -25,10 +25,10 @@ def schemas(make: Make) -> dict[str, StructType]:
 
 
 def test_schemas_have_the_columns_that_land(make: Make) -> None:
-    found = schemas(make)["shop.orders.order.placed"]
-    assert found["kind"].simpleString() == "kind:string"
-    assert found["total"].metadata == {"comment": "Euros | cents"}
-    assert found["buyer"].dataType.simpleString() == "struct<e-mail:string>"
+    schema = schemas(make)["shop.orders.order.placed"]
+    assert schema["kind"].simpleString() == "kind:string"
+    assert schema["total"].metadata == {"comment": "Euros | cents"}
+    assert schema["buyer"].dataType.simpleString() == "struct<e-mail:string>"
 
 
 def test_the_table_format(make: Make) -> None:
@@ -44,8 +44,8 @@ def test_names_of_constants(read: Callable[..., GeneratorInput], make: Make) -> 
 
 def test_a_message_named_as_the_tables(make: Make) -> None:
     messages = {"tables": {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "t"}}}}
-    found = schemas(lambda target: make(target, {"messagegroups": {"g": {"messages": messages}}}))
-    assert isinstance(found["g.tables"], StructType)
+    schemas_ = schemas(lambda target: make(target, {"messagegroups": {"g": {"messages": messages}}}))
+    assert isinstance(schemas_["g.tables"], StructType)
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])

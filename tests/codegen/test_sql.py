@@ -17,13 +17,13 @@ def statements(make: Make, dialect: str) -> str:
     return make("sql", dialect=dialect).files[0].content.decode()
 
 
-def test_duckdb_runs_them(make: Make) -> None:
-    """All columns and descriptions come through, and the description that looks like a statement runs none."""
+def test_duckdb_accepts_the_statements(make: Make) -> None:
+    """The tables have all columns and descriptions, and a description that looks like a statement is not executed."""
     connection = duckdb.connect()
     connection.execute(statements(make, "duckdb"))
-    found = connection.execute("SELECT table_name, comment FROM duckdb_tables() ORDER BY 1").fetchall()
-    assert [name for name, _ in found] == ["class", "image", "order-placed", "order.placed", "parcel", "xml"]
-    assert dict(found)["order.placed"] == "It's <b>placed</b> '; DROP TABLE x; --"
+    tables = connection.execute("SELECT table_name, comment FROM duckdb_tables() ORDER BY 1").fetchall()
+    assert [name for name, _ in tables] == ["class", "image", "order-placed", "order.placed", "parcel", "xml"]
+    assert dict(tables)["order.placed"] == "It's <b>placed</b> '; DROP TABLE x; --"
     kinds = dict(connection.execute("SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = 'class'")
                  .fetchall())  # fmt: skip
     assert (kinds["fare"], kinds["at"], kinds["tags"]) == ("DECIMAL(38,2)", "TIME", "MAP(VARCHAR, BIGINT[][])")
@@ -33,9 +33,9 @@ def test_duckdb_runs_them(make: Make) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_each_dialect_reads_its_own(dialect: str, make: Make) -> None:
+def test_each_dialect_parses_its_statements(dialect: str, make: Make) -> None:
     read = sqlglot.parse(statements(make, dialect), read=dialect, error_level=sqlglot.ErrorLevel.RAISE)
-    assert sum(isinstance(each, sqlglot.exp.Create) for each in read) == (6 if dialect == "bigquery" else 7)
+    assert sum(isinstance(statement, sqlglot.exp.Create) for statement in read) == (6 if dialect == "bigquery" else 7)
 
 
 def test_bigquery_has_no_maps_and_no_lists_of_lists(make: Make) -> None:
@@ -46,10 +46,10 @@ def test_bigquery_has_no_maps_and_no_lists_of_lists(make: Make) -> None:
     assert "`shop_orders`.`order_placed_2`" in text
 
 
-def test_what_a_dialect_has_no_name_for_is_left_out(make: Make) -> None:
-    found = make("sql")
-    assert found.left_out[GROUP + "order-placed"] == "bigquery: a column may not be named 'a.b'"
-    by_path = {file.path: file.xids for file in found.files}
+def test_table_with_unsupported_column_names_is_omitted(make: Make) -> None:
+    generated = make("sql")
+    assert generated.left_out[GROUP + "order-placed"] == "bigquery: a column may not be named 'a.b'"
+    by_path = {file.path: file.xids for file in generated.files}
     assert GROUP + "order-placed" in by_path["trino/shop.orders.sql"]
     assert GROUP + "order-placed" not in by_path["bigquery/shop.orders.sql"]
 
@@ -86,15 +86,15 @@ def test_hostile_texts_are_data(make: Make, texts: list[str]) -> None:
                 assert dialect.apart or printable(text) in names[text]
 
 
-def test_duckdb_has_hostile_texts_as_data(make: Make) -> None:
+def test_hostile_texts_are_comments_in_duckdb(make: Make) -> None:
     connection = duckdb.connect()
     safe = [text for text in HOSTILE if "\0" not in text]
     for file in make("sql", document(safe), dialect="duckdb").files:
         connection.execute(file.content.decode())
     columns = "SELECT column_name, data_type, comment FROM duckdb_columns() WHERE table_name = 'all'"
-    found = {name: (kind, comment) for name, kind, comment in connection.execute(columns).fetchall()}
+    comments = {name: (kind, comment) for name, kind, comment in connection.execute(columns).fetchall()}
     for text in safe:
-        kind, comment = found[text]
+        kind, comment = comments[text]
         assert kind.count("VARCHAR") == 3
         assert comment == printable(text)
 

@@ -55,15 +55,15 @@ FORMAT = "JsonStructure/draft-04"
 
 
 def test_types() -> None:
-    found: Any = find(FORMAT)
+    structure: Any = find(FORMAT)
     table = RecordTable()
-    schema = found.parse(json.dumps(DOCUMENT).encode(), FORMAT)
+    schema = structure.parse(json.dumps(DOCUMENT).encode(), FORMAT)
     root = StructureTypes(schema.structure, table).root(schema, "x")
     assert root == RecordRef("/definitions/Order")
     order = table.records["/definitions/Order"]
     assert (order.hint, order.description, order.extra) == ("Order", "Bought.", PlainType("boolean"))
-    members: dict[str, Any] = {each.name: each.type for each in order.members}
-    assert [each.name for each in order.members if each.required] == ["id", "total"]
+    members: dict[str, Any] = {member.name: member.type for member in order.members}
+    assert [member.name for member in order.members if member.required] == ["id", "total"]
     for name, kind in {
         "id": PlainType("text"), "total": PlainType("text"), "count": PlainType("integer"), "big": PlainType("text"),
         "state": ClosedSet(("new", "old")), "next": UnionType((root, NULL)), "tags": ListType(PlainType("text")),
@@ -71,7 +71,7 @@ def test_types() -> None:
         "at": ListType(UnionType((PlainType("integer"), PlainType("text")))),
     }.items():  # fmt: skip
         assert members[name] == kind, name
-    choices = [[each.name for each in table.records[one.key].members] for one in members["pay"].members]
+    choices = [[member.name for member in table.records[variant.key].members] for variant in members["pay"].members]
     assert choices == [["card"], ["cash"]]
-    disc = {each.name: each.type for each in table.records[members["shape"].key].members}
+    disc = {member.name: member.type for member in table.records[members["shape"].key].members}
     assert disc == {"kind": ClosedSet(("disc",)), "id": PlainType("text"), "r": PlainType("number")}

@@ -30,15 +30,15 @@ SOURCE = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">
 
 
 def types(link: str) -> tuple[Any, RecordTable]:
-    found: Any = find("XSD/1.1")
+    xsd: Any = find("XSD/1.1")
     table = RecordTable()
-    return XsdTypes(table).root(found.parse(SOURCE.encode(), "XSD/1.1", link=link)), table
+    return XsdTypes(table).root(xsd.parse(SOURCE.encode(), "XSD/1.1", link=link)), table
 
 
 def test_elements() -> None:
     root, table = types("order")
     order = table.records[root.key]
-    members: dict[str, Any] = {each.name: (each.type, each.required) for each in order.members}
+    members: dict[str, Any] = {member.name: (member.type, member.required) for member in order.members}
     item = members["item"][0].item
     assert members == {
         "item": (ListType(item), True),
@@ -48,13 +48,16 @@ def test_elements() -> None:
         "price": (members["price"][0], True),
     }
     assert order.hint == "Order"
-    within = {each.name: (each.type, each.required) for each in table.records[item.key].members}
+    within = {member.name: (member.type, member.required) for member in table.records[item.key].members}
     # A type inside of itself stays XML, too.
     assert within == {"@kind": (ClosedSet(("a", "b c")), True), "sub": (PlainType("text"), False)}
-    price = {each.name: (each.type, each.required) for each in table.records[members["price"][0].key].members}
+    price = {member.name: (member.type, member.required) for member in table.records[members["price"][0].key].members}
     assert price == {"@currency": (PlainType("text"), False), "$": (PlainType("decimal"), True)}
 
 
 def test_several_roots() -> None:
     root, table = types("")
-    assert [[each.name for each in table.records[one.key].members] for one in root.members] == [["order"], ["note"]]
+    assert [[member.name for member in table.records[variant.key].members] for variant in root.members] == [
+        ["order"],
+        ["note"],
+    ]

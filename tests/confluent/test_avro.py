@@ -55,34 +55,36 @@ class Made:
 
     def _named_before(self, space: str) -> str:
         full = self._random.choice(self._defined)
-        own, _, name = full.rpartition(".")
-        return name if own == space and self._random.random() < 0.5 else full
+        namespace, _, name = full.rpartition(".")
+        return name if namespace == space and self._random.random() < 0.5 else full
 
     def _named(self, depth: int, space: str) -> dict[str, Any]:
         name = f"N{next(self._numbers)}"
-        own = self._random.choice(("", "a.b", "c", space))
-        said = self._random.randrange(3) if own else 1
-        found: dict[str, Any] = {"name": f"{own}.{name}" if said == 0 else name}
-        if said == 1 or own != space:
-            found["namespace"] = own
+        namespace = self._random.choice(("", "a.b", "c", space))
+        style = self._random.randrange(3) if namespace else 1
+        definition: dict[str, Any] = {"name": f"{namespace}.{name}" if style == 0 else name}
+        if style == 1 or namespace != space:
+            definition["namespace"] = namespace
         if self._random.random() < 0.5:
-            found["doc"] = 'what it "is"'
+            definition["doc"] = 'what it "is"'
         if self._random.random() < 0.3:
-            found["aliases"] = [f"{own}.Old{name}" if own else f"Old{name}", "z.Older"]
-        full = f"{own}.{name}" if own else name
+            definition["aliases"] = [f"{namespace}.Old{name}" if namespace else f"Old{name}", "z.Older"]
+        full = f"{namespace}.{name}" if namespace else name
         kind = self._random.choice(("record", "enum", "fixed", "error"))
-        found |= {"type": kind, "extra": [1, {"q": None}]}
+        definition |= {"type": kind, "extra": [1, {"q": None}]}
         if kind == "enum":
-            found |= {"symbols": ["A", "B"], **({"default": "A"} if self._random.random() < 0.5 else {})}
+            definition |= {"symbols": ["A", "B"], **({"default": "A"} if self._random.random() < 0.5 else {})}
         elif kind == "fixed":
-            found |= {"size": 12}
+            definition |= {"size": 12}
         self._defined.append(full)
         if kind in ("record", "error"):
-            found["fields"] = [self._field(number, depth, own) for number in range(self._random.randrange(4))]
-        return self._any_order(found)
+            definition["fields"] = [
+                self._field(number, depth, namespace) for number in range(self._random.randrange(4))
+            ]
+        return self._any_order(definition)
 
     def _field(self, number: int, depth: int, space: str) -> dict[str, Any]:
-        found: dict[str, Any] = {"name": f"f{number}", "type": self.schema(depth - 1, space)}
+        field: dict[str, Any] = {"name": f"f{number}", "type": self.schema(depth - 1, space)}
         more: tuple[tuple[str, Any], ...] = (
             ("doc", "a field"),
             ("default", None),
@@ -90,8 +92,8 @@ class Made:
             ("aliases", ["g"]),
             ("tag", {"z": 1, "y": 2}),
         )
-        found |= {name: value for name, value in more if self._random.random() < 0.3}
-        return self._any_order(found)
+        field |= {name: value for name, value in more if self._random.random() < 0.3}
+        return self._any_order(field)
 
     def _any_order(self, schema: dict[str, Any]) -> dict[str, Any]:
         names = list(schema)
@@ -108,22 +110,22 @@ def schemas() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def written() -> list[tuple[Any, str]]:
     """Schemas, and what Java writes of them."""
-    given = list(schemas())
+    written_schemas = list(schemas())
     command = ["java", "-cp", str(JARS / "*"), str(Path(__file__).parent / "Parse.java")]
-    lines = "\n".join(json.dumps(each) for each in given)
+    lines = "\n".join(json.dumps(schema) for schema in written_schemas)
     ran = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
-    return list(zip(given, ran.stdout.splitlines(), strict=True))
+    return list(zip(written_schemas, ran.stdout.splitlines(), strict=True))
 
 
-def test_a_schema_has_the_text_that_java_gives_it(written: list[tuple[Any, str]]) -> None:
-    for given, text in written:
-        assert json.dumps(parsed(given), separators=(",", ":")) == json.dumps(json.loads(text), separators=(",", ":"))
+def test_schema_has_the_text_of_java(written: list[tuple[Any, str]]) -> None:
+    for schema, text in written:
+        assert json.dumps(parsed(schema), separators=(",", ":")) == json.dumps(json.loads(text), separators=(",", ":"))
 
 
-def test_what_was_written_stays(written: list[tuple[Any, str]]) -> None:
-    for given, _ in written:
-        assert parsed(parsed(given)) == parsed(given)
+def test_parsing_is_idempotent(written: list[tuple[Any, str]]) -> None:
+    for schema, _ in written:
+        assert parsed(parsed(schema)) == parsed(schema)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +134,12 @@ def test_what_was_written_stays(written: list[tuple[Any, str]]) -> None:
      {"type": "record", "name": "R", "fields": [5, {"name": "a"}, {"type": "int"}]},
      {"type": "enum", "name": "E", "aliases": 5}, {"type": ["int", {"type": []}], "x": 1}],
 )  # fmt: skip
-def test_what_is_no_schema_is_left_for_who_judges_it(broken: Any) -> None:
+def test_invalid_schema_is_unchanged(broken: Any) -> None:
     assert parsed(parsed(broken)) == parsed(broken)
 
 
 @pytest.mark.parametrize("schema", [{"type": "record"}, {"type": "enum", "name": 5}, {"type": "fixed", "size": 1}])
-def test_types_without_a_name_stay_as_they_are(schema: Any) -> None:
+def test_types_without_a_name_are_unchanged(schema: Any) -> None:
     assert parsed(schema) == schema
 
 

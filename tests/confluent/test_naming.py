@@ -26,25 +26,25 @@ from signalbook.xid import ID, Xid
 
 
 @given(st.text(min_size=1).filter(is_subject))
-def test_every_name_has_an_id_and_comes_back(name: str) -> None:
+def test_every_name_survives_a_round_trip(name: str) -> None:
     ids = schema_ids(name)
-    assert all(ID.fullmatch(each) for each in ids)
-    for each in ids:
-        xid = Xid(("schemagroups", "g", "schemas", each))
-        assert subject_name(xid, {} if each == name else {SUBJECT: name}) == name
+    assert all(ID.fullmatch(schema_id) for schema_id in ids)
+    for schema_id in ids:
+        xid = Xid(("schemagroups", "g", "schemas", schema_id))
+        assert subject_name(xid, {} if schema_id == name else {SUBJECT: name}) == name
 
 
 @given(st.text(min_size=1).filter(is_subject), st.integers(0, 90))
-def test_names_that_begin_alike_have_ids_that_do(name: str, size: int) -> None:
+def test_names_with_a_common_prefix_have_ids_with_it(name: str, size: int) -> None:
     beginning = id_beginning(name[:size]).lower()
-    assert all(each.lower().startswith(beginning) for each in schema_ids(name))
+    assert all(schema_id.lower().startswith(beginning) for schema_id in schema_ids(name))
     assert id_beginning("Orders-v") == "Orders-v"
-    assert [is_made(each) for each in schema_ids("a b")] == [True]
+    assert [is_made(schema_id) for schema_id in schema_ids("a b")] == [True]
 
 
 @given(st.text(), st.text())
-def test_two_names_never_have_the_same_made_id(one: str, other: str) -> None:
-    assert (schema_ids(one)[-1] == schema_ids(other)[-1]) is (one == other)
+def test_different_names_have_different_ids(first: str, other: str) -> None:
+    assert (schema_ids(first)[-1] == schema_ids(other)[-1]) is (first == other)
 
 
 def test_a_name_that_is_not_its_own_is_not_taken() -> None:
@@ -75,8 +75,8 @@ def test_names_with_contexts(text: str, context: str, expected: Subject) -> None
 
 def test_contexts_are_groups() -> None:
     contexts = (".", ".dev", ".a b", ".team=eu", ".team:eu")
-    assert [group_id(each, "default") for each in contexts] == ["default", "dev", None, "team:eu", None]
-    assert [context_of(each, "default") for each in ("default", "dev", "team:eu")] == [".", ".dev", ".team=eu"]
+    assert [group_id(context, "default") for context in contexts] == ["default", "dev", None, "team:eu", None]
+    assert [context_of(context, "default") for context in ("default", "dev", "team:eu")] == [".", ".dev", ".team=eu"]
 
 
 GROUP_IDS = st.from_regex(ID, fullmatch=True) | st.from_regex("[ab:.]{1,3}", fullmatch=True).filter(ID.fullmatch)
@@ -100,12 +100,12 @@ def test_every_subject_comes_back_from_its_text(group: str, name: str, default_g
 
 
 @given(PLACES, PLACES)
-def test_no_two_subjects_of_groups_share_a_text_or_a_scope(one: tuple[str, str], other: tuple[str, str]) -> None:
-    assume("default" not in (one[0].lower(), other[0].lower()) or one[0] == other[0])
-    subjects = [Subject(context_of(group, "default"), name) for group, name in (one, other)]
-    assert (str(subjects[0]) == str(subjects[1])) is (one == other)
-    same_group = one[0].lower() == other[0].lower()
-    assert (scope_of(subjects[0]) == scope_of(subjects[1])) is (same_group and one[1] == other[1])
+def test_subjects_of_groups_have_unique_texts_and_scopes(first: tuple[str, str], other: tuple[str, str]) -> None:
+    assume("default" not in (first[0].lower(), other[0].lower()) or first[0] == other[0])
+    subjects = [Subject(context_of(group, "default"), name) for group, name in (first, other)]
+    assert (str(subjects[0]) == str(subjects[1])) is (first == other)
+    same_group = first[0].lower() == other[0].lower()
+    assert (scope_of(subjects[0]) == scope_of(subjects[1])) is (same_group and first[1] == other[1])
     # What is set for a whole group holds for the subjects of that group alone.
     whole = scope_of(Subject(subjects[0].context, ""))
     if subjects[0].context != ".":

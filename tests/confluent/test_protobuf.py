@@ -10,7 +10,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from signalbook.confluent.protobuf import declared_syntax, descriptor_text, file_descriptor, normalized, numbers, tokens
 
 
-def test_tokens_are_what_is_no_white_space_and_no_comment() -> None:
+def test_tokens_omit_white_space_and_comments() -> None:
     text = 'syntax="proto3"; // a\r\nmessage A{/* b\n */string a=1 [x="// \\" c"];}'
     expected = ["syntax", "=", '"proto3"', ";", "message", "A", "{", "string", "a", "=", "1"]
     assert tokens(text) == [*expected, "[", "x", "=", '"// \\" c"', "]", ";", "}"]
@@ -56,7 +56,7 @@ def test_a_descriptor_is_printed_whole(text: str) -> None:
     assert file_descriptor(printed, lambda _: None) == descriptor
 
 
-def test_a_descriptor_has_the_names_in_json_that_a_document_states() -> None:
+def test_descriptor_has_the_stated_json_names() -> None:
     """Confluent's clients print the others as well, which makes another text."""
     nested = 'message B { optional bool e_f = 1 [json_name = "eF"]; }'
     fields = f'optional string a_b = 1; optional string c_d = 2 [json_name = "x"]; {nested}'
@@ -64,8 +64,12 @@ def test_a_descriptor_has_the_names_in_json_that_a_document_states() -> None:
         file_descriptor(f'syntax = "proto2"; message A {{ {fields} }}', lambda _: None)
     )
     message = file.message_type[0]
-    found = [(field.name, field.json_name) for each in (message, *message.nested_type) for field in each.field]
-    assert found == [("a_b", ""), ("c_d", "x"), ("e_f", "")]
+    json_names = [
+        (field.name, field.json_name)
+        for message_type in (message, *message.nested_type)
+        for field in message_type.field
+    ]
+    assert json_names == [("a_b", ""), ("c_d", "x"), ("e_f", "")]
 
 
 IMPORTED = {"a.proto": b'syntax = "proto3"; message A {}', "b.proto": b'syntax = "proto3"; message B {}'}
@@ -77,7 +81,7 @@ OPTIONS = (
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "is_same"),
+    ("before", "other", "is_same"),
     [
         (
             'option go_package = "a"; option java_package = "b";',
@@ -119,9 +123,9 @@ OPTIONS = (
         (OPTIONS + "message M { optional M a = 1 [(at) = 1]; }", OPTIONS + "message M { optional M a = 1; }", False),
     ],
 )
-def test_normalizing_leaves_one_order_of_what_clients_do_not_count(one: str, other: str, is_same: bool) -> None:
-    """They count message types. The first value of an enum is its default."""
-    first, second = (normalized(f'syntax = "proto2"; {text}', IMPORTED.get) for text in (one, other))
+def test_normalizing_sorts_what_clients_ignore(before: str, other: str, is_same: bool) -> None:
+    """Clients depend on the order of message types; the first value of an enum is its default."""
+    first, second = (normalized(f'syntax = "proto2"; {text}', IMPORTED.get) for text in (before, other))
     assert (first == second) is is_same
     assert first.count("\n") > 1, "it is printed"
     assert normalized(first, IMPORTED.get) == first

@@ -46,14 +46,14 @@ def by_compiler(text: str) -> dict[str, tuple[str, ...]]:
     pool = DescriptorPool()
     for file in files.file:
         pool.Add(file)
-    found: dict[str, tuple[str, ...]] = {}
+    tags_by_path: dict[str, tuple[str, ...]] = {}
 
     def read(options: Message, kind: str, meta: str, path: str) -> None:
-        known: Any = GetMessageClass(pool.FindMessageTypeByName(f"google.protobuf.{kind}"))
-        stated = known.FromString(options.SerializeToString())
+        options_class: Any = GetMessageClass(pool.FindMessageTypeByName(f"google.protobuf.{kind}"))
+        stated = options_class.FromString(options.SerializeToString())
         tags = tuple(stated.Extensions[pool.FindExtensionByName(f"confluent.{meta}")].tags)
         if tags:
-            found[path] = tags
+            tags_by_path[path] = tags
 
     def walk(message: DescriptorProto, path: str) -> None:
         read(message.options, "MessageOptions", "message_meta", path)
@@ -64,16 +64,16 @@ def by_compiler(text: str) -> dict[str, tuple[str, ...]]:
 
     for message in compiled(text).message_type:
         walk(message, message.name)
-    return found
+    return tags_by_path
 
 
 def tagged(text: str, tags: Mapping[str, Sequence[str]]) -> str:
-    known = {each.path: each for each in entities(text)}
-    return with_tags(text, {known[path]: wanted for path, wanted in tags.items()})
+    entities_by_path = {entity.path: entity for entity in entities(text)}
+    return with_tags(text, {entities_by_path[path]: new_tags for path, new_tags in tags.items()})
 
 
 def read(text: str) -> dict[str, tuple[str, ...]]:
-    return {each.path: each.tags for each in entities(text) if each.tags}
+    return {entity.path: entity.tags for entity in entities(text) if entity.tags}
 
 
 WANTED = {
@@ -107,7 +107,7 @@ def test_tags_are_what_the_compiler_reads() -> None:
         ('int32 a = 1 [(confluent.field_meta).doc = "x"];', ()),
     ],
 )
-def test_all_ways_to_write_them(body: str, tags: tuple[str, ...]) -> None:
+def test_all_notations_of_tags(body: str, tags: tuple[str, ...]) -> None:
     text = f"{HEAD}message M {{ {body} }}"
     assert by_compiler(text).get("M.a", ()) == read(text).get("M.a", ()) == tags
     changed = tagged(text, {"M.a": ("N",)})
@@ -129,18 +129,20 @@ def test_groups_of_proto2_are_messages() -> None:
 def test_without_extensions() -> None:
     """format=ignore_extensions: no option and no field that an extension defines, and all else as it was."""
     text = tagged(TEXT, WANTED)
-    found = compiled(remove_custom_options(text, extensions=True))
-    assert not found.extension
+    file_descriptor = compiled(remove_custom_options(text, extensions=True))
+    assert not file_descriptor.extension
     assert "[" not in remove_custom_options(text, extensions=True).replace("[deprecated = true]", "")
     expected = compiled(TEXT)
-    assert [each.name for each in found.message_type] == [each.name for each in expected.message_type]
-    assert found.message_type[0].field == expected.message_type[0].field
-    assert not found.message_type[0].options.ListFields()
+    assert [message_type.name for message_type in file_descriptor.message_type] == [
+        message_type.name for message_type in expected.message_type
+    ]
+    assert file_descriptor.message_type[0].field == expected.message_type[0].field
+    assert not file_descriptor.message_type[0].options.ListFields()
 
 
 @pytest.mark.parametrize("text", ["", "}", "message", "message A {", "option", "[", "message A { int32 a = 1 [(", '"'])
-def test_what_is_no_document(text: str) -> None:
-    assert [each.tags for each in entities(text) if each.tags] == []
+def test_invalid_document_has_no_tags(text: str) -> None:
+    assert [entity.tags for entity in entities(text) if entity.tags] == []
     remove_custom_options(text, extensions=True)
 
 

@@ -29,9 +29,9 @@ def test_types(stated: Any, expected: str | None) -> None:
 
 
 def test_equal_contents_have_equal_keys() -> None:
-    one = content_key({"format": "Avro/1.11", "metadata": {"a": 1, "b": 2}}, "d")
-    assert one == content_key({"metadata": {"b": 2, "a": 1}, "format": "Avro/1.9", "name": "n"}, "d")
-    assert one != content_key({"format": "JsonSchema", "metadata": {"a": 1, "b": 2}}, "d")
+    key = content_key({"format": "Avro/1.11", "metadata": {"a": 1, "b": 2}}, "d")
+    assert key == content_key({"metadata": {"b": 2, "a": 1}, "format": "Avro/1.9", "name": "n"}, "d")
+    assert key != content_key({"format": "JsonSchema", "metadata": {"a": 1, "b": 2}}, "d")
     assert content_key({"format": "Avro/1.11"}, None) is None
 
 

@@ -16,8 +16,8 @@ NAMES = st.text(max_size=20).filter(is_subject) | st.text("ab:./=", min_size=1, 
 
 
 @given(GROUP_IDS, GROUP_IDS, NAMES)
-def test_a_setting_is_in_a_range_of_its_own_group_alone(group: str, other: str, name: str) -> None:
-    contexts = [context_of(each, "default") for each in (group, other)]
+def test_setting_is_in_the_range_of_its_group_only(group: str, other: str, name: str) -> None:
+    contexts = [context_of(group_id, "default") for group_id in (group, other)]
     subject = Subject(contexts[0], name)
     resource = Resource(name="t", namespace="k", id="r")
     association = Association(

@@ -46,10 +46,10 @@ def tagged(add: str = "", remove: str = "", *tags: str) -> Any:
 
 @pytest.mark.parametrize("path", ["shop.Order.id", ".shop.Order.id", "Order.id"])
 def test_a_field(path: str) -> None:
-    found = tagged(path, "", "A", "B", "A")
-    assert found["fields"][0] == {"name": "id", "type": "long", TAGS: ["A", "B"]}
-    del found["fields"][0][TAGS]
-    assert found == OUTER
+    record = tagged(path, "", "A", "B", "A")
+    assert record["fields"][0] == {"name": "id", "type": "long", TAGS: ["A", "B"]}
+    del record["fields"][0][TAGS]
+    assert record == OUTER
 
 
 @pytest.mark.parametrize("path", ["shop.Card", "Card"])
@@ -57,7 +57,7 @@ def test_a_record_within(path: str) -> None:
     assert tagged(path, "", "A")["fields"][1]["type"][1]["items"][TAGS] == ["A"]
 
 
-def test_what_is_there() -> None:
+def test_tags_are_added_and_removed() -> None:
     def tags(*stated: Any) -> Any:
         return tagged(*stated)["fields"][1]["type"][1]["items"]["fields"][0].get(TAGS)
 
@@ -69,7 +69,7 @@ def test_what_is_there() -> None:
 
 @pytest.mark.parametrize("path", ["Order.none", "None", "other.Order", "other.Order.id", "", "id"])
 @pytest.mark.parametrize("type", ["AVRO", "JSON", "PROTOBUF"])
-def test_what_is_not_there(path: str, type: str) -> None:
+def test_unknown_path_is_an_error(path: str, type: str) -> None:
     text = {"AVRO": TEXT, "JSON": json.dumps(JSON_SCHEMA), "PROTOBUF": "message Order { int32 id = 1; }"}[type]
     unless = with_tags(text, type, [Tagged(path=path, kind=FIELD, tags=("A",))], [], strict=False)
     assert tags_in(unless, type) == tags_in(text, type)
@@ -103,14 +103,17 @@ PATHS = {
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_path_in_a_json_schema(path: str) -> None:
-    """What is put at a path is found there, and nothing else is changed."""
-    wanted = Tagged(path=path, kind=PATHS[path], tags=("A",))
+    """A tag is found at its path, and nothing else changes."""
+    tagged_ = Tagged(path=path, kind=PATHS[path], tags=("A",))
     text = json.dumps(JSON_SCHEMA)
-    before = {each.path: each.tags for each in tags_in(text, "JSON")}
+    before = {entity.path: entity.tags for entity in tags_in(text, "JSON")}
     assert before == {"object.items.array.object.a.b": ("DOT",), "object.$defs.E.object": ("EE",)}
-    changed = with_tags(text, "JSON", [wanted], [])
-    assert {each.path: each.tags for each in tags_in(changed, "JSON")} == {**before, path: (*before.get(path, ()), "A")}
-    assert json.loads(with_tags(changed, "JSON", [], [wanted])) == JSON_SCHEMA
+    changed = with_tags(text, "JSON", [tagged_], [])
+    assert {entity.path: entity.tags for entity in tags_in(changed, "JSON")} == {
+        **before,
+        path: (*before.get(path, ()), "A"),
+    }
+    assert json.loads(with_tags(changed, "JSON", [], [tagged_])) == JSON_SCHEMA
 
 
 def test_the_record_that_a_field_is_has_the_tags_of_the_field() -> None:
@@ -126,7 +129,7 @@ def test_the_record_that_a_field_is_has_the_tags_of_the_field() -> None:
     + [[{"schemaEntity": {"entityPath": "A", "entityType": []}}]],
     ids=str,
 )
-def test_what_are_no_tags(value: Any) -> None:
+def test_invalid_tags_are_rejected(value: Any) -> None:
     with pytest.raises(ConfluentError) as raised:
         read_tags({"a": value}, "a")
     assert raised.value.code == 422

@@ -38,9 +38,9 @@ class InProcess(httpx.BaseTransport):
         content = b"".join([chunk async for chunk in response.aiter_raw()])
         return httpx.Response(response.status_code, headers=response.headers, content=content)
 
-    def wait_for(self, wanted: Awaitable[object]) -> None:
+    def wait_for(self, awaitable: Awaitable[object]) -> None:
         async def run() -> None:
-            await wanted
+            await awaitable
 
         self._loop.run(run())
 
@@ -102,7 +102,7 @@ def session(server: InProcess) -> Iterator[ConformanceSession]:
 
 
 def everything(transport: InProcess) -> list[JSON]:
-    """What a server has, but for what tells that it was written to."""
+    """Return everything that a server stores, except what every write changes."""
     with httpx.Client(transport=transport, base_url=ROOT) as client:
         registry = client.get("/?inline=*,capabilities,modelsource").json()
     return [value for name, value in registry.items() if name not in ("epoch", "modifiedat")]

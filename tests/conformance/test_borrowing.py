@@ -18,7 +18,7 @@ def found(model: JSONObject, *roles: str, wants: str = "") -> Cast:
     return borrow({"groups": model}, frozenset(roles), wants=frozenset(wants.split()))
 
 
-def test_the_first_type_that_will_do() -> None:
+def test_first_suitable_type_is_used() -> None:
     model: JSONObject = {
         "a": {"singular": "x", "attributes": {"need": NONSENSE}, "resources": {"r": NOTES}},
         "b": {
@@ -49,10 +49,10 @@ def test_the_first_type_that_will_do() -> None:
         ({**NOTES, "attributes": ODD}, "notes", "g/r requires a, which the kit has no value for"),
     ],
 )
-def test_the_true_reason(resource: JSONObject, role: str, reason: str) -> None:
+def test_missing_type_has_its_reason(resource: JSONObject, role: str, reason: str) -> None:
     model = {"g": {"singular": "x", "resources": {"r": resource}}}
-    told = found(model, role, wants="versions closed plain").reason
-    assert told == f"no type of the server's model will do: {reason}"
+    reason_found = found(model, role, wants="versions closed plain").reason
+    assert reason_found == f"no type of the server's model will do: {reason}"
 
 
 def test_a_model_without_types() -> None:
@@ -61,7 +61,7 @@ def test_a_model_without_types() -> None:
 
 
 def test_notes_with_documents() -> None:
-    """Where all types have documents, their metadata are the notes."""
+    """The metadata of documents serve as notes if all types have documents."""
     model = {"g": {"singular": "x", "resources": {"docs": {"singular": "doc"}}}}
     cast = found(model, "dirs", "notes")
     assert (cast.names, cast.details) == ({"dirs": "g", "dir": "x", "notes": "docs", "note": "doc"}, True)
@@ -121,7 +121,7 @@ def test_headers(request_line: str, sent: Any) -> None:
     assert list(required_headers(CAST, method, target)) == sent
 
 
-def test_values_for_what_is_required() -> None:
+def test_required_attributes_get_values() -> None:
     attributes = {
         "a": {"type": "object", "required": True, "attributes": {"in": {"type": "uinteger", "required": True}}},
         "b": {"type": "string", "enum": ["x", "y"], "required": True},

@@ -21,7 +21,7 @@ NOWHERE = ServerProfile(capabilities={}, model={})
 GIVEN = {"root", "gid", "gid2", "g", "h", "f", "n", *own_names(kit_model()), *kit_names()}
 
 
-def test_there_are_plenty() -> None:
+def test_kit_has_many_cases_of_all_levels() -> None:
     assert len(CASES) > 600
     assert all(topic.cases for topic in topics())
     assert {case.level for case in CASES} == set(Level)
@@ -33,22 +33,24 @@ def test_ids_are_unique() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.id))
 def test_case_is_sound(case: Case) -> None:
-    """Its requirements and needs are known, its variables given or captured before, and it expects something."""
-    known = {name for section in sections() for name in section.requirements}
-    assert set(case.requirements) <= known
+    """The requirements and needs of a case exist, its variables are given or captured before, and it expects
+    something.
+    """
+    requirements = {name for section in sections() for name in section.requirements}
+    assert set(case.requirements) <= requirements
     for need in case.needs:
         NOWHERE.lacking(need)
     captured: set[str] = set()
     for step in case.steps:
-        asked = [step.target, step.json, step.content, dict(step.headers)]
-        unknown = {name for value in asked for name in names(value)} - GIVEN - captured
+        templates = [step.target, step.json, step.content, dict(step.headers)]
+        unknown = {name for value in templates for name in names(value)} - GIVEN - captured
         # What looks like a variable may be a template of a message, which stays as it is.
         assert not unknown or "messagegroups" in step.target or case.topic in ("entities", "registries"), unknown
         captured |= set(re.findall(r" >([a-z][a-z0-9_]*)", repr((step.expect, step.has, step.links))))
     assert any(s.expect is not None or s.error or s.status for s in case.steps)
 
 
-def test_what_reads_never_writes() -> None:
+def test_reading_cases_do_not_write() -> None:
     """No case of the reading tier has a step with a method that writes."""
     assert all(step.method in READS for case in CASES if case.reads for step in case.steps)
     assert sum(case.reads for case in CASES) > 40
@@ -62,7 +64,7 @@ def test_every_error_has_a_case_or_a_reason() -> None:
     assert CATALOGUE.keys() - reached == unreached().keys()
 
 
-def test_the_kits_model_is_one() -> None:
+def test_kit_model_is_valid() -> None:
     compile_model({"groups": kit_model()})
 
 
@@ -72,7 +74,7 @@ def topic(**case: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("case", "told"),
+    ("case", "message"),
     [
         ({"says": None}, "a case has"),
         ({"colour": "red"}, "a case has"),
@@ -83,8 +85,8 @@ def topic(**case: Any) -> bytes:
         ({"id": "Bad Id"}, "malformed"),
     ],
 )
-def test_broken_files(case: dict[str, Any], told: str) -> None:
-    with pytest.raises(CaseError, match=f"01-t.yaml: .*{told}"):
+def test_broken_files(case: dict[str, Any], message: str) -> None:
+    with pytest.raises(CaseError, match=f"01-t.yaml: .*{message}"):
         parse_topic("01-t.yaml", topic(**case))
 
 
@@ -96,12 +98,12 @@ def test_file_that_is_no_yaml() -> None:
 def test_needs_are_read_from_requests() -> None:
     steps = [{"do": "PUT /capabilities?inline=x&limit=1", "json": {}}, {"do": "PUT /modelsource", "model": {}}]
     (case,) = parse_topic("01-t.yaml", topic(steps=steps)).cases
-    wanted = frozenset({"flag:inline", "pagination", "test-model", "api:capabilities", "mutable:capabilities"})
-    assert (case.needs, case.reads) == (wanted, False)
+    expected = frozenset({"flag:inline", "pagination", "test-model", "api:capabilities", "mutable:capabilities"})
+    assert (case.needs, case.reads) == (expected, False)
 
 
 @pytest.mark.parametrize(
-    ("step", "made"),
+    ("step", "expected"),
     [
         ({"do": "PUT {n}", "json": {"name": "x"}}, False),
         ({"do": "GET {n}/versions"}, False),
@@ -111,12 +113,12 @@ def test_needs_are_read_from_requests() -> None:
         ({"do": "PATCH {n}?setdefaultversionid=null", "json": {}}, True),
     ],
 )
-def test_cases_that_make_versions(step: dict[str, Any], made: bool) -> None:
+def test_cases_that_make_versions(step: dict[str, Any], expected: bool) -> None:
     (case,) = parse_topic("01-t.yaml", topic(steps=[step])).cases
-    assert case.makes_versions is made
+    assert case.makes_versions is expected
 
 
 def test_the_charset_is_one_case() -> None:
-    """One fault is one case."""
-    found = [case.id for case in CASES if "charset=utf-8" in repr([dict(step.has) for step in case.steps])]
-    assert found == ["http-json-content-type"]
+    """The kit reports one fault with one case."""
+    case_ids = [case.id for case in CASES if "charset=utf-8" in repr([dict(step.has) for step in case.steps])]
+    assert case_ids == ["http-json-content-type"]

@@ -17,11 +17,11 @@ _NAMED = re.compile(r"\bR(\d{1,3})(?:\s*(?:-|\.\.)\s*R(\d{1,3}))?\b")
 
 def named_in_tests() -> set[str]:
     """Requirements that our tests name, also in ranges such as R216-R224."""
-    found: set[str] = set()
+    numbers: set[str] = set()
     for path in TESTS.rglob("test_*.py"):
         for first, last in _NAMED.findall(path.read_text(encoding="utf-8")):
-            found |= {f"R{number}" for number in range(int(first), int(last or first) + 1)}
-    return found
+            numbers |= {f"R{number}" for number in range(int(first), int(last or first) + 1)}
+    return numbers
 
 
 def result(outcome: CaseOutcome, *requirements: str) -> CaseResult:
@@ -34,29 +34,31 @@ def test_every_requirement_is_a_case_or_explained() -> None:
     assert [name for section in sections() for name in section.requirements if name not in shown] == []
 
 
-def test_no_explanation_is_out_of_date() -> None:
-    """What has a case needs no reason for having none; domain rules that need types of the server's may have both."""
-    shown = {name for case in all_cases() for name in case.requirements}
-    assert sorted(name for name in unobserved().keys() & shown if name.startswith("R")) == []
+def test_explanations_are_current() -> None:
+    """A requirement with a case needs no explanation for having none; domain rules that need types of the server
+    may have both.
+    """
+    covered = {name for case in all_cases() for name in case.requirements}
+    assert sorted(name for name in unobserved().keys() & covered if name.startswith("R")) == []
     assert all(reason.endswith(".") for reason in unobserved().values())
 
 
-def test_every_requirement_is_tested_or_explained_here() -> None:
+def test_every_requirement_has_a_case_or_an_explanation() -> None:
     """R1 to R317: a case of the kit, a test in this folder, or a reason; nothing is forgotten."""
-    shown = {name for case in all_cases() for name in case.requirements} | named_in_tests()
+    covered = {name for case in all_cases() for name in case.requirements} | named_in_tests()
     core = [name for section in sections() for name in section.requirements if name.startswith("R")]
     assert len(core) == 317
-    assert [name for name in core if name not in shown | unobserved().keys()] == []
+    assert [name for name in core if name not in covered | unobserved().keys()] == []
 
 
-def test_what_no_client_sees_is_tested_within() -> None:
+def test_invisible_requirements_have_other_tests() -> None:
     """Events have no case, since there is no way to them that all servers share; our own tests name them."""
     inside = [f"R{number}" for number in (*range(293, 296), *range(297, 309), 203, 207, 23)]
     assert [name for name in inside if name not in named_in_tests()] == []
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "told"),
+    ("outcomes", "expected"),
     [
         ((), "no case"),
         ((CaseOutcome.SKIPPED,), "skipped"),
@@ -64,10 +66,10 @@ def test_what_no_client_sees_is_tested_within() -> None:
         ((CaseOutcome.PASSED, CaseOutcome.FAILED), "failed"),
     ],
 )
-def test_outcome_of_a_requirement(outcomes: tuple[CaseOutcome, ...], told: str) -> None:
+def test_outcome_of_a_requirement(outcomes: tuple[CaseOutcome, ...], expected: str) -> None:
     rows = requirement_coverage(result(outcome, "R142") for outcome in outcomes)
-    (found,) = [row for _, members in rows for row in members if row.requirement == "R142"]
-    assert found.outcome == told
+    (report_row,) = [row for _, members in rows for row in members if row.requirement == "R142"]
+    assert report_row.outcome == expected
 
 
 def test_sections_follow_each_other() -> None:

@@ -20,11 +20,11 @@ def response(status: int, body: Any = None, *headers: tuple[str, str]) -> WireRe
 
 
 def error(**changes: Any) -> WireResponse:
-    told = RegistryError("bad_flag", subject="/dirs", flag="doc")
+    registry_error = RegistryError("bad_flag", subject="/dirs", flag="doc")
     body = {
-        "type": told.definition.type,
-        "title": told.title,
-        "subject": told.subject,
+        "type": registry_error.definition.type,
+        "title": registry_error.title,
+        "subject": registry_error.subject,
         "args": {"flag": "doc"},
         **changes,
     }
@@ -32,8 +32,8 @@ def error(**changes: Any) -> WireResponse:
 
 
 def faults(step: Step, got: WireResponse, *, exact: bool = True) -> list[str]:
-    found = judge(step, got, {}, exact_titles=exact)
-    return [f"advice {item.path}" if item.advice else item.path for item in found]
+    mismatches = judge(step, got, {}, exact_titles=exact)
+    return [f"advice {item.path}" if item.advice else item.path for item in mismatches]
 
 
 def get(**expected: Any) -> Step:
@@ -41,7 +41,7 @@ def get(**expected: Any) -> Step:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "got", "found"),
+    ("expectation", "got", "expected"),
     [
         ({}, response(204), []),
         ({}, response(404, {"title": "gone"}), ["status"]),
@@ -59,12 +59,12 @@ def get(**expected: Any) -> Step:
         ({"text_is": "~~x"}, response(200), [""]),
     ],
 )
-def test_successes(wanted: dict[str, Any], got: WireResponse, found: list[str]) -> None:
-    assert faults(get(**wanted), got) == found
+def test_successes(expectation: dict[str, Any], got: WireResponse, expected: list[str]) -> None:
+    assert faults(get(**expectation), got) == expected
 
 
 @pytest.mark.parametrize(
-    ("got", "found"),
+    ("got", "expected"),
     [
         (error(), []),
         (error(type="https://github.com/xregistry/spec/blob/main/core/spec.md#bad_sort"), ["advice error"]),
@@ -80,21 +80,21 @@ def test_successes(wanted: dict[str, Any], got: WireResponse, found: list[str]) 
         (response(500), ["status"]),
     ],
 )
-def test_errors(got: WireResponse, found: list[str]) -> None:
+def test_errors(got: WireResponse, expected: list[str]) -> None:
     """An error of another type is what the specification only recommends not to send; no error at all breaks it."""
-    assert faults(get(error=ExpectedError(codes=("bad_flag",), subject="/dirs", args={"flag": "doc"})), got) == found
+    assert faults(get(error=ExpectedError(codes=("bad_flag",), subject="/dirs", args={"flag": "doc"})), got) == expected
 
 
 def test_one_type_instead_of_another_is_one_fault() -> None:
     """Whatever else the error says."""
     step = get(error=ExpectedError(codes=("bad_flag",)))
     errors = (error(type="x#bad_request", title=title) for title in ("a", "b"))
-    (one,), (other,) = (judge(step, got, {}, exact_titles=False) for got in errors)
-    assert one.advice == other.advice == "bad_request for bad_flag"
-    assert one.actual != other.actual
+    (first,), (other,) = (judge(step, got, {}, exact_titles=False) for got in errors)
+    assert first.advice == other.advice == "bad_request for bad_flag"
+    assert first.actual != other.actual
 
 
-def test_only_what_a_case_is_about() -> None:
+def test_only_named_members_of_an_error_are_compared() -> None:
     """Arguments and subject of an error are looked at where a case names them."""
     assert faults(get(error=ExpectedError(codes=("bad_flag",))), error(args={}, subject=None), exact=False) == []
     step = get(error=ExpectedError(codes=("bad_flag",), args={"flag": "doc"}))
@@ -116,7 +116,7 @@ def test_headers_of_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("got", "found"),
+    ("got", "expected"),
     [
         (response(409, {"type": "x#y", "title": "t"}), []),
         (response(500, {"type": "x#y", "title": "t"}), ["status"]),
@@ -124,5 +124,5 @@ def test_headers_of_an_error() -> None:
         (response(400), []),
     ],
 )
-def test_any_error(got: WireResponse, found: list[str]) -> None:
-    assert faults(get(error=ExpectedError(codes=("any",))), got) == found
+def test_any_error(got: WireResponse, expected: list[str]) -> None:
+    assert faults(get(error=ExpectedError(codes=("any",))), got) == expected

@@ -66,9 +66,9 @@ JSON = st.recursive(
     ],
 )
 def test_words(expected: Any, fits: Any, fails: Any) -> None:
-    known = {"five": 5, "noon": "2030-01-01T12:00:00Z"}
-    assert compare(expected, fits, known) == []
-    assert compare(expected, fails, known)
+    variables = {"five": 5, "noon": "2030-01-01T12:00:00Z"}
+    assert compare(expected, fits, variables) == []
+    assert compare(expected, fails, variables)
 
 
 def test_captures() -> None:
@@ -80,17 +80,17 @@ def test_captures() -> None:
 
 
 def test_mismatches_tell_the_place() -> None:
-    (found,) = compare({"a": [{"b": 1}]}, {"a": [{"b": 2}]}, {})
-    assert str(found) == "/a/0/b: expected 1, got 2"
+    (mismatch,) = compare({"a": [{"b": 1}]}, {"a": [{"b": 2}]}, {})
+    assert str(mismatch) == "/a/0/b: expected 1, got 2"
 
 
-def test_words_that_are_none() -> None:
+def test_unknown_word_is_an_error() -> None:
     with pytest.raises(ValueError, match="~nonsense is no word"):
         compare("~nonsense", 1, {})
 
 
 @given(JSON)
-def test_everything_matches_itself(value: Any) -> None:
+def test_every_value_matches_itself(value: Any) -> None:
     assert compare(value, value, {}) == []
 
 

@@ -36,8 +36,8 @@ FAULT = Mismatch(path="/a", expected="1", actual="2")
 
 
 def result(name: str, outcome: CaseOutcome, level: Level = Level.MUST) -> CaseResult:
-    what: dict[str, Any] = {"says": "it works", "requirements": ("R1",), "needs": frozenset(), "steps": ()}
-    case = Case(id=name, topic=name.split("-")[0], level=level, **what)
+    case_values: dict[str, Any] = {"says": "it works", "requirements": ("R1",), "needs": frozenset(), "steps": ()}
+    case = Case(id=name, topic=name.split("-")[0], level=level, **case_values)
     if outcome is CaseOutcome.FAILED:
         return CaseResult(case=case, outcome=outcome, mismatches=(FAULT,), exchange=EXCHANGE, seconds=0.5)
     return CaseResult(case=case, outcome=outcome, reason="not offered" if outcome is CaseOutcome.SKIPPED else "")
@@ -51,12 +51,12 @@ RESULTS = [
 ]
 
 
-def summary(**known: str) -> Summary:
-    reasons = {name.replace("_", "-"): why for name, why in known.items()}
+def summary(**reasons_by_case: str) -> Summary:
+    reasons = {name.replace("_", "-"): why for name, why in reasons_by_case.items()}
     return Summary(url="http://kit", results=RESULTS, known=reasons)
 
 
-def test_whether_a_server_conforms() -> None:
+def test_server_conforms_without_unknown_failures() -> None:
     """Only what is demanded counts, and not what is known."""
     assert not summary().conforms
     assert summary(a_2="because").conforms
@@ -66,14 +66,14 @@ def test_whether_a_server_conforms() -> None:
 
 
 def test_json() -> None:
-    told = parse_json(as_json(summary(a_2="because")))
-    assert (told["url"], told["conforms"]) == ("http://kit", True)
-    assert told["totals"]["MUST"] == {"passed": 1, "failed": 1, "skipped": 1}
-    failed, skipped = told["cases"][1:3]
+    document = parse_json(as_json(summary(a_2="because")))
+    assert (document["url"], document["conforms"]) == ("http://kit", True)
+    assert document["totals"]["MUST"] == {"passed": 1, "failed": 1, "skipped": 1}
+    failed, skipped = document["cases"][1:3]
     assert failed["mismatches"] == [{"path": "/a", "expected": "1", "actual": "2"}]
     assert (failed["request"], failed["known"], skipped["reason"]) == ("GET /x", "because", "not offered")
-    assert told["requirements"]["R1"] == {"outcome": "failed", "cases": ["a-1", "a-2", "a-3", "b-1"]}
-    assert told["requirements"]["R15"]["outcome"] == "no case"
+    assert document["requirements"]["R1"] == {"outcome": "failed", "cases": ["a-1", "a-2", "a-3", "b-1"]}
+    assert document["requirements"]["R15"]["outcome"] == "no case"
 
 
 def test_junit() -> None:
@@ -94,7 +94,7 @@ def test_known_failures() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"- a", b"a: 1", b"a:", b"a: ["])
-def test_known_failures_that_are_none(data: bytes) -> None:
+def test_invalid_file_of_known_failures_is_rejected(data: bytes) -> None:
     with pytest.raises(DocumentError, match=r"k\.yaml"):
         read_known(data, name="k.yaml")
 
@@ -107,9 +107,9 @@ def test_scoreboard_takes_its_place() -> None:
 
 def test_a_second_scoreboard_by_cause() -> None:
     """Another server's is beside ours, in brief; neither touches the other."""
-    known = {"a_2": "it lies", "b_1": "it lies"}
+    reasons = {"a_2": "it lies", "b_1": "it lies"}
     page = insert("# Title\n\n", summary())
-    both = insert(page, summary(**known), name="theirs")
+    both = insert(page, summary(**reasons), name="theirs")
     assert both.startswith(page)
     assert "| it lies | `a-2`, `b-1` (SHOULD) |" in both
     assert "| not offered | `a-3` |" in both
@@ -119,34 +119,34 @@ def test_a_second_scoreboard_by_cause() -> None:
 
 def test_advice_is_not_held_against_a_requirement() -> None:
     advised = replace(RESULTS[1], mismatches=(replace(FAULT, advice="this for that"),))
-    one = Summary(url="http://kit", results=[advised])
-    assert (one.count(CaseOutcome.FAILED, Level.SHOULD), one.conforms) == (1, True)
-    assert parse_json(as_json(one))["requirements"]["R1"]["outcome"] == "passed"
+    summary_ = Summary(url="http://kit", results=[advised])
+    assert (summary_.count(CaseOutcome.FAILED, Level.SHOULD), summary_.conforms) == (1, True)
+    assert parse_json(as_json(summary_))["requirements"]["R1"]["outcome"] == "passed"
 
 
 def test_failures_of_the_reference_are_cases() -> None:
-    known = read_known((Path(__file__).parent / "reference.yaml").read_bytes(), name="reference.yaml")
-    assert known.keys() <= {case.id for case in all_cases()}
+    known_failures = read_known((Path(__file__).parent / "reference.yaml").read_bytes(), name="reference.yaml")
+    assert known_failures.keys() <= {case.id for case in all_cases()}
 
 
 def test_scoreboard_names_every_gap() -> None:
-    told = render_scoreboard(summary(a_2="because"))
-    assert "- `a-2` (MUST): because" in told
-    assert "- `b-1` (SHOULD): not explained" in told
-    assert "- `a-3`: not offered" in told
-    assert "- R15: " in told
-    assert "- `server_busy`: " in told
+    scoreboard = render_scoreboard(summary(a_2="because"))
+    assert "- `a-2` (MUST): because" in scoreboard
+    assert "- `b-1` (SHOULD): not explained" in scoreboard
+    assert "- `a-3`: not offered" in scoreboard
+    assert "- R15: " in scoreboard
+    assert "- `server_busy`: " in scoreboard
 
 
 def test_the_page_is_up_to_date() -> None:
-    """Its topics, requirements and gaps are those of the cases there are; what came of them is the last run's."""
+    """The page lists the topics, requirements and gaps of the current cases, with the results of the last run."""
     page = PAGE.read_text(encoding="utf-8")
     for topic in topics():
         assert f"| {topic.title} | {len(topic.cases)} |" in page
     empty = requirement_coverage(CaseResult(case=case, outcome=CaseOutcome.PASSED) for case in all_cases())
-    wanted = [(row.requirement, [r.case.id for r in row.results]) for _, rows in empty for row in rows]
-    shown = re.findall(r"^\| ([RFGH]-?\d+) \| [\w ]+ \|(.*)\|$", page, re.MULTILINE)
-    assert [(name, re.findall(r"`([^`]+)`", cases)) for name, cases in shown] == wanted
+    expected = [(row.requirement, [r.case.id for r in row.results]) for _, rows in empty for row in rows]
+    listed = re.findall(r"^\| ([RFGH]-?\d+) \| [\w ]+ \|(.*)\|$", page, re.MULTILINE)
+    assert [(name, re.findall(r"`([^`]+)`", cases)) for name, cases in listed] == expected
     gaps = page.partition("### Gaps")[2].partition("Requirements without a case")[0]
     assert set(re.findall(r"^- `([^`]+)`", gaps, re.MULTILINE)) == GAPS.keys()
     assert "not explained" not in page

@@ -72,10 +72,10 @@ class Broken:
         await self.app(scope, receive, keep)
         headers = [(name, value) for name, value in parts[0]["headers"] if name != b"content-length"]
         body = b"".join(part.get("body", b"") for part in parts[1:])
-        told = Exchanged(method=method, path=scope["path"], status=parts[0]["status"], headers=headers, body=body)
-        self.spoil(told)
-        await send({"type": "http.response.start", "status": told.status, "headers": told.headers})
-        await send({"type": "http.response.body", "body": told.body})
+        exchange = Exchanged(method=method, path=scope["path"], status=parts[0]["status"], headers=headers, body=body)
+        self.spoil(exchange)
+        await send({"type": "http.response.start", "status": exchange.status, "headers": exchange.headers})
+        await send({"type": "http.response.body", "body": exchange.body})
 
 
 @pytest.fixture(scope="module")
@@ -97,40 +97,40 @@ def kit(transport: InProcess) -> Iterator[ConformanceSession]:
 
 
 def status(before: int, after: int) -> Callable[[Exchanged], object]:
-    def spoil(told: Exchanged) -> None:
-        told.status = after if told.status == before else told.status
+    def spoil(exchange: Exchanged) -> None:
+        exchange.status = after if exchange.status == before else exchange.status
 
     return spoil
 
 
 def without(header: str) -> Callable[[Exchanged], object]:
-    def spoil(told: Exchanged) -> None:
-        told.headers = [pair for pair in told.headers if pair[0].decode() != header]
+    def spoil(exchange: Exchanged) -> None:
+        exchange.headers = [pair for pair in exchange.headers if pair[0].decode() != header]
 
     return spoil
 
 
 def member(name: str, change: Callable[[JSON], JSON]) -> Callable[[Exchanged], object]:
-    return lambda told: told.each(name, change)
+    return lambda exchange: exchange.each(name, change)
 
 
-def cut(told: Exchanged) -> None:
-    told.body = told.body.rstrip(b"\n")
+def cut(exchange: Exchanged) -> None:
+    exchange.body = exchange.body.rstrip(b"\n")
 
 
-def backwards(told: Exchanged) -> None:
+def backwards(exchange: Exchanged) -> None:
     def turn(body: dict[str, Any]) -> None:
         items = list(body.items())[::-1]
         body.clear()
         body.update(items)
 
-    if told.path.endswith("/notes"):
-        told.edit(turn)
+    if exchange.path.endswith("/notes"):
+        exchange.edit(turn)
 
 
-def restless(told: Exchanged) -> None:
-    if told.method == "GET":
-        told.edit(lambda body: body.setdefault("restless", str(id(told))))
+def restless(exchange: Exchanged) -> None:
+    if exchange.method == "GET":
+        exchange.edit(lambda body: body.setdefault("restless", str(id(exchange))))
 
 
 SPOILT: list[Any] = [
@@ -226,7 +226,7 @@ def paths_in_lower_case(scope: Scope) -> None:
         ("entities-ids-are-looked-up-with-case", paths_in_lower_case),
     ],
 )
-def test_a_server_that_does_not_listen_is_found(
+def test_misbehaving_server_is_detected(
     kit: ConformanceSession, broken: Broken, case: str, misread: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -261,7 +261,7 @@ def test_the_reading_tier_only_reads(transport: InProcess, broken: Broken) -> No
 
 
 def test_the_servers_own_model(calm: InProcess) -> None:
-    """Without leave to change the model, cases use types of the server's that require nothing."""
+    """The cases use, without permission to change the model, types of the server that have no required attributes."""
     outcomes = run_all(calm, Options(writes=True))
     assert [name for name, (outcome, _) in outcomes.items() if outcome is CaseOutcome.FAILED] == []
     assert outcomes["entities-group-create"][0] is CaseOutcome.PASSED
@@ -283,8 +283,8 @@ def test_the_models_of_the_specification() -> None:
     assert "schemagroups/schemas has documents" in outcomes["http-details-without-documents"][1]
 
 
-def test_what_is_not_offered_is_skipped(calm: InProcess) -> None:
-    """What a model may say, which takes longest to try, is the same whatever else is offered"""
+def test_unsupported_features_are_skipped(calm: InProcess) -> None:
+    """The cases of the model, which take longest, are omitted: they do not depend on what is supported."""
     with httpx.Client(transport=calm, base_url=ROOT) as client:
         before = client.get("/capabilities").json()
         client.patch("/capabilities", json={"flags": [], "ignores": [], "formats": [], "pagination": False})
@@ -297,7 +297,7 @@ def test_what_is_not_offered_is_skipped(calm: InProcess) -> None:
     assert outcomes["formats-violation"][1] == "jsonschema/draft-07 documents are not validated"
 
 
-def test_a_server_that_goes_away() -> None:
+def test_disappearing_server_ends_the_run() -> None:
     """The case fails, and those left do not wait for it as well."""
     answers = iter([{"groups": {}}, {"self": f"{ROOT}/"}, {"available": {}}])
 
@@ -316,7 +316,7 @@ def test_a_server_that_goes_away() -> None:
     assert skipped.reason.startswith(f"the server does not answer since {cases[0].id}")
 
 
-def test_what_is_no_registry() -> None:
+def test_non_registry_is_an_error() -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>"))
     with pytest.raises(WireError, match="no registry"), open_session(transport, Options()):
         pass
@@ -337,11 +337,11 @@ def refusing(refused: Callable[[httpx.Request], bool]) -> httpx.MockTransport:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "message"),
     [("/modelsource", "modelsource could not be put back: 500 No."), ("/kitdirs", "/kitdirs is still there: 500 No.")],
 )
-def test_what_cannot_be_put_back(path: str, told: str, tmp_path: Path) -> None:
-    """It is reported and nothing is raised: the results have to land. What there was before is in a file."""
+def test_failed_restore_is_reported(path: str, message: str, tmp_path: Path) -> None:
+    """The run raises no error, so that the results are kept. The earlier state is saved in a file."""
     before = tmp_path / "before.json"
 
     def puts_back(request: httpx.Request) -> bool:
@@ -352,7 +352,7 @@ def test_what_cannot_be_put_back(path: str, told: str, tmp_path: Path) -> None:
     options = replace(EVERYTHING, before=before)
     with open_session(transport, options) as session:
         assert parse_json(before.read_bytes()) == {"url": ROOT, "capabilities": MUTABLE, "modelsource": {"groups": {}}}
-    assert told in session.unrestored
+    assert message in session.unrestored
     assert before.exists()
 
 
@@ -381,7 +381,7 @@ def test_interrupted_while_the_types_are_added(calm: InProcess, monkeypatch: pyt
     assert everything(calm) == before
 
 
-def test_types_that_a_server_refuses() -> None:
+def test_types_rejected_by_the_server_are_skipped() -> None:
     """Versions by semver are none of its modes, singles it does not take: the others are added, with the reasons."""
     offered = {**MUTABLE, "versionmodes": ["manual", "createdat"]}
     stored: list[JSON] = [{"groups": {}}]
@@ -402,7 +402,7 @@ def test_types_that_a_server_refuses() -> None:
     assert reasons == ["the versionmode semver is not offered", refused]
 
 
-def test_a_lockout_comes_last_and_ends_it(calm: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lockout_case_runs_last(calm: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that loses its capabilities is left alone from then on, and the cases before have their results."""
     first, risky, riskier = "capabilities-available", "capabilities-patch-names-some", "capabilities-unlisted-data"
     broken = Broken(calm.app)
@@ -434,8 +434,8 @@ def test_an_interrupted_run_has_results(calm: InProcess) -> None:
         raise KeyboardInterrupt
 
     with open_session(calm) as session:
-        done, left = run_all_cases(session, cases, shown=interrupted)
-    assert (done.outcome, left.outcome, left.reason) == (CaseOutcome.PASSED, CaseOutcome.SKIPPED, INTERRUPTED)
+        finished, skipped = run_all_cases(session, cases, shown=interrupted)
+    assert (finished.outcome, skipped.outcome, skipped.reason) == (CaseOutcome.PASSED, CaseOutcome.SKIPPED, INTERRUPTED)
     assert session.unrestored == []
 
 
@@ -448,7 +448,7 @@ def test_an_interrupted_run_has_results(calm: InProcess) -> None:
     ],
 )
 def test_answers_of_an_odd_shape(case: str, answer: JSON) -> None:
-    """They fail the case and not the run."""
+    """Malformed responses fail the case but not the run."""
     first = iter([{"groups": {"gs": {"singular": "g"}}}, {}, {"available": ["entities"]}])
 
     def handle(request: httpx.Request) -> httpx.Response:
@@ -461,25 +461,25 @@ def test_answers_of_an_odd_shape(case: str, answer: JSON) -> None:
     assert (result.outcome, result.level) == (CaseOutcome.FAILED, Level.MUST)
 
 
-def other_error(told: Exchanged) -> None:
-    told.each("type", lambda name: str(name).replace("invalid_attribute", "bad_request"))
+def other_error(exchange: Exchanged) -> None:
+    exchange.each("type", lambda name: str(name).replace("invalid_attribute", "bad_request"))
 
 
-def test_another_error_is_advice_and_given_once(calm: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_error_is_advice_given_once(calm: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """The type of an error is only recommended: it counts as SHOULD, in the first case alone, and the rest is tried."""
     broken = Broken(calm.app, spoil=other_error)
     monkeypatch.setattr(calm, "app", broken)
     with open_session(calm, Options(writes=True)) as session:
-        told = session.run(CASES["entities-label-keys"])
+        result = session.run(CASES["entities-label-keys"])
         again = session.run(CASES["entities-empty-name"])
-    assert (told.outcome, told.level, told.case.level) == (CaseOutcome.FAILED, Level.SHOULD, Level.MUST)
-    assert [item.advice for item in told.mismatches] == ["bad_request for invalid_attribute"]
+    assert (result.outcome, result.level, result.case.level) == (CaseOutcome.FAILED, Level.SHOULD, Level.MUST)
+    assert [item.advice for item in result.mismatches] == ["bad_request for invalid_attribute"]
     assert again.outcome is CaseOutcome.PASSED
 
 
 @pytest.mark.parametrize("root", ["http://(a+)+$", "http://a.example/[", "http://a b/", "javascript:x", 5, None])
-def test_odd_roots(root: JSON) -> None:
-    """What a server calls its root is no pattern."""
+def test_root_url_is_not_used_as_a_pattern(root: JSON) -> None:
+    """The root that a server states is not treated as a pattern."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json={"self": root}))
     with open_session(transport, Options()) as session:
         assert session._wire.root == ROOT

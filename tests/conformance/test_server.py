@@ -23,8 +23,8 @@ def _marked(case: Case) -> Any:
 def test_case(session: ConformanceSession, case: Case) -> None:
     """A case that is skipped fails as well: there is nothing of the specification that is not offered here."""
     result = session.run(case)
-    told = "\n".join([result.reason, *map(str, result.mismatches), "", str(result.exchange or "")])
-    assert result.outcome is CaseOutcome.PASSED, f"{case.level} {' '.join(case.requirements)}: {case.says}\n{told}"
+    details = "\n".join([result.reason, *map(str, result.mismatches), "", str(result.exchange or "")])
+    assert result.outcome is CaseOutcome.PASSED, f"{case.level} {' '.join(case.requirements)}: {case.says}\n{details}"
 
 
 def test_gaps_are_cases() -> None:

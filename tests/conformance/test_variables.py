@@ -8,9 +8,9 @@ KNOWN = {"g": "/dirs/d1", "epoch": 3, "note": "note"}
 
 
 def test_fill() -> None:
-    given = {"{note}id": "n", "path": "{g}/x", "epoch": "{epoch}", "list": ["{g}", {"a": "{note}s"}], "n": 1}
+    template = {"{note}id": "n", "path": "{g}/x", "epoch": "{epoch}", "list": ["{g}", {"a": "{note}s"}], "n": 1}
     expected = {"noteid": "n", "path": "/dirs/d1/x", "epoch": 3, "list": ["/dirs/d1", {"a": "notes"}], "n": 1}
-    assert fill(given, KNOWN) == expected
+    assert fill(template, KNOWN) == expected
 
 
 def test_other_braces_stay() -> None:

@@ -77,12 +77,12 @@ def test_answers_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("url", ["kit.example", "ftp://kit.example", "http://", "http://["])
-def test_urls_that_are_none(url: str) -> None:
+def test_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(WireError, match="is no URL of a registry"):
         Wire(url, timeout=1, headers={})
 
 
-def test_how_they_are_shown() -> None:
+def test_requests_and_responses_as_text() -> None:
     request = WireRequest(method="PUT", target="/x", headers={"A": "b"}, content=b"body \xff")
     assert str(request) == "PUT /x\nA: b\n\nbody \\xff"
     assert str(WireResponse(status=204, headers=[("Allow", "GET")], content=b"")) == "204\nAllow: GET"

@@ -104,13 +104,13 @@ def test_formats_that_no_draft_has(format: str, message: Any) -> None:
     assert definition_to_message(format, message_to_definition(format, message), format_attributes(format)) == message
 
 
-def test_what_xregistry_says_elsewhere_is_shown_where_the_drafts_have_it() -> None:
+def test_xregistry_attributes_are_shown_where_the_drafts_have_them() -> None:
     message = {"protocol": "MQTT/3.1.1", "protocoloptions": {"qos": 1}, "datacontenttype": "a/b"}
     expected = {"mqttversion": {"value": "3.1.1"}, "qos": {"value": 1}, "contenttype": {"value": "a/b"}}
     assert message_to_definition("MQTT", message)["publish"] == expected
     header = {"header": {"durable": False, "priority": 4, "delivery-count": 0, "first-acquirer": False}}
-    shown = message_to_definition("AMQP", {"protocol": "AMQP/1.0", "protocoloptions": header})
-    assert list(metaschema_findings("AMQP", "a", shown)) == []
+    definition = message_to_definition("AMQP", {"protocol": "AMQP/1.0", "protocoloptions": header})
+    assert list(metaschema_findings("AMQP", "a", definition)) == []
 
 
 _TEXT = st.sampled_from(["", "x", "{a}", "{+a}", "a {b}", "7", "ä" * 3000])
@@ -130,21 +130,24 @@ _SCHEMA = st.fixed_dictionaries(
     st.dictionaries(st.sampled_from(["colour", "x-y", "Upper"]), _TEMPLATE),
     _SCHEMA,
 )
-def test_what_was_projected_is_projected_the_same_again(properties: Any, annotations: Any, schema: Any) -> None:
-    """What xRegistry holds is stable: reading and writing it back changes nothing more."""
+def test_projection_is_idempotent(properties: Any, annotations: Any, schema: Any) -> None:
+    """Reading the message and writing it back changes nothing more."""
     definition = {
         "properties": properties,
         "messageannotations": annotations,
         "applicationdata": {"dataschema": schema},
     }
     message = definition_to_message("AMQP", definition, {"protocol": "AMQP/1.0"})
-    shown = message_to_definition("AMQP", message)
-    assert definition_to_message("AMQP", shown, {"protocol": "AMQP/1.0"}) == message
-    assert message_to_definition("AMQP", definition_to_message("AMQP", shown, {"protocol": "AMQP/1.0"})) == shown
+    definition_again = message_to_definition("AMQP", message)
+    assert definition_to_message("AMQP", definition_again, {"protocol": "AMQP/1.0"}) == message
+    assert (
+        message_to_definition("AMQP", definition_to_message("AMQP", definition_again, {"protocol": "AMQP/1.0"}))
+        == definition_again
+    )
 
 
 @pytest.mark.parametrize(
-    ("schema", "wanted"),
+    ("schema", "expected"),
     [
         ({"value": "urn:x", "schematype": "JSON"}, {**DRAFT_07, "dataschemauri": "urn:x"}),
         ({"schema": NEWEST}, {"dataschemaformat": "JsonSchema/draft/2020-12", "dataschema": NEWEST}),
@@ -157,14 +160,14 @@ def test_what_was_projected_is_projected_the_same_again(properties: Any, annotat
         ({"value": "urn:{x}", "schematype": "Avro"}, {}),
     ],
 )
-def test_data_schemas(schema: Any, wanted: Any) -> None:
+def test_data_schemas(schema: Any, expected: Any) -> None:
     """C-23, J-14: inline wins; a format that cannot be found out is not guessed."""
     message = definition_to_message("NATS", {"payload": {"dataschema": schema}}, {})
-    assert {name: value for name, value in message.items() if name.startswith("data")} == wanted
+    assert {name: value for name, value in message.items() if name.startswith("data")} == expected
 
 
 def test_the_content_type_tells_the_format_of_a_schema() -> None:
-    """J-14."""
+    """The content type decides if there is no schematype (J-14)."""
     definition = {
         "publish": {"contenttype": {"value": "application/json"}},
         "payload": {"dataschema": {"value": "urn:x"}},

@@ -22,7 +22,7 @@ def stored(number: int, attributes: Any) -> Any:
     return {"messageid": "a.b", "versionid": str(number), **STAMPS, **attributes}
 
 
-def test_what_is_common_to_versions_is_of_the_definition() -> None:
+def test_attributes_common_to_versions_are_of_the_definition() -> None:
     """C-3, C-4, J-16: and comes back under the names it had."""
     document = yaml.safe_load("""
     {authority: "https://x.example", description: d, documentation: "# Long", relatedto: "other!", relatedvia: type,
@@ -31,14 +31,14 @@ def test_what_is_common_to_versions_is_of_the_definition() -> None:
     message = definitions.definition_attributes("CloudEvents", posted(**document), GROUP)
     assert message["documentationtext"] == "# Long"
     assert message["relatedto"] == "other~21"
-    shown = definitions.render_definition("CloudEvents", stored(2, message), stored(1, message))
-    assert {name: shown[name] for name in document} == document
-    assert (shown["version"], shown["format"], shown["specversion"]) == (1, "CloudEvents", "0.1")
-    assert (shown["createdtimeutc"], shown["updatedtimeutc"]) == (STAMPS["createdat"], STAMPS["modifiedat"])
+    rendered = definitions.render_definition("CloudEvents", stored(2, message), stored(1, message))
+    assert {name: rendered[name] for name in document} == document
+    assert (rendered["version"], rendered["format"], rendered["specversion"]) == (1, "CloudEvents", "0.1")
+    assert (rendered["createdtimeutc"], rendered["updatedtimeutc"]) == (STAMPS["createdat"], STAMPS["modifiedat"])
 
 
-def test_a_new_version_changes_what_it_says_and_keeps_the_rest() -> None:
-    """C-10."""
+def test_new_version_keeps_unnamed_attributes() -> None:
+    """A new version replaces the attributes that it states and keeps the others (C-10)."""
     before = {"description": "old", "name": "N", "labels": {"a": "", "team": "x"}, "globaluri": "urn:x:1"}
     message = definitions.definition_attributes("CloudEvents", posted(description="new", tags=None), GROUP, before)
     assert (message["description"], message["name"], message["labels"]) == ("new", "N", {"team": "x"})
@@ -63,9 +63,9 @@ def test_faults_of_members(document: Any, wrong: list[str]) -> None:
 
 
 def test_relations_are_to_what_the_group_has() -> None:
-    """C-15."""
-    found = list(definitions.relation_findings(posted(relatedto="x!"), {"x"}))
-    assert [fault.path for fault in found] == ["relatedto"]
+    """A relation to a message that the Group lacks is a finding (C-15)."""
+    findings = list(definitions.relation_findings(posted(relatedto="x!"), {"x"}))
+    assert [fault.path for fault in findings] == ["relatedto"]
     assert not list(definitions.relation_findings(posted(relatedto="x!"), {"x~21"}))
 
 
@@ -89,8 +89,8 @@ def test_an_authority_is_an_absolute_uri() -> None:
 )
 def test_faults_of_the_first_drafts_documents(body: Any, attributes: Any, wrong: list[str]) -> None:
     """B-23, B-4."""
-    found = definitions.first_definition_findings("CloudEvents", "a.b", body, attributes)
-    assert [fault.path for fault in found] == wrong
+    findings = definitions.first_definition_findings("CloudEvents", "a.b", body, attributes)
+    assert [fault.path for fault in findings] == wrong
 
 
 def test_nats_of_the_first_draft_has_no_metaschema() -> None:
@@ -101,7 +101,7 @@ def test_nats_of_the_first_draft_has_no_metaschema() -> None:
     assert (first.definition, first.document) == ({"pub": {"subject": {"value": "s"}}}, {"description": "d"})
 
 
-def test_what_identifies_a_message() -> None:
+def test_criteria_of_cloudevents_is_the_type() -> None:
     """B-6: of CloudEvents the type; the drafts name nothing for others."""
     assert definitions.criteria("CloudEvents", DEFINITION) == "a.b"
     assert definitions.criteria("AMQP", {"properties": {}}) is None
@@ -119,6 +119,6 @@ def test_what_identifies_a_message() -> None:
 )
 def test_tags_are_labels_without_value(tags: str, labels: Any) -> None:
     """J-16: as they were written, where the labels do not tell that."""
-    found = definitions.labelled({"team": "x", "old": ""}, tags)
-    assert found == {"team": "x", **labels}
-    assert definitions.tagged(found) == tags
+    labels_found = definitions.labelled({"team": "x", "old": ""}, tags)
+    assert labels_found == {"team": "x", **labels}
+    assert definitions.tagged(labels_found) == tags

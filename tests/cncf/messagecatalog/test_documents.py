@@ -44,12 +44,12 @@ def test_every_shape_is_the_same_document(collection: Any) -> None:
     """C-9, C-12: for xRegistry versions keep their numbers, one after the other."""
     group, faults = read(collection)
     assert faults == [] == list(document_findings(group, "NATS", ()))
-    found = registry_group(group)
-    assert found["protocol"] == "NATS"
-    versions = found["messages"]["d"]["versions"]
+    group_attributes = registry_group(group)
+    assert group_attributes["protocol"] == "NATS"
+    versions = group_attributes["messages"]["d"]["versions"]
     expected = {"1": {"subject": "a"}, "2": {"subject": "a", "reply-to": "b"}}
-    assert {number: each["protocoloptions"] for number, each in versions.items()} == expected
-    assert [each["description"] for each in versions.values()] == ["of both", "of both"]
+    assert {number: version["protocoloptions"] for number, version in versions.items()} == expected
+    assert [version["description"] for version in versions.values()] == ["of both", "of both"]
     assert (versions["2"]["ancestorid"], versions["2"]["createdat"]) == ("1", "2022-01-28T00:00:00Z")
 
 
@@ -73,7 +73,7 @@ def test_faults_have_paths(collection: Any, wrong: list[str]) -> None:
 
 
 def test_a_whole_catalog() -> None:
-    """C-12."""
+    """A document can contain a whole catalog (C-12)."""
     reading = CatalogReader()
     group = {"format": "NATS", "messagedefinitions": [DEFINITION]}
     groups = reading.root({"specversion": "0.2", "groups": {"g": group}})
@@ -82,7 +82,7 @@ def test_a_whole_catalog() -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "wrong"),
+    ("more_definitions", "wrong"),
     [
         pytest.param([{"id": "e", "relatedto": "d", "definition": ONE}], [], id="C-15"),
         pytest.param(
@@ -94,8 +94,8 @@ def test_a_whole_catalog() -> None:
         pytest.param([{"id": "e", "relatedto": "e", "definition": ONE}], [], id="C-18"),
     ],
 )
-def test_relations_are_checked_when_all_is_there(others: Any, wrong: list[str]) -> None:
-    group, _ = read([DEFINITION, *others])
+def test_relations_are_checked_after_all_definitions(more_definitions: Any, wrong: list[str]) -> None:
+    group, _ = read([DEFINITION, *more_definitions])
     assert [fault.path for fault in document_findings(group, "NATS", ())] == wrong
 
 
@@ -104,19 +104,19 @@ def test_a_version_is_there_once() -> None:
     assert [fault.path for fault in document_findings(group, "NATS", ())] == ["definitions[0].versions[1].version"]
 
 
-def test_what_identifies_a_message_is_the_same_in_all_versions() -> None:
-    """B-6."""
+def test_versions_with_different_criteria_are_a_finding() -> None:
+    """The versions of a definition all have the same criteria (B-6)."""
     versions = [{"definition": {"attributes": {"type": {"value": value}}}} for value in ("a%20b", "a b")]
     group, _ = read([{"id": "a%20b", "versions": versions}])
     assert [fault.rule for fault in document_findings(group, "CloudEvents", ())] == ["criteria"]
 
 
 def test_versions_among_each_other() -> None:
-    """C-9."""
+    """Attributes common to all versions are moved to the definition (C-9)."""
     common = {"id": "d", "specversion": "0.1", "format": "NATS"}
     versions = [{**common, "version": 1, "definition": ONE}, {**common, "version": 2, "definition": TWO}]
-    shown = [{"version": 1, "definition": ONE}, {"version": 2, "definition": TWO}]
-    assert definitions.embedded_definition(versions) == {"id": "d", "format": "NATS", "versions": shown}
+    expected = [{"version": 1, "definition": ONE}, {"version": 2, "definition": TWO}]
+    assert definitions.embedded_definition(versions) == {"id": "d", "format": "NATS", "versions": expected}
 
 
 GROUP = {"id": "g", "format": "NATS"}
@@ -132,42 +132,42 @@ def groups(*read: SourceDocument) -> Any:
     return merge(adopt_catalog_documents(read), name="folder").document["messagegroups"]
 
 
-def test_groups_and_what_lies_beside_them() -> None:
+def test_definition_belongs_to_the_nearest_group() -> None:
     """C-14: a definition belongs to the group of its folder, or of one above."""
     first = {"id": "d", "versions": [{"version": 2, "definition": PUB}]}
     second = {"id": "e", "relatedto": "d", "pub": {"subject": "b"}}
-    found = groups(*sources(f__group=GROUP, f__d=first, f__deep__e=second))
-    messages = found["g"]["messages"]
+    catalog = groups(*sources(f__group=GROUP, f__d=first, f__deep__e=second))
+    messages = catalog["g"]["messages"]
     assert messages["d"]["versions"]["2"]["protocoloptions"] == {"subject": "a"}
     assert messages["e"]["versions"]["1"]["relatedto"] == "d"
 
 
 def test_a_definition_without_a_group_is_of_one_named_like_its_folder() -> None:
-    found = groups(*sources(shop__d={"id": "d", "format": "NATS", "definition": PUB}))
-    assert found["shop"]["protocol"] == "NATS"
+    catalog = groups(*sources(shop__d={"id": "d", "format": "NATS", "definition": PUB}))
+    assert catalog["shop"]["protocol"] == "NATS"
     with pytest.raises(DocumentError, match="belongs to a group"):
         adopt_catalog_documents(sources(d={"id": "d", "format": "NATS", "definition": PUB}))
 
 
 def test_versions_in_several_files() -> None:
-    one, two = ({"id": "d", "version": number, "definition": PUB, "tags": str(number)} for number in (1, 2))
-    found = groups(*sources(f__b=two, f__a=one, f__group=GROUP))
-    assert list(found["g"]["messages"]["d"]["versions"]) == ["1", "2"]
+    first, two = ({"id": "d", "version": number, "definition": PUB, "tags": str(number)} for number in (1, 2))
+    catalog = groups(*sources(f__b=two, f__a=first, f__group=GROUP))
+    assert list(catalog["g"]["messages"]["d"]["versions"]) == ["1", "2"]
     with pytest.raises(DocumentError, match="another version 1 of d"):
-        adopt_catalog_documents(sources(f__a=one, f__b=one, f__group=GROUP))
+        adopt_catalog_documents(sources(f__a=first, f__b=first, f__group=GROUP))
 
 
 def test_a_root_document_beside_one_of_the_registry() -> None:
     """C-12: what is a registry's stays as it is."""
     registry: Any = {"schemagroups": {"s": {}}}
-    found = adopt_catalog_documents(sources(a={"specversion": "0.1", "groups": {"g": GROUP}}, b=registry))
-    assert [source.document for source in found] == [registry, {"messagegroups": {"g": {"protocol": "NATS"}}}]
+    adopted = adopt_catalog_documents(sources(a={"specversion": "0.1", "groups": {"g": GROUP}}, b=registry))
+    assert [source.document for source in adopted] == [registry, {"messagegroups": {"g": {"protocol": "NATS"}}}]
     expected = sources(b=registry, c={"name": "left-pad"})
     assert adopt_catalog_documents(sources(b=registry, c={"name": "left-pad"})) == expected
 
 
 def test_duplicates_are_errors() -> None:
-    """C-14."""
+    """Duplicate groups and definitions without a unique group are errors (C-14)."""
     with pytest.raises(DocumentError, match="a and b both have the group g"):
         adopt_catalog_documents(sources(a=GROUP, b={"groups": [GROUP]}))
     with pytest.raises(DocumentError, match="any of the groups beside it: g, h"):
@@ -182,14 +182,14 @@ def test_every_fault_is_reported_with_its_file() -> None:
     assert "f: definitions[1].id" in str(caught.value)
 
 
-def test_what_is_taken_though_it_is_not_right_is_reported() -> None:
+def test_accepted_errors_are_reported() -> None:
     """B-3, C-14, C-21, L-19, L-38."""
     group = {"id": "g", "format": "CloudsEvents", "labels": 1}
     attributes = {"type": {"value": "a"}, "subject": {"value": "{group-id}"}}
     event = {"id": "a", "authority": "cloudevents.io", "definition": {"attributes": attributes}}
-    found = adopt_catalog_documents(sources(f__group=group, f__event=event, f__package={"name": "left-pad"}))
+    adopted = adopt_catalog_documents(sources(f__group=group, f__event=event, f__package={"name": "left-pad"}))
     expected = [("f/group", "B-3"), ("f/event", "L-19"), ("f/event", "C-21"), ("f/package", "C-14")]
-    assert [(file, repair.rule) for file, repair in found[0].repaired()] == expected
-    body = found[0].document["messagegroups"]["g"]
+    assert [(file, repair.rule) for file, repair in adopted[0].repaired()] == expected
+    body = adopted[0].document["messagegroups"]["g"]
     assert body["labels"] == {"import.source": "group", "import.repairs": "B-3,C-21,L-19"}
     assert body["messages"]["a"]["versions"]["1"]["authority"] == "cloudevents.io"

@@ -45,8 +45,8 @@ def test_groups_round_trip() -> None:
 
 
 def test_documentation_that_xregistry_has_as_a_url_stays_one() -> None:
-    """J-16."""
+    """A documentation URL of xRegistry is not moved to documentationtext (J-16)."""
     stored = {"messagegroupid": "g", **STAMPS, "documentation": "https://x.example/doc"}
-    shown = definitions.render_group(stored)
-    assert shown["documentation"] == "https://x.example/doc"
-    assert definitions.group_attributes(shown, stored)["documentationtext"] is None
+    rendered = definitions.render_group(stored)
+    assert rendered["documentation"] == "https://x.example/doc"
+    assert definitions.group_attributes(rendered, stored)["documentationtext"] is None

@@ -43,7 +43,7 @@ def test_formats_of_groups(format: str, stated: Any) -> None:
     ],
 )
 def test_groups_written_as_xregistrys(group: Any, format: str) -> None:
-    """J-18."""
+    """The drafts' format of a group follows from its envelope and protocol (J-18)."""
     assert format_of(group) == format
 
 
@@ -61,7 +61,7 @@ def test_the_first_draft_writes_values_where_the_next_has_objects() -> None:
     assert actual == {"amqpencoding": "Value"}
 
 
-def test_what_the_first_draft_cannot_write_is_left_out() -> None:
+def test_features_missing_in_the_first_draft_are_omitted() -> None:
     """B-10: what is required, descriptions, inline schemas."""
     definition = {"pub": {"subject": {"value": "a", "required": True, "description": "d"}, "replyto": {}}}
     inline = {"payload": {"dataschema": {"schematype": "JSON", "schema": {}}}}
@@ -69,5 +69,5 @@ def test_what_the_first_draft_cannot_write_is_left_out() -> None:
 
 
 def test_objects_are_no_values_of_the_first_draft() -> None:
-    found = list(spelling_findings("NATS", {"pub": {"subject": {"value": "a"}}}))
-    assert [fault.path for fault in found] == ["pub.subject"]
+    findings = list(spelling_findings("NATS", {"pub": {"subject": {"value": "a"}}}))
+    assert [fault.path for fault in findings] == ["pub.subject"]

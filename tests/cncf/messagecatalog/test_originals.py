@@ -13,7 +13,7 @@ GROUP = {"envelope": "CloudEvents/1.0"}
 DEFINITION = {"attributes": {"type": {"value": "a.b"}, "subject": {"required": True}, "source": {"value": None}}}
 
 
-def test_a_definition_is_kept_where_the_message_does_not_tell_all_of_it() -> None:
+def test_original_definition_is_stored_if_the_message_lacks_parts() -> None:
     """C-11, C-20: a missing value counts as "", and yet nothing comes back that was not sent."""
     message = originals.keep_definition(
         "CloudEvents", definition_to_message("CloudEvents", DEFINITION, GROUP), DEFINITION
@@ -24,7 +24,7 @@ def test_a_definition_is_kept_where_the_message_does_not_tell_all_of_it() -> Non
     assert DRAFT not in originals.keep_definition("CloudEvents", message, plain)
 
 
-def test_what_was_kept_holds_until_the_message_says_something_else() -> None:
+def test_original_is_used_until_the_message_changes() -> None:
     """J-10: a version that was changed by xRegistry's API shows what it says now."""
     message = originals.keep_definition(
         "CloudEvents", definition_to_message("CloudEvents", DEFINITION, GROUP), DEFINITION
@@ -38,7 +38,7 @@ def test_what_was_kept_holds_until_the_message_says_something_else() -> None:
 @pytest.mark.parametrize("body", [b'{ "attributes" : {"type":"a.b"} }', b"\xff\x00 no text", b""])
 @pytest.mark.parametrize("contenttype", ["application/json; charset=utf-8; x=1", None])
 def test_documents_of_the_first_draft_come_back_byte_for_byte(body: bytes, contenttype: str | None) -> None:
-    """B-20."""
+    """The stored document equals the sent document byte for byte (B-20)."""
     sent = Content(body=body, contenttype=contenttype)
     message = originals.keep_content("our own", {}, sent)
     json.dumps(message)
@@ -55,17 +55,17 @@ def test_documents_of_the_first_draft_are_definitions_of_the_next() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "shown"),
+    ("body", "expected"),
     [
         (b'{"any": ["thing"]}', {"any": ["thing"]}),
         (b"<xml/>", {"contenttype": "x/y", "content": "<xml/>"}),
         (b"\xff", {"contenttype": "x/y", "contentbase64": "/w=="}),
     ],
 )
-def test_documents_of_other_formats_are_shown_as_what_they_are(body: bytes, shown: object) -> None:
+def test_documents_of_other_formats_are_returned_as_stored(body: bytes, expected: object) -> None:
     """B-2, J-18: 0.1 has JSON objects only."""
     message = originals.keep_content("our own", {}, Content(body=body, contenttype="x/y"))
-    assert originals.sent_definition("our own", message) == shown
+    assert originals.sent_definition("our own", message) == expected
 
 
 def test_a_message_that_no_draft_wrote_is_a_document_of_the_first_draft() -> None:
@@ -78,7 +78,7 @@ def test_a_message_that_no_draft_wrote_is_a_document_of_the_first_draft() -> Non
     """)
 
 
-def test_damaged_notes_are_as_good_as_none() -> None:
+def test_damaged_originals_are_ignored() -> None:
     of = originals.keep_content("our own", {}, Content(body=b"x", contenttype=None))[DRAFT]["of"]
     for draft in ({"of": of, "contentbase64": "?"}, {"of": of, "definition": 5}, "text", {"of": "other"}):
         assert originals.sent_definition("our own", {DRAFT: draft}) == {}

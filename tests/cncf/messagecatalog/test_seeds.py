@@ -47,7 +47,7 @@ def test_the_sample_with_two_versions(shared_data: Path) -> None:
     whole = json.loads(printed(shared_data, V01, "example of a message definition version", 'For version "2"'))
     alone = json.loads(printed(shared_data, V01, "the standalone message definition version document", "The API is"))
     group = read(whole)
-    assert [each.number for each in group.posted] == [1, 2]
+    assert [posted_version.number for posted_version in group.posted] == [1, 2]
     second = shown(group, whole["id"], 2)
     assert {name: second[name] for name in alone} == alone
     added = {"specversion", "createdtimeutc", "updatedtimeutc"}  # L-20: the draft leaves them out
@@ -71,7 +71,7 @@ WHOLE = {
 def test_a_version_alone_is_part_of_the_whole(number: int) -> None:
     """C-9, C-11, C-20: what all versions share and its own definition, as it was sent."""
     group = read(WHOLE)
-    assert [each.number for each in group.posted] == [1, 2]
+    assert [posted_version.number for posted_version in group.posted] == [1, 2]
     assert shown(group, "workshop.closed", number) == {
         "id": "workshop.closed",
         "authority": "urn:workshop",
@@ -96,9 +96,9 @@ SAMPLES: list[Any] = [
 ]
 
 
-@pytest.mark.others("the definitions that the drafts print", ours="test_our_own_text_is_right_once_it_is_repaired")
+@pytest.mark.others("the definitions that the drafts print", ours="test_repaired_text_has_the_expected_attributes")
 @pytest.mark.parametrize(("name", "after", "before"), SAMPLES)
-def test_samples_are_right_once_they_are_repaired(shared_data: Path, name: str, after: str, before: str) -> None:
+def test_samples_are_valid_after_repair(shared_data: Path, name: str, after: str, before: str) -> None:
     """L-1, L-15 to L-18, C-20, C-21: as ``import --lenient`` reads them."""
     document, _ = repair_json(printed(shared_data, name, after, before), max_depth=64)
     assert list(registry_group(read(document))["messages"]) == [document["id"]]
@@ -139,11 +139,11 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "expected"), TEXTS)
-def test_our_own_text_is_right_once_it_is_repaired(text: str, expected: JSONObject) -> None:
+def test_repaired_text_has_the_expected_attributes(text: str, expected: JSONObject) -> None:
     """L-1, L-15 to L-18, C-20, C-21: the same damage in definitions of our own."""
     head = '{ "id" : "workshop.opened", "format" : "CloudEvents", "version" : 1, '
     document, repairs = repair_json(head + text + "}", max_depth=64)
     assert repairs
-    found = shown(read(document), "workshop.opened", 1)["definition"]["attributes"]
-    assert found["type"]["value"] == "workshop.opened"
-    assert {name: found[name] for name in expected} == expected
+    attributes = shown(read(document), "workshop.opened", 1)["definition"]["attributes"]
+    assert attributes["type"]["value"] == "workshop.opened"
+    assert {name: attributes[name] for name in expected} == expected

@@ -23,7 +23,7 @@ def test_values_that_may_be(value: JSON) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "a}", "{}", "{a b}", "{a,}", "{{a}}", "{a:0}"])
-def test_expressions_that_are_none(text: str) -> None:
+def test_invalid_expression_is_rejected(text: str) -> None:
     """C-19: RFC6570 syntax."""
     assert "RFC6570" in templates.value_error(text, templates.STRING)
 

@@ -143,7 +143,7 @@ def test_the_type_is_the_id_of_the_definition(id: str, type: str) -> None:
     ],
 )
 def test_relatedvia_by_format(format: str, definition: Any, via: str, right: bool) -> None:
-    """C-17."""
+    """The allowed values of relatedvia depend on the format (C-17)."""
     assert (relatedvia_fault(format, definition, via) == "") is right
 
 
@@ -151,7 +151,7 @@ def test_relatedvia_by_format(format: str, definition: Any, via: str, right: boo
     ("value", "rules"),
     [("{a}", []), ("plain", []), (5, []), ("{group-id}/{b}", ["C-21"]), ("{+path}", ["J-17"]), ("{a,b}", ["J-17"])],
 )
-def test_templates_that_xregistry_does_not_understand_are_reported(value: Any, rules: list[str]) -> None:
+def test_invalid_templates_are_reported(value: Any, rules: list[str]) -> None:
     """C-21, J-17."""
-    found = doubts("NATS", {"pub": {"subject": {"value": value}}, "payload": "?"})
-    assert [doubt.rule for doubt in found] == rules
+    findings = doubts("NATS", {"pub": {"subject": {"value": value}}, "payload": "?"})
+    assert [doubt.rule for doubt in findings] == rules

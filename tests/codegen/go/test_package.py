@@ -53,10 +53,10 @@ _FUNCTION = re.compile(r"^func Build(\w+)\(payload [^,)]+(.*)\) \(\*signalbook",
 
 @cache
 def compiler() -> str:
-    """Where Go is. Skips the test if there is none, or one that is too old: tools/setup says so."""
+    """Return the path of the Go compiler, or skip the test if Go is missing or too old; tools/setup reports it."""
     version = subprocess.run([GO, "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout if GO else ""
-    found = re.match(r"go1\.(\d+)", version)
-    if GO is None or found is None or int(found[1]) < LEAST:
+    match = re.match(r"go1\.(\d+)", version)
+    if GO is None or match is None or int(match[1]) < LEAST:
         pytest.skip(f"Go 1.{LEAST} is not installed")
     return GO
 
@@ -68,20 +68,20 @@ def go(folder: Path, *command: str) -> str:
     return ran.stdout
 
 
-def functions(folder: Path, found: Generated) -> str:
+def functions(folder: Path, generated_files: Generated) -> str:
     """A file with the functions of all messages, by xid."""
     imports, entries = set(), []
-    for file in found.files:
-        made = _FUNCTION.search(file.content.decode())
-        if made is None:
+    for file in generated_files.files:
+        match = _FUNCTION.search(file.content.decode())
+        if match is None:
             continue
         package = file.path.partition("/")[0]
         imports.add(f'"{MODULE}/{package}"')
         xid = file.xids[0]
         # By their names in the definition, of which those of the hard one are none in Go.
-        names = _INPUT.findall(file.content.decode().rpartition("signalbook.Build(")[2]) if made[2] else []
-        given = "".join(f", {name}" for name in names)
-        entries.append(f"\t{quoted(xid)}: entry({package}.Build{made[1]}, {package}.Parse{made[1]}{given}),")
+        names = _INPUT.findall(file.content.decode().rpartition("signalbook.Build(")[2]) if match[2] else []
+        arguments = "".join(f", {name}" for name in names)
+        entries.append(f"\t{quoted(xid)}: entry({package}.Build{match[1]}, {package}.Parse{match[1]}{arguments}),")
     head = ["package main", "", "import (", *sorted(imports), ")", "", "var functions = map[string]function{"]
     return "\n".join([*head, *entries, "}"])
 
@@ -106,28 +106,28 @@ def project(build_once: BuildOnce[Generated]) -> tuple[Path, Generated]:
     """A module with all that is generated here, and the program that runs it, compiled."""
 
     def build(folder: Path) -> Generated:
-        found = suite.write("go", folder, BOTH, module=MODULE)
+        generated_files = suite.write("go", folder, BOTH, module=MODULE)
         program = folder / "cmd" / "program"
         program.mkdir(parents=True)
         shutil.copy(Path(__file__).with_name("program.go"), program / "main.go")
-        (program / "functions.go").write_text(functions(folder, found))
+        (program / "functions.go").write_text(functions(folder, generated_files))
         go(folder, "build", "-o", "program", "./cmd/program")
-        return found
+        return generated_files
 
     return build_once("go", build)
 
 
 @pytest.fixture(scope="module")
 def run(project: tuple[Path, Generated]) -> Iterator[suite.Run]:
-    folder, found = project
-    names = {xid: xid for file in found.files for xid in file.xids}
+    folder, generated_files = project
+    names = {xid: xid for file in generated_files.files for xid in file.xids}
     with suite.started([str(folder / "program")], folder, {"shop": names, "hard": names}) as answers:
         yield answers
 
 
-def test_it_is_as_gofmt_writes_it_and_vet_has_nothing_to_say(project: tuple[Path, Generated]) -> None:
-    folder, found = project
-    names = [file.path for file in found.files if file.path.endswith(".go")]
+def test_code_is_formatted_and_passes_vet(project: tuple[Path, Generated]) -> None:
+    folder, generated_files = project
+    names = [file.path for file in generated_files.files if file.path.endswith(".go")]
     assert subprocess.run([str(Path(compiler()).resolve().with_name("gofmt")), "-l", *names], cwd=folder,
                           capture_output=True, text=True, check=True).stdout == ""  # fmt: skip
     assert go(folder, "vet", "./...") == ""
@@ -147,10 +147,10 @@ def test_absent_and_null_come_back_as_they_were(name: str, value: Any, run: suit
 
 
 @pytest.mark.parametrize("name", ["½", "²", "é", "a,b", "-", "", 'a"b'])
-def test_names_that_encoding_json_would_not_take_have_a_tag_of_their_own(name: str, make: Make) -> None:
+def test_names_unknown_to_encoding_json_have_their_own_tag(name: str, make: Make) -> None:
     schema = {"type": "object", "properties": {name: {"type": "string"}}}
-    found = make("go", {"messagegroups": {"g": {"messages": {"a": hard.message(schema)}}}})
-    (file,) = (file for file in found.files if file.path == "payloads/a_types.go")
+    generated_files = make("go", {"messagegroups": {"g": {"messages": {"a": hard.message(schema)}}}})
+    (file,) = (file for file in generated_files.files if file.path == "payloads/a_types.go")
     assert f'json:"-" member:{quoted(name)} optional:"true"' in file.content.decode()
 
 
@@ -178,15 +178,15 @@ def test_hostile_texts_are_findings(body: bytes, path: str, run: suite.Run) -> N
 
 @pytest.mark.parametrize("value", [*cases.MESSAGES, {"kind": "77", "kinds": ["-3", "SOME"]}])
 def test_types_of_protobuf(value: dict[str, Any], run: suite.Run) -> None:
-    given, module = cases.plain(value), ["shop", PROTOBUF]
-    (built,) = run({"action": "message", "module": module, "payload": given, "values": {}})
+    payload, module = cases.plain(value), ["shop", PROTOBUF]
+    (built,) = run({"action": "message", "module": module, "payload": payload, "values": {}})
     (read,) = run({"action": "read", "module": module, "message": built["result"]})
-    found = read["result"]["payload"]
-    (again,) = run({"action": "message", "module": module, "payload": found, "values": {}})
+    parsed_payload = read["result"]["payload"]
+    (again,) = run({"action": "message", "module": module, "payload": parsed_payload, "values": {}})
     assert again["result"]["body"] == built["result"]["body"]
     # Others have defaults in what was read, or zeros at the end of a time.
-    flat = {name: each for name, each in given.items() if name not in ("named", "next", "all", "at", "took")}
-    assert {name: found[name] for name in flat} == flat
+    flat = {name: member for name, member in payload.items() if name not in ("named", "next", "all", "at", "took")}
+    assert {name: parsed_payload[name] for name in flat} == flat
 
 
 def test_few_bytes_do_not_become_millions_of_values(run: suite.Run) -> None:
@@ -229,18 +229,18 @@ func main() {
 """
 
 
-def test_what_the_compiler_refuses(project: tuple[Path, Generated]) -> None:
+def test_type_errors_do_not_compile(project: tuple[Path, Generated]) -> None:
     folder = project[0] / "testdata" / "refused"  # which ./... leaves out, in another process at the same time
     folder.mkdir(parents=True)
     (folder / "main.go").write_text(REFUSED)
     command = [compiler(), "build", "-gcflags=-e", "-o", "/dev/null", "./testdata/refused"]
     ran = subprocess.run(command, cwd=project[0], env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    wanted = {number for number, line in enumerate(REFUSED.split("\n"), 1) if line.endswith("// refused")}
-    assert {int(number) for number in re.findall(r"main\.go:(\d+):", ran.stderr)} == wanted
+    expected = {number for number, line in enumerate(REFUSED.split("\n"), 1) if line.endswith("// refused")}
+    assert {int(number) for number in re.findall(r"main\.go:(\d+):", ran.stderr)} == expected
 
 
 def test_values_of_its_own(project: tuple[Path, Generated]) -> None:
-    """By tests in Go, beside the generated packages."""
+    """Tests in Go run next to the generated packages."""
     folder = project[0] / "testdata" / "values"
     folder.mkdir(parents=True)
     shutil.copy(Path(__file__).with_name("values_test.go"), folder)
@@ -250,8 +250,8 @@ def test_values_of_its_own(project: tuple[Path, Generated]) -> None:
 @pytest.mark.merge
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
-    found = generate(read_input("go", str(root / "examples" / "orders"), (), {"module": MODULE}))
-    for file in found.files:
+    generated_files = generate(read_input("go", str(root / "examples" / "orders"), (), {"module": MODULE}))
+    for file in generated_files.files:
         (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file.path).write_bytes(file.content)
     text = (root / "docs" / "generate.md").read_text(encoding="utf-8")
@@ -262,15 +262,15 @@ def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     assert go(tmp_path, "run", ".") == "A-1 7\n"
 
 
-def test_patterns_that_its_engine_does_not_have(make: Make) -> None:
+def test_unsupported_patterns_are_omitted(make: Make) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?!x)"}}}
     document = {"messagegroups": {"g": {"messages": {"bad": hard.message(schema), "good": hard.message(True)}}}}
-    found = make("go", document)
-    assert "look-around" in found.left_out["/messagegroups/g/messages/bad"]
-    assert "g/good_message.go" in [file.path for file in found.files]
+    generated_files = make("go", document)
+    assert "look-around" in generated_files.left_out["/messagegroups/g/messages/bad"]
+    assert "g/good_message.go" in [file.path for file in generated_files.files]
 
 
-def test_what_is_left_out(project: tuple[Path, Generated]) -> None:
+def test_unsupported_messages_are_omitted(project: tuple[Path, Generated]) -> None:
     assert sorted(project[1].left_out) == [GROUP + name for name in ("broken", "xml")]
 
 

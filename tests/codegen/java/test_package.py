@@ -24,17 +24,21 @@ def compiled(folder: Path, documents: dict[str, dict[str, Any]], program: str) -
     """A project with what is generated of documents and a program, compiled into its folder ``classes``."""
     if shutil.which("javac") is None or not JARS.exists():
         pytest.skip("javac or Jackson are not installed: tools/setup test")
-    found = {name: suite.write("java", folder / name, document, package=PACKAGES[name])
+    packages = {name: suite.write("java", folder / name, document, package=PACKAGES[name])
              for name, document in documents.items()}  # fmt: skip
-    sources = [str(folder / name / file.path) for name, each in found.items() for file in each.files]
+    sources = [
+        str(folder / name / file.path)
+        for name, generated_package in packages.items()
+        for file in generated_package.files
+    ]
     (folder / "classes").mkdir()
     # Names of parameters are for the program alone, which calls methods by reflection.
     options = ["-Xlint:all", "-Werror", "-proc:none", "-parameters", "-encoding", "UTF-8"]
     command = ["javac", *options, "-d", str(folder / "classes"), "-cp", class_path(folder), program, *sources]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    return {name: suite.names_of(each, lambda path: path.removesuffix(".java").replace("/", "."))
-            for name, each in found.items()}  # fmt: skip
+    return {name: suite.names_of(generated_package, lambda path: path.removesuffix(".java").replace("/", "."))
+            for name, generated_package in packages.items()}  # fmt: skip
 
 
 def class_path(folder: Path) -> str:
@@ -50,7 +54,7 @@ def run(build_once: BuildOnce[suite.Names]) -> Iterator[suite.Run]:
         yield answers
 
 
-def test_what_class_files_have_no_room_for(make: Make) -> None:
+def test_class_file_limits_are_respected(make: Make) -> None:
     headers = [{"name": f"h{number}", "required": True} for number in range(255)]
     messages = {
         "long": hard.message({"type": "object", "properties": {"x" * 10_001: True}}),
@@ -58,8 +62,10 @@ def test_what_class_files_have_no_room_for(make: Make) -> None:
         "many": {"protocol": "KAFKA", "protocoloptions": {"headers": headers}},
         "most": {"protocol": "KAFKA", "protocoloptions": {"headers": headers[:-1]}},
     }
-    found = make("java", {"messagegroups": {"g": {"messages": messages}}})
-    assert sorted(found.left_out) == [f"/messagegroups/g/messages/{name}" for name in ("long", "long input", "many")]
+    generated_files = make("java", {"messagegroups": {"g": {"messages": messages}}})
+    assert sorted(generated_files.left_out) == [
+        f"/messagegroups/g/messages/{name}" for name in ("long", "long input", "many")
+    ]
 
 
 def test_no_class_is_called_like_one_that_others_of_its_package_use(make: Make) -> None:

@@ -26,8 +26,8 @@ STYLES = ["dataclass", "msgspec", "pydantic"]
 def modules(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, ModuleType]]:
     """The modules of the package of ``DOCUMENT`` in each style."""
     generated(tmp_path, DOCUMENT, style=str(request.param))
-    with imported(tmp_path) as found:
-        yield found
+    with imported(tmp_path) as imported_modules:
+        yield imported_modules
 
 
 def order(modules: dict[str, ModuleType], **more: Any) -> Any:
@@ -45,8 +45,8 @@ def test_a_message_is_built_and_read_back(modules: dict[str, ModuleType]) -> Non
     assert (read.context, read.definition) == ({"shop": "7"}, GROUP + "order.placed")
 
 
-def test_what_the_definition_forbids_is_not_built(modules: dict[str, ModuleType]) -> None:
-    """Its bounds, too, which no class of the payload has; with the path."""
+def test_invalid_payload_is_not_built(modules: dict[str, ModuleType]) -> None:
+    """Constraints that the payload classes lack are checked too, and the error has the path."""
     placed = modules[GROUP + "order.placed"]
     with pytest.raises(OutboundError) as caught:
         placed.build(order(modules, total=-1), shop="7")
@@ -78,7 +78,7 @@ STRICT: dict[str, Any] = {
     ],
 )
 def test_rules_that_classes_have_no_form_for_hold(data: dict[str, Any], rule: str | None, tmp_path: Path) -> None:
-    """Those that datamodel-code-generator leaves out of its classes."""
+    """The package checks the rules that datamodel-code-generator ignores."""
     message = {"dataschemaformat": "JsonSchema/draft/2020-12", "dataschema": STRICT}
     generated(tmp_path, {"messagegroups": {"g": {"messages": {"m": message}}}})
     with imported(tmp_path) as modules:
@@ -103,18 +103,18 @@ def test_payloads_without_types(modules: dict[str, ModuleType]) -> None:
     assert image.parse(bind(image.build(b"\x89PNG"))).payload == b"\x89PNG"
 
 
-def test_a_reader_of_the_definitions_ships_with_it(tmp_path: Path) -> None:
+def test_package_contains_its_definitions(tmp_path: Path) -> None:
     """The package needs no registry: the definitions that it needs, and no others, are in it."""
-    found = generated(tmp_path, DOCUMENT)
-    assert list(found.left_out) == [GROUP + "broken"]
+    package = generated(tmp_path, DOCUMENT)
+    assert list(package.left_out) == [GROUP + "broken"]
     data = (tmp_path / "messages" / "definitions.json").read_text()
     assert "shop/schemas/parcel" in data
     assert "broken" not in data
 
 
 @pytest.mark.merge
-def test_strict_type_checkers_take_it(tmp_path: Path) -> None:
-    """And refuse what the definition forbids, as far as types say it."""
+def test_strict_type_checkers_accept_the_package(tmp_path: Path) -> None:
+    """The type checkers reject what the definition forbids, as far as types can express it."""
     for style in STYLES:
         generated(tmp_path, DOCUMENT, style=style, package=f"in_{style}")
     program = tmp_path / "program.py"
@@ -137,8 +137,8 @@ def test_definitions_that_collide_are_told_apart(tmp_path: Path) -> None:
     schema = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "object", "properties": {"a": True}}}
     names = ["class", "Class.", "CLASS-", "1", "日本", "__init__", "a b", "a.b", "a/b"[:1], "None"]
     groups = {group: {"messages": dict.fromkeys(names, schema)} for group in ("payloads", "definitions", "import", "é")}
-    found = generated(tmp_path, {"messagegroups": groups})
-    assert found.left_out == {}
+    package = generated(tmp_path, {"messagegroups": groups})
+    assert package.left_out == {}
     with imported(tmp_path) as modules:
         assert len(modules) == len(names) * len(groups)
         for module in modules.values():
@@ -157,8 +157,8 @@ def test_texts_of_definitions_stay_texts(tmp_path: Path) -> None:
     schema = {"type": "object", "description": evil, "properties": {
         evil: {"type": "string", "description": evil}, "e": {"enum": [evil, "a'b"]}}}  # fmt: skip
     message = {"description": evil, "dataschemaformat": "JsonSchema/draft-07", "dataschema": schema}
-    found = generated(tmp_path, {"messagegroups": {"g": {"description": evil, "messages": {"m": message}}}})
-    for file in found.files:
+    package = generated(tmp_path, {"messagegroups": {"g": {"description": evil, "messages": {"m": message}}}})
+    for file in package.files:
         for node in ast.walk(ast.parse(file.content)) if file.path.endswith(".py") else ():
             assert not isinstance(node, ast.Import) or node.names[0].asname is not None, file.path
     with imported(tmp_path) as modules:

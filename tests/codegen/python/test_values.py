@@ -58,29 +58,31 @@ def json_cases(draw: st.DrawFn, depth: int = 3) -> Case:
     if kind == "nullable":
         return {"anyOf": [{"type": "null"}, schema]}, st.none() | values
     # no discriminator: the branches may have the same members
-    others = [draw(json_objects(depth - 1)) for _ in range(2)]
-    return {"anyOf": [schema, *(each for each, _ in others)]}, st.one_of(values, *(each for _, each in others))
+    alternatives = [draw(json_objects(depth - 1)) for _ in range(2)]
+    return {"anyOf": [schema, *(values_ for values_, _ in alternatives)]}, st.one_of(
+        values, *(values_ for _, values_ in alternatives)
+    )
 
 
 @st.composite
 def json_objects(draw: st.DrawFn, depth: int) -> Case:
-    """Of objects, open and closed ones, with members that may be absent."""
+    """Draw schemas of objects, open and closed ones, with optional members."""
     members = {name: draw(json_cases(depth)) for name in draw(st.lists(NAMES, unique=True, max_size=4))}
     required = [name for name in members if draw(st.booleans())]
     schema: dict[str, Any] = {
-        "type": "object", "properties": {name: each for name, (each, _) in members.items()}, "required": required,
+        "type": "object", "properties": {name: part for name, (part, _) in members.items()}, "required": required,
     }  # fmt: skip
     extra = draw(st.sampled_from([None, False, {"type": "integer"}]))
     if extra is not None:
         schema["additionalProperties"] = extra
-    known = st.fixed_dictionaries(
+    objects = st.fixed_dictionaries(
         {name: values for name, (_, values) in members.items() if name in required},
         optional={name: values for name, (_, values) in members.items() if name not in required},
     )
     if isinstance(extra, dict):
         more = st.dictionaries(st.sampled_from(["other", "z-z"]), st.integers(0, 9), max_size=2)
-        known = st.builds(lambda rest, own: {**rest, **own}, more, known)
-    return schema, known
+        objects = st.builds(lambda additional, declared: {**additional, **declared}, more, objects)
+    return schema, objects
 
 
 AVRO_LEAVES: list[Case] = [
@@ -126,8 +128,8 @@ def built(cases: list[Case], format: str, **options: str) -> Iterator[list[tuple
                               "envelopemetadata": {"source": {"type": "uritemplate", "value": "/s/{shop}"}}}
                 for index, (schema, _) in enumerate(cases)}  # fmt: skip
     with tempfile.TemporaryDirectory() as name:
-        found = generated(Path(name), {"messagegroups": {"g": {"messages": messages}}}, **options)
-        assert found.left_out == {}
+        package = generated(Path(name), {"messagegroups": {"g": {"messages": messages}}}, **options)
+        assert package.left_out == {}
         with imported(Path(name)) as modules:
             yield [(modules[f"/messagegroups/g/messages/m{i}"], values) for i, (_, values) in enumerate(cases)]
 
@@ -144,8 +146,8 @@ def check(module: ModuleType, value: Any, protocol: str) -> None:
 @settings(max_examples=4)
 @given(st.lists(json_cases(), min_size=6, max_size=6), STYLES, st.data())
 def test_json_schema(cases: list[Case], style: str, data: st.DataObject) -> None:
-    with built(cases, "JsonSchema/draft/2020-12", style=style) as found:
-        for module, values in found:
+    with built(cases, "JsonSchema/draft/2020-12", style=style) as built_cases:
+        for module, values in built_cases:
             for protocol in ("KAFKA", "HTTP"):
                 check(module, data.draw(values), protocol)
 
@@ -153,8 +155,8 @@ def test_json_schema(cases: list[Case], style: str, data: st.DataObject) -> None
 @settings(max_examples=4)
 @given(st.lists(avro_cases(), min_size=6, max_size=6), STYLES, st.data())
 def test_avro(cases: list[Case], style: str, data: st.DataObject) -> None:
-    with built(cases, "Avro/1.11", style=style) as found:
-        for module, values in found:
+    with built(cases, "Avro/1.11", style=style) as built_cases:
+        for module, values in built_cases:
             check(module, data.draw(values), "KAFKA")
 
 
@@ -186,26 +188,26 @@ def structure_types(draw: st.DrawFn, depth: int) -> Case:
         return {"type": kind, "items" if kind == "array" else "values": schema}, many
     names = draw(st.lists(STRUCTURE_NAMES, unique=True, min_size=1, max_size=3))
     members = {name: draw(structure_types(depth - 1)) for name in names}
-    schemas = {name: each for name, (each, _) in members.items()}
+    schemas = {name: member_values for name, (member_values, _) in members.items()}
     if kind == "tuple":
-        items = st.tuples(*(each for _, each in members.values())).map(list)
+        items = st.tuples(*(member_values for _, member_values in members.values())).map(list)
         return {"type": "tuple", "name": "T", "properties": schemas, "tuple": names}, items
-    one = st.one_of(*(st.fixed_dictionaries({name: values}) for name, (_, values) in members.items()))
-    return {"type": "choice", "name": "C", "choices": schemas}, one
+    choice = st.one_of(*(st.fixed_dictionaries({name: values}) for name, (_, values) in members.items()))
+    return {"type": "choice", "name": "C", "choices": schemas}, choice
 
 
 @st.composite
 def structure_objects(draw: st.DrawFn, depth: int) -> Case:
     names = draw(st.lists(STRUCTURE_NAMES, unique=True, min_size=1, max_size=4))
     members = {name: draw(structure_types(depth - 1)) for name in names}
-    wanted = [name for name in names if draw(st.booleans())]
+    required_names = [name for name in names if draw(st.booleans())]
     schema: dict[str, Any] = {
-        "type": "object", "name": "O", "properties": {name: each for name, (each, _) in members.items()},
+        "type": "object", "name": "O", "properties": {name: part for name, (part, _) in members.items()},
         "additionalProperties": False,
     }  # fmt: skip
-    return schema | ({"required": wanted} if wanted else {}), st.fixed_dictionaries(
-        {name: values for name, (_, values) in members.items() if name in wanted},
-        optional={name: values for name, (_, values) in members.items() if name not in wanted},
+    return schema | ({"required": required_names} if required_names else {}), st.fixed_dictionaries(
+        {name: values for name, (_, values) in members.items() if name in required_names},
+        optional={name: values for name, (_, values) in members.items() if name not in required_names},
     )
 
 
@@ -214,8 +216,8 @@ def structure_objects(draw: st.DrawFn, depth: int) -> Case:
 def test_json_structure(cases: list[Case], style: str, data: st.DataObject) -> None:
     head = {"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://x.example/o"}
     documents = [(head | schema, values) for schema, values in cases]
-    with built(documents, "JsonStructure/draft-04", style=style) as found:
-        for module, values in found:
+    with built(documents, "JsonStructure/draft-04", style=style) as built_cases:
+        for module, values in built_cases:
             check(module, data.draw(values), "HTTP")
 
 
@@ -254,29 +256,31 @@ def xsd_elements(draw: st.DrawFn, name: str, depth: int, occurs: str = "") -> Ca
             return f'<xs:element name="{name}" type="{kind}"{occurs}/>', values
         extended = f'<xs:extension base="{kind}"><xs:attribute name="class" type="xs:int"/></xs:extension>'
         body = f"<xs:complexType><xs:simpleContent>{extended}</xs:simpleContent></xs:complexType>"
-        found = st.fixed_dictionaries({"$": values}, optional={"@class": st.integers(0, 9)})
-        return f'<xs:element name="{name}"{occurs}>{body}</xs:element>', found
+        simple = st.fixed_dictionaries({"$": values}, optional={"@class": st.integers(0, 9)})
+        return f'<xs:element name="{name}"{occurs}>{body}</xs:element>', simple
     children: list[str] = []
     required: dict[str, Any] = {}
     optional: dict[str, Any] = {}
-    for each in draw(st.lists(st.sampled_from(["a", "class", "None", "item"]), unique=True, min_size=1)):
+    for child in draw(st.lists(st.sampled_from(["a", "class", "None", "item"]), unique=True, min_size=1)):
         bounds = draw(st.sampled_from(["", ' minOccurs="0"', ' minOccurs="0" maxOccurs="9"']))
-        text, values = draw(xsd_elements(each, depth - 1, bounds))
+        text, values = draw(xsd_elements(child, depth - 1, bounds))
         children.append(text)
         if "max" in bounds:
-            required[each] = st.lists(values, max_size=2)
+            required[child] = st.lists(values, max_size=2)
         else:
-            (optional if bounds else required)[each] = values
+            (optional if bounds else required)[child] = values
     attribute = '<xs:attribute name="a-b" type="xs:string" use="required"/>'
     body = f"<xs:complexType><xs:sequence>{''.join(children)}</xs:sequence>{attribute}</xs:complexType>"
-    named = st.fixed_dictionaries({**required, "@a-b": st.sampled_from(["x", "y"])}, optional=optional)
-    return f'<xs:element name="{name}"{occurs}>{body}</xs:element>', named
+    complex_values = st.fixed_dictionaries({**required, "@a-b": st.sampled_from(["x", "y"])}, optional=optional)
+    return f'<xs:element name="{name}"{occurs}>{body}</xs:element>', complex_values
 
 
 @settings(max_examples=4)
 @given(st.lists(xsd_elements("order", ROOT), min_size=6, max_size=6), STYLES, st.data())
 def test_xml(cases: list[Case], style: str, data: st.DataObject) -> None:
     around = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">{}{}</xs:schema>'
-    with built([(around.format(XSD_TYPES, text), each) for text, each in cases], "XSD/1.1", style=style) as found:
-        for module, values in found:
+    with built(
+        [(around.format(XSD_TYPES, text), case_values) for text, case_values in cases], "XSD/1.1", style=style
+    ) as built_cases:
+        for module, values in built_cases:
             check(module, data.draw(values), "HTTP")

@@ -68,11 +68,11 @@ def workspace(
         pytest.skip("Cargo, or what generated Rust depends on, is not installed: tools/setup test")
     place, fresh = HOME / name, HOME / f"{name}-{os.getpid()}"
     names = {}
-    for each, document in documents.items():
-        found = suite.write("rust", fresh / each, document, package=each)
-        names[each] = suite.names_of(found, lambda path, each=each: f"{each}/{path[4:].removesuffix('.rs')}")  # type: ignore[misc]
-    members = ", ".join(f'"{each}"' for each in (*documents, "program"))
-    crates = "".join(f'{each} = {{ path = "../{each}" }}\n' for each in documents)
+    for crate, document in documents.items():
+        package = suite.write("rust", fresh / crate, document, package=crate)
+        names[crate] = suite.names_of(package, lambda path, crate=crate: f"{crate}/{path[4:].removesuffix('.rs')}")  # type: ignore[misc]
+    members = ", ".join(f'"{crate}"' for crate in (*documents, "program"))
+    crates = "".join(f'{crate} = {{ path = "../{crate}" }}\n' for crate in documents)
     manifest = _PROGRAM.format(name=name) + clients + crates
     files = {"Cargo.toml": _WORKSPACE.format(members=members), "program/Cargo.toml": manifest, **program(fresh, names)}
     for path, text in files.items():
@@ -105,8 +105,8 @@ def _dispatch(sources: Path, names: suite.Names) -> str:
             source = (sources / project / "src" / f"{module.partition('/')[2]}.rs").read_text()
             signature = re.search(r"pub fn build\(\s*payload: (.*?),?\s*\) -> ", source, re.DOTALL)
             assert signature is not None
-            kind, *given = signature[1].replace("\n", " ").split(", ")
-            arguments = "".join(map(_argument, given))
+            kind, *parameters = signature[1].replace("\n", " ").split(", ")
+            arguments = "".join(map(_argument, parameters))
             path = "::".join(map(identifier, module.split("/")))
             arms.append(_arm(module, path, f"of_{project}", arguments, kind == "&Payload"))
     return f"""use serde_json::Value;
@@ -145,7 +145,7 @@ def _arm(module: str, path: str, adapter: str, arguments: str, typed: bool) -> s
 
 @pytest.fixture(scope="module")
 def project() -> tuple[Path, suite.Names]:
-    """One workspace with all that is generated here, compiled; and the modules of its messages."""
+    """Return one compiled workspace with all generated packages, and the modules of their messages."""
 
     def program(sources: Path, names: suite.Names) -> dict[str, str]:
         return {
@@ -154,9 +154,9 @@ def project() -> tuple[Path, suite.Names]:
             "program/examples/refused.rs": (HERE / "refused.rs").read_text(),
         }
 
-    made = workspace("suite", {"shop": DOCUMENT, "hard": hard.DOCUMENT}, program)
-    cargo(made[0], "build", "--bins")
-    return made
+    built = workspace("suite", {"shop": DOCUMENT, "hard": hard.DOCUMENT}, program)
+    cargo(built[0], "build", "--bins")
+    return built
 
 
 def exchange() -> str:
@@ -173,19 +173,19 @@ def run(project: tuple[Path, suite.Names]) -> Iterator[suite.Run]:
         yield answers
 
 
-def test_it_compiles_without_warnings(project: tuple[Path, suite.Names]) -> None:
+def test_code_compiles_without_warnings(project: tuple[Path, suite.Names]) -> None:
     # What the compiler said when it compiled them is said again.
     assert "warning" not in cargo(project[0], "build", "--bins").stderr
 
 
-def test_it_is_as_rustfmt_writes_it(project: tuple[Path, suite.Names]) -> None:
+def test_code_is_formatted_by_rustfmt(project: tuple[Path, suite.Names]) -> None:
     cargo(project[0], "fmt", "--check", "--package", "shop", "--package", "hard")
 
 
-def test_what_types_forbid_does_not_compile(project: tuple[Path, suite.Names]) -> None:
+def test_type_errors_do_not_compile(project: tuple[Path, suite.Names]) -> None:
     options = ("--package", "suite", "--example", "refused", "--message-format=short")
     ran = cargo(project[0], "build", *options, check=False)
-    lines = {int(found) for found in re.findall(r"refused\.rs:(\d+):\d+: error", ran.stderr)}
+    lines = {int(line_number) for line_number in re.findall(r"refused\.rs:(\d+):\d+: error", ran.stderr)}
     source = (HERE / "refused.rs").read_text().splitlines()
     assert lines == {number for number, line in enumerate(source, 1) if "// error: " in line}
 

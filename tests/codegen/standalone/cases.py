@@ -87,21 +87,21 @@ TABLE: list[tuple[str, Any, list[Any]]] = [
 
 
 def random_table(size: int) -> st.SearchStrategy[list[tuple[str, Any, list[Any]]]]:
-    """As ``TABLE``, at random; without numbers that only some languages have room for."""
-    one = cases().map(lambda case: (OLD, _small(case[0]), [_small(case[1])]))
-    return st.lists(one, min_size=size, max_size=size)
+    """Draw random tables like ``TABLE``, without numbers that some languages cannot represent."""
+    row = cases().map(lambda case: (OLD, _small(case[0]), [_small(case[1])]))
+    return st.lists(row, min_size=size, max_size=size)
 
 
 def _small(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _small(each) for name, each in value.items()}
+        return {name: _small(element) for name, element in value.items()}
     if isinstance(value, list):
         return list(map(_small, value))
     return value % 100 if isinstance(value, (int, float)) and abs(value) >= 2**31 else value
 
 
 def tasks(table: list[tuple[str, Any, list[Any]]]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """What a program checks, as JSON, and whether the value conforms by the validator of the pipeline."""
+    """Yield the check tasks for a program as JSON, and the expected verdict of the pipeline's validator."""
     for version, schema, values in table:
         parsed = parse(schema, version)
         rules = SchemaRules(parsed.document)
@@ -192,7 +192,7 @@ def unwritable() -> list[tuple[Any, Any, str]]:
     return [
         (record, {**every, "f": "x"}, "data/f"),
         (record, {**every, "more": 1}, "data/more"),
-        (record, {name: each for name, each in every.items() if name != "x"}, "data/x"),
+        (record, {name: member for name, member in every.items() if name != "x"}, "data/x"),
         (record, {**every, "x": "YQ=="}, "data/x"),
         (record, {**every, "kind": "C"}, "data/kind"),
         (record, {**every, "money": "1.234"}, "data/money"),
@@ -254,7 +254,7 @@ def plain(value: Any) -> Any:
     """A decoded value as programs have it: bytes are base64, decimals and times text without zeros at the end."""
     match value:
         case dict():
-            return {name: plain(each) for name, each in value.items()}
+            return {name: plain(element) for name, element in value.items()}
         case list():
             return list(map(plain, value))
         case bytes():

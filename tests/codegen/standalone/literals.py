@@ -32,7 +32,7 @@ def read_literal(literal: str, language: Language) -> str:
     quote = literal[0]
     if quote not in ("\"'" if language == "typescript" else '"') or len(literal) < len('""') or literal[-1] != quote:
         raise ValueError(literal)
-    made, place, body = [], 0, literal[1:-1]
+    characters, place, body = [], 0, literal[1:-1]
     codes, simple = _ESCAPES[language]
     while place < len(body):
         character = body[place]
@@ -40,12 +40,12 @@ def read_literal(literal: str, language: Language) -> str:
             raise ValueError(literal)
         place += 1
         if character != "\\":
-            made.append(character)
+            characters.append(character)
             continue
         code = re.compile(codes).match(body, place)
-        made.append(_character(next(filter(None, code.groups())), language) if code else simple[body[place]])
+        characters.append(_character(next(filter(None, code.groups())), language) if code else simple[body[place]])
         place = code.end() if code else place + 1
-    return "".join(made).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    return "".join(characters).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def _character(digits: str, language: Language) -> str:

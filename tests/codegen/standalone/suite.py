@@ -48,20 +48,20 @@ def test_rules_are_those_of_the_schema(table: list[Any], run: Run) -> None:
 
 def check_rules(table: list[Any], run: Run) -> None:
     """Check that a program accepts the values that conform, and no others."""
-    wanted = list(cases.tasks(table))
-    found = run(*({"action": "check", **task} for task, _ in wanted))
-    for (task, conforms), answer in zip(wanted, found, strict=True):
+    expected = list(cases.tasks(table))
+    answers = run(*({"action": "check", **task} for task, _ in expected))
+    for (task, conforms), answer in zip(expected, answers, strict=True):
         assert (answer["result"] == []) == conforms, (task, answer)
 
 
 @settings(max_examples=25)
 @given(case=avro_cases(), data=st.data())
-def test_avro_is_written_and_read(case: Any, data: st.DataObject, run: Run) -> None:
-    schema, value = cases.avro(case[0]), data.draw(case[1].filter(lambda each: "e+" not in repr(each)))
+def test_avro_round_trip(case: Any, data: st.DataObject, run: Run) -> None:
+    schema, value = cases.avro(case[0]), data.draw(case[1].filter(lambda item: "e+" not in repr(item)))
     table, value = cases.wire(schema), json.loads(json.dumps(cases.plain(value), default=str))
     (written,) = run({"action": "encode", **table, "value": value})
     if "error" in written:  # a number that JavaScript does not have
-        assert {each["rule"] for each in written["findings"]} == {"type"}
+        assert {item["rule"] for item in written["findings"]} == {"type"}
         assert cases.LARGE.search(json.dumps(value))
         return
     decoded = schema.decode(b64decode(written["result"]))
@@ -73,10 +73,10 @@ def test_avro_is_written_and_read(case: Any, data: st.DataObject, run: Run) -> N
 def test_avro_of_every_kind(run: Run) -> None:
     schema = cases.avro(cases.AVRO_RECORD)
     for value in cases.AVRO_VALUES:
-        table, given = cases.wire(schema), cases.plain(value)
-        (written,) = run({"action": "encode", **table, "value": given})
+        table, payload = cases.wire(schema), cases.plain(value)
+        (written,) = run({"action": "encode", **table, "value": payload})
         decoded = schema.decode(b64decode(written["result"]))
-        assert {name: each for name, each in decoded.items() if name in value} == value
+        assert {name: member for name, member in decoded.items() if name in value} == value
         (read,) = run({"action": "decode", **table, "value": b64encode(schema.encode(decoded)).decode()})
         assert read["result"] == cases.plain(decoded)
 
@@ -94,9 +94,9 @@ def test_protobuf_is_written_and_read(value: dict[str, Any], run: Run) -> None:
 
 
 @pytest.mark.parametrize(("table", "value", "path"), cases.unwritable())
-def test_what_avro_and_protobuf_forbid_is_not_written(table: Any, value: Any, path: str, run: Run) -> None:
+def test_invalid_avro_and_protobuf_is_not_written(table: Any, value: Any, path: str, run: Run) -> None:
     (answer,) = run({"action": "encode", **table, "value": value})
-    assert [each["path"] for each in answer["findings"]] == [path]
+    assert [finding["path"] for finding in answer["findings"]] == [path]
 
 
 @pytest.mark.parametrize(("table", "body"), cases.unreadable())
@@ -130,14 +130,14 @@ PLACED = ["shop", GROUP + "order.placed"]
 ORDER = {"kind": "new", "total": 5, "buyer": {"e-mail": "a@b"}}
 
 
-def judged(found: dict[str, Any]) -> Any:
-    """What Signalbook says of a record or a request, by all definitions."""
-    body = None if (text := found.get("value", found.get("body"))) is None else b64decode(text)
-    if "topic" in found:
-        headers = [(name, value.encode()) for name, value in found["headers"].items()]
-        message = kafka.record(found["topic"], body, headers, key=found["key"] and found["key"].encode())
+def judged(sent: dict[str, Any]) -> Any:
+    """Return the outcome of a record or a request against all definitions."""
+    body = None if (text := sent.get("value", sent.get("body"))) is None else b64decode(text)
+    if "topic" in sent:
+        headers = [(name, value.encode()) for name, value in sent["headers"].items()]
+        message = kafka.record(sent["topic"], body, headers, key=sent["key"] and sent["key"].encode())
     else:
-        message = http.request(found["method"], found["path"], list(found["headers"].items()), body)
+        message = http.request(sent["method"], sent["path"], list(sent["headers"].items()), body)
     (outcome,) = contract().process(message)
     return outcome
 
@@ -148,9 +148,9 @@ def contract() -> Any:
 
 @pytest.mark.parametrize("mode", ["binary", "structured"])
 @pytest.mark.parametrize("action", ["kafka", "http"])
-def test_what_is_built_is_accepted_and_read_back(action: str, mode: str, run: Run) -> None:
-    given = {"mode": mode, **({"topic": "orders", "key": "7"} if action == "kafka" else {})}
-    (answer,) = run({"action": action, "module": PLACED, "payload": ORDER, "values": {"shop": "7 é"}, "given": given})
+def test_built_message_is_accepted_and_parsed(action: str, mode: str, run: Run) -> None:
+    options = {"mode": mode, **({"topic": "orders", "key": "7"} if action == "kafka" else {})}
+    (answer,) = run({"action": action, "module": PLACED, "payload": ORDER, "values": {"shop": "7 é"}, "given": options})
     accepted = judged(answer["result"])
     assert (accepted.definition.xid, accepted.data) == (GROUP + "order.placed", ORDER)
     assert accepted.event.attributes["source"] == "/shops/7%20%C3%A9"
@@ -172,7 +172,7 @@ def test_what_is_built_is_accepted_and_read_back(action: str, mode: str, run: Ru
         (ORDER, {}, "envelopemetadata.source"),
     ],
 )
-def test_what_the_definition_forbids_is_not_built(payload: Any, values: dict[str, str], path: str, run: Run) -> None:
+def test_invalid_payload_is_not_built(payload: Any, values: dict[str, str], path: str, run: Run) -> None:
     task = {"action": "kafka", "module": PLACED, "payload": payload, "values": values, "given": {"topic": "t"}}
     (answer,) = run(task)
     assert path in [finding["path"] for finding in answer["findings"]]
@@ -192,7 +192,7 @@ HEADERS = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/shops/7", "ce_t
         ({"ce_UPPER": "x"}, "UPPER"),
     ],
 )
-def test_what_the_definition_does_not_allow_is_not_read(change: dict[str, Any], path: str, run: Run) -> None:
+def test_unexpected_message_is_not_parsed(change: dict[str, Any], path: str, run: Run) -> None:
     headers = {name: value for name, value in {**HEADERS, **change}.items() if value is not None}
     record = {"topic": "t", "key": None, "headers": headers, "value": b64encode(json.dumps(ORDER).encode()).decode()}
     (answer,) = run({"action": "parse", "module": PLACED, "record": record})
@@ -335,25 +335,25 @@ def test_hostile_ids(run: Run) -> None:
 
 
 def write(target: str, folder: Path, document: dict[str, Any], **options: str) -> Generated:
-    """What a target makes of a document, written to a folder."""
+    """Generate the files of a target for a document and write them to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "definitions.json").write_bytes(dump_json(document))
-    found = generate(read_input(target, str(folder / "definitions.json"), (), options))
-    for file in found.files:
+    generated_files = generate(read_input(target, str(folder / "definitions.json"), (), options))
+    for file in generated_files.files:
         (folder / file.path).parent.mkdir(parents=True, exist_ok=True)
         (folder / file.path).write_bytes(file.content)
-    return found
+    return generated_files
 
 
 Names = dict[str, dict[str, str]]
 """Of each project, what a program knows a message by: its module or class, by xid."""
 
 
-def names_of(found: Generated, name: Callable[[str], str]) -> dict[str, str]:
+def names_of(generated_files: Generated, name: Callable[[str], str]) -> dict[str, str]:
     """The names of messages; ``name`` makes one of the path of a file."""
     return {
         file.xids[0]: name(file.path)
-        for file in found.files
+        for file in generated_files.files
         if len(file.xids) == 1 and "/payloads/" not in f"/{file.path.lower()}" and not file.path.endswith("/index.ts")
     }
 
@@ -373,4 +373,4 @@ def started(command: list[str], folder: Path, names: Names) -> Iterator[Run]:
             print(json.dumps(task), file=tasks, flush=True)
             return json.loads(answers.readline())
 
-        yield lambda *given: list(map(ask, given))
+        yield lambda *requests: list(map(ask, requests))

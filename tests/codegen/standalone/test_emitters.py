@@ -26,7 +26,7 @@ EMITTERS: Final[dict[Language, ModuleType]] = {
 
 def words_of(text: str) -> str:
     """Return a text as comments have it: on one line, and without characters that cannot be seen."""
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 @pytest.mark.parametrize("language", get_args(Language))
@@ -115,7 +115,7 @@ NAMELESS = "its schema has a member without a name, for which Jackson has no ann
 
 
 @pytest.mark.parametrize("target", ["typescript", "java", "rust"])
-def test_what_is_left_out(target: str, tmp_path: Path) -> None:
+def test_unsupported_messages_are_omitted(target: str, tmp_path: Path) -> None:
     assert sorted(suite.write(target, tmp_path, DOCUMENT).left_out) == [GROUP + name for name in ("broken", "xml")]
     left_out = suite.write(target, tmp_path / "hard", hard.DOCUMENT).left_out
     assert left_out == ({"/messagegroups/hard/messages/nameless": NAMELESS} if target == "java" else {})

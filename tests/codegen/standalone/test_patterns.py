@@ -19,16 +19,18 @@ from signalbook.codegen.standalone.patterns import linear, portable
         r"^[\w.-]+$", "[a-]", r"[-\d]",
     ],
 )  # fmt: skip
-def test_patterns_of_all_languages_stay_as_they_are(pattern: str) -> None:
+def test_portable_patterns_are_unchanged(pattern: str) -> None:
     assert portable(pattern) == pattern
 
 
 def test_white_space_is_that_of_ecma_262() -> None:
     patterns = [portable(pattern).replace(r"\u{10ffff}", "\U0010ffff") for pattern in (r"^\s$", r"^[\S_]$")]
-    spaces, others = map(re.compile, patterns)
+    spaces, non_spaces = map(re.compile, patterns)
     every = {chr(code) for code in range(0x110000)}
-    assert {each for each in every if spaces.match(each)} == every - {each for each in every if others.match(each)}
-    assert all(spaces.match(each) for each in "\t\n\v\f\r \u00a0\ufeff\u2003")
+    assert {character for character in every if spaces.match(character)} == every - {
+        character for character in every if non_spaces.match(character)
+    }
+    assert all(spaces.match(character) for character in "\t\n\v\f\r \u00a0\ufeff\u2003")
     assert portable(r"\\s") == r"\\s"
 
 
@@ -45,7 +47,7 @@ def test_a_dot_is_anything_but_a_line_feed() -> None:
         r"\Z", "^*", "(?=a)*?+", "{2}", "*a", r"\é", "(?>a)", "(?#a)", "a\\", "[a", "|+",
     ],
 )  # fmt: skip
-def test_others_are_named(pattern: str) -> None:
+def test_unportable_patterns_are_reported(pattern: str) -> None:
     with pytest.raises(Inexpressible, match=re.escape(pattern)):
         portable(pattern)
 

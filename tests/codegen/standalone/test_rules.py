@@ -13,17 +13,17 @@ from signalbook.codegen.standalone.rules import SchemaRules
 
 def rules(schema: Any, format: str = NEW) -> list[Any]:
     parsed = parse(schema, format)
-    found = SchemaRules(parsed.document)
-    assert found.at(parsed.uri) == 0
-    return found.rules
+    table = SchemaRules(parsed.document)
+    assert table.at(parsed.uri) == 0
+    return table.rules
 
 
 def test_references_are_places_in_the_table() -> None:
-    found = rules({"properties": {"a": {"$ref": "#/definitions/n"}, "b": {"$ref": "#/definitions/n"}},
+    table = rules({"properties": {"a": {"$ref": "#/definitions/n"}, "b": {"$ref": "#/definitions/n"}},
                    "definitions": {"n": {"type": "integer", "description": "not a rule"}}}, OLD)  # fmt: skip
-    assert found[0] == {"properties": {"a": 1, "b": 2}}
-    assert found[1] == found[2] == {"all": [3]}
-    assert found[3] == {"type": ["integer"]}
+    assert table[0] == {"properties": {"a": 1, "b": 2}}
+    assert table[1] == table[2] == {"all": [3]}
+    assert table[3] == {"type": ["integer"]}
 
 
 def test_a_schema_that_leads_back_to_itself_below_is_a_loop_in_the_table() -> None:
@@ -41,7 +41,7 @@ def test_a_schema_that_leads_back_to_itself_below_is_a_loop_in_the_table() -> No
             "b": {"$id": "b", "$recursiveAnchor": True}}}, MIDDLE, "depends on who refers to it"),
     ],
 )  # fmt: skip
-def test_what_has_no_such_form(schema: Any, format: str, why: str) -> None:
+def test_inexpressible_schema_is_reported(schema: Any, format: str, why: str) -> None:
     with pytest.raises(Inexpressible, match=why):
         rules(schema, format)
 
@@ -53,12 +53,12 @@ def test_schemas_of_great_width_and_depth() -> None:
     assert len(rules({"$ref": "#/definitions/d0", "definitions": {**chain, "d60": True}}, OLD)) == 122
 
 
-def test_a_part_without_a_form_leaves_out_whatever_refers_to_it_and_nothing_else() -> None:
+def test_inexpressible_part_omits_only_its_referrers() -> None:
     parsed = parse({"$defs": {
         "bad": {"pattern": "(?i)a"}, "one": {"$ref": "#/$defs/bad"}, "two": {"items": {"$ref": "#/$defs/bad"}},
         "good": {"type": "string"}}})  # fmt: skip
-    found = SchemaRules(parsed.document)
+    table = SchemaRules(parsed.document)
     for name in ("one", "two"):
         with pytest.raises(Inexpressible, match="pattern"):
-            found.at(f"{parsed.uri}/$defs/{name}")
-    assert found.rules[found.at(f"{parsed.uri}/$defs/good")] == {"type": ["string"]}
+            table.at(f"{parsed.uri}/$defs/{name}")
+    assert table.rules[table.at(f"{parsed.uri}/$defs/good")] == {"type": ["string"]}

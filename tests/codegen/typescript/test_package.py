@@ -54,18 +54,18 @@ def compiled(folder: Path, documents: dict[str, dict[str, Any]], program: str = 
     """A project with what is generated of documents, compiled into its folder ``js``."""
     if not MODULES.exists():
         pytest.skip("TypeScript is not installed beside the tests: tools/setup test")
-    found = {name: suite.write("typescript", folder / name, document) for name, document in documents.items()}
+    packages = {name: suite.write("typescript", folder / name, document) for name, document in documents.items()}
     (folder / "program.ts").write_text(program)
     (folder / "package.json").write_text('{"type": "module"}')
     (folder / "tsconfig.json").write_text(json.dumps({"compilerOptions": {**OPTIONS, "outDir": "js"}}))
     node(str(MODULES / "typescript" / "bin" / "tsc"), folder=folder)
-    return {name: suite.names_of(each, lambda path, name=name: f"{name}/{path.removesuffix('.ts')}")  # type: ignore[misc]
-            for name, each in found.items()}  # fmt: skip
+    return {name: suite.names_of(generated_package, lambda path, name=name: f"{name}/{path.removesuffix('.ts')}")  # type: ignore[misc]
+            for name, generated_package in packages.items()}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def project(build_once: BuildOnce[suite.Names]) -> tuple[Path, suite.Names]:
-    """One project with all that is generated here, compiled; and the modules of its messages."""
+    """Return one compiled project with all generated packages, and the modules of their messages."""
     documents = {"shop": DOCUMENT, "hard": hard.DOCUMENT}
     return build_once("typescript", lambda folder: compiled(folder, documents, PROGRAM))
 
@@ -77,7 +77,7 @@ def run(project: tuple[Path, suite.Names]) -> Iterator[suite.Run]:
         yield answers
 
 
-def test_it_is_as_prettier_writes_it(project: tuple[Path, suite.Names]) -> None:
+def test_code_is_formatted_by_prettier(project: tuple[Path, suite.Names]) -> None:
     """Apart from what a formatter does with lines that have no place to be broken at."""
     command = str(MODULES / "prettier" / "bin" / "prettier.cjs"), "--print-width=120", "--list-different"
     assert node(*command, "shop/**/*.ts", "hard/**/*.ts", folder=project[0]) == ""
