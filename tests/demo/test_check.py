@@ -25,12 +25,12 @@ def report(**changed: object) -> Report:
     return Report(batch="b", fingerprint="f", tally=tally, seconds=1.0)
 
 
-def test_nothing_to_say_when_every_line_is_where_it_must_be() -> None:
+def test_consistent_report_has_no_differences() -> None:
     assert differences(ledger(), report(), {PLACE: "no_match"}) == []
 
 
 @pytest.mark.parametrize(
-    ("changed", "sidelined", "said"),
+    ("changed", "sidelined", "expected"),
     [
         ({"read": 2}, {PLACE: "no_match"}, "3 lines were written, but 2 read"),
         ({"landed": Counter({"/m": 1, "/n": 1})}, {PLACE: "no_match"}, "landed in /n: 0 were due, there are 1"),
@@ -40,12 +40,14 @@ def test_nothing_to_say_when_every_line_is_where_it_must_be() -> None:
         ({}, {PLACE: "no_match", ("f", 7): "x"}, "f, byte 7: landing was due, it came to x"),
     ],
 )
-def test_each_difference_is_named(changed: dict[str, object], sidelined: dict[tuple[str, int], str], said: str) -> None:
-    assert said in differences(ledger(), report(**changed), sidelined)
+def test_each_difference_is_reported(
+    changed: dict[str, object], sidelined: dict[tuple[str, int], str], expected: str
+) -> None:
+    assert expected in differences(ledger(), report(**changed), sidelined)
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("places", "expected"),
     [
         ([(("kafka:t/0", 1), "/m"), (("kafka:t/0", 2), "no_match")], []),
         ([(("kafka:t/0", 2), "no_match")], ["kafka:t/0, offset 1: /m was due, there is nothing"]),
@@ -59,5 +61,5 @@ def test_each_difference_is_named(changed: dict[str, object], sidelined: dict[tu
         ),
     ],
 )
-def test_each_message_that_is_not_in_its_one_place_is_named(found: list[tuple[Place, str]], said: list[str]) -> None:
-    assert misplaced({("kafka:t/0", 1): "/m", ("kafka:t/0", 2): "no_match"}, found) == said
+def test_each_misplaced_message_is_reported(places: list[tuple[Place, str]], expected: list[str]) -> None:
+    assert misplaced({("kafka:t/0", 1): "/m", ("kafka:t/0", 2): "no_match"}, places) == expected

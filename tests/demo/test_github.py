@@ -50,9 +50,9 @@ def pack(folder: Path, name: str, member: str, content: object) -> None:
 def webhooks(tmp_path: Path) -> github.Webhooks:
     pack(tmp_path, "webhooks-examples", "package/api.github.com/index.json", EXAMPLES)
     pack(tmp_path, "webhooks-schemas", "package/schema.json", SCHEMA)
-    found = github.fetch(tmp_path)
-    assert found is not None
-    return found
+    fetched = github.fetch(tmp_path)
+    assert fetched is not None
+    return fetched
 
 
 def test_without_npm_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

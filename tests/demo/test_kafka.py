@@ -17,8 +17,8 @@ def _jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/opt/java")
 
 
-def test_data_without_an_identity_are_given_one(tmp_path: Path) -> None:
-    """As where laying it out was cut short."""
+def test_data_folder_without_an_id_is_formatted(tmp_path: Path) -> None:
+    """The identity is missing if formatting was interrupted."""
     (tmp_path / "data").mkdir()
     command = kafka.configure(tmp_path, {"plain": 1, "control": 2}, {"node.rack": "a"})
     assert command[-2:] == ["kafka.Kafka", str(tmp_path / "conf")]

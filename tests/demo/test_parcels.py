@@ -17,7 +17,7 @@ def test_every_message_of_the_catalogue_but_the_base_has_traffic() -> None:
     assert {t.definition for t in sound} == defined - {f"{parcels.PARCELS}/messages/example.parcels.base"}
 
 
-def test_each_kind_of_fault_is_made_and_named() -> None:
+def test_every_seeded_fault_has_its_reason() -> None:
     _, faulty = parcels.templates(1)
     assert {t.fault for t in faulty} == set(SeededFault)
     assert all(t.fault and t.reason == REASONS[t.fault] for t in faulty)

@@ -48,7 +48,7 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_it_starts_again_in_its_place(tmp_path: Path) -> None:
+def test_program_restarts_on_the_same_port(tmp_path: Path) -> None:
     server = pages(tmp_path)
     server.open()
     port = server.ports["http"]
@@ -73,7 +73,7 @@ def test_a_port_that_is_taken_in_between_is_given_up(tmp_path: Path, monkeypatch
         assert server.ports == {"http": free}
 
 
-def test_a_port_that_is_taken_is_seen_however_much_is_said_after_it(tmp_path: Path) -> None:
+def test_occupied_port_is_detected_in_long_output(tmp_path: Path) -> None:
     tries: list[Ports] = []
 
     def configure(folder: Path, ports: Ports) -> list[str]:
@@ -85,7 +85,7 @@ def test_a_port_that_is_taken_is_seen_however_much_is_said_after_it(tmp_path: Pa
     assert len(tries) == program._TRIES
 
 
-def test_what_keeps_it_from_starting_is_reported(tmp_path: Path) -> None:
+def test_failed_start_is_reported(tmp_path: Path) -> None:
     refusing = Program("it", tmp_path, lambda folder, ports: [sys.executable, "-c", "exit('no folder')"], "never", ())
     with pytest.raises(NotStarted, match=f"it does not start; the end of {tmp_path / 'log'}:\nno folder"):
         refusing.open()
@@ -93,7 +93,7 @@ def test_what_keeps_it_from_starting_is_reported(tmp_path: Path) -> None:
         refusing.start()
 
 
-def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
+def test_program_ends_with_its_killed_owner(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OWNER, str(tmp_path)]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None
@@ -105,23 +105,23 @@ def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     assert not listens(port)
 
 
-def test_how_a_program_ends_by_itself_is_passed_on(tmp_path: Path) -> None:
-    """Its supervisor waits for its own input still, and must end with it all the same, and quietly."""
+def test_exit_code_of_a_program_is_returned(tmp_path: Path) -> None:
+    """The supervisor still waits for input and must end as well, without output."""
     log = tmp_path / "log"
-    with log.open("wb") as out, keep([sys.executable, "-c", "exit(3)"], tmp_path, out, out) as kept:
-        assert kept.wait(300) == 3
+    with log.open("wb") as out, keep([sys.executable, "-c", "exit(3)"], tmp_path, out, out) as process:
+        assert process.wait(300) == 3
     assert log.read_text() == ""
 
 
-def test_one_that_does_not_end_goes_with_all_it_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stubborn_program_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hasty = tmp_path / "supervise.py"
     hasty.write_text(program._SUPERVISOR.read_text().replace("_PATIENCE: Final = 120.0", "_PATIENCE: Final = 0.0"))
     monkeypatch.setattr(program, "_SUPERVISOR", hasty)
     reading, writing = os.pipe()
-    with os.fdopen(reading, "rb") as said, os.fdopen(writing, "wb") as out:
-        kept = keep([sys.executable, "-c", STUBBORN], tmp_path, out, out)
+    with os.fdopen(reading, "rb") as output, os.fdopen(writing, "wb") as out:
+        process = keep([sys.executable, "-c", STUBBORN], tmp_path, out, out)
         out.close()
-        assert said.readline() == b"up\n"
-        end(kept)
-        assert select.select([said], [], [], 300)[0]
-        assert said.read() == b"", "an end only when nobody is left that could write"
+        assert output.readline() == b"up\n"
+        end(process)
+        assert select.select([output], [], [], 300)[0]
+        assert output.read() == b"", "an end only when nobody is left that could write"

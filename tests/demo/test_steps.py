@@ -21,7 +21,7 @@ def shown(folder: Path) -> str:
 
 
 @pytest.mark.merge
-def test_every_seeded_fault_and_only_those_are_sidelined(tmp_path: Path) -> None:
+def test_exactly_the_seeded_faults_are_dead_letters(tmp_path: Path) -> None:
     """The carrier's own catalogue can carry the demonstration alone; what an earlier run left is cleared."""
     for name in ("traffic/parcels", "lake/live", "live/kafka/data", "registry"):
         (tmp_path / name).mkdir(parents=True)
@@ -32,15 +32,15 @@ def test_every_seeded_fault_and_only_those_are_sidelined(tmp_path: Path) -> None
     assert "io.xregistry.group.created" in text
     assert (tmp_path / "lake" / "parcels" / "catalog.db").is_file()
     assert "refused: a Version 2 that requires co2" in text
-    found = re.search(r"([\d,]+) sent = ([\d,]+) landed \+ 2 dead letters", text)
-    assert found is not None
-    sent, landed = (int(number.replace(",", "")) for number in found.groups())
+    match = re.search(r"([\d,]+) sent = ([\d,]+) landed \+ 2 dead letters", text)
+    assert match is not None
+    sent, landed = (int(number.replace(",", "")) for number in match.groups())
     assert landed == sent - 2
     again = text.count("again, for the registry had not answered the stream in time")
     assert sent == 200 + 3 * 20 + again * 20
 
 
-def test_what_to_install_is_said_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_install_hint_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Square brackets are markup where it is printed."""
     monkeypatch.setattr(kafka, "PLACE", tmp_path)
     assert f"left out, for there is no kafka in {tmp_path}" in live(tmp_path).replace("\n", " ")
@@ -52,7 +52,7 @@ def test_what_to_install_is_said_whole(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def live(folder: Path) -> str:
-    """What is shown in the place of a stream that cannot be."""
+    """Return the message that is shown instead of a stream."""
     screen = io.StringIO()
     steps._live(Console(file=screen, width=100, soft_wrap=True), folder, "http://127.0.0.1:1", 1, "local[2]")
     return screen.getvalue()

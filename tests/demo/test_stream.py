@@ -13,14 +13,14 @@ from signalbook.demo.results import DemoFailed
 from signalbook.pipeline import job_options
 
 
-def test_the_job_file_is_one(tmp_path: Path) -> None:
+def test_job_file_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "job.toml"
     path.write_text(job("http://h:1", ("/g",), "kafka://h:2/t", tmp_path / 'ö"x', tmp_path / "jars", "local[2]"))
     assert len(path.read_text().splitlines()) == 10
-    wanted = job_options(path, {}).streaming(once=False)
-    assert (wanted.name, wanted.interval) == ("live", 1)
-    assert (wanted.job.registry, wanted.job.groups, wanted.job.inputs) == ("http://h:1", ("/g",), ("kafka://h:2/t",))
-    assert (wanted.job.output, wanted.job.jars) == (str(tmp_path / 'ö"x'), (tmp_path / "jars",))
+    options = job_options(path, {}).streaming(once=False)
+    assert (options.name, options.interval) == ("live", 1)
+    assert (options.job.registry, options.job.groups, options.job.inputs) == ("http://h:1", ("/g",), ("kafka://h:2/t",))
+    assert (options.job.output, options.job.jars) == (str(tmp_path / 'ö"x'), (tmp_path / "jars",))
 
 
 def test_reports_are_reported_once_and_whole(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 def schemas(text: str, group: str = "t") -> dict[str, Any]:
     document = parse_source(text.encode(), name="t.avdl").document
-    return {name: each["schema"] for name, each in document["schemagroups"][group]["schemas"].items()}
+    return {name: schema["schema"] for name, schema in document["schemagroups"][group]["schemas"].items()}
 
 
 def test_a_protocol(folder: Path) -> None:
@@ -60,15 +60,15 @@ def test_a_protocol(folder: Path) -> None:
     assert source.files == (folder / "common.avdl",)
     groups = source.document["schemagroups"]
     assert groups.keys() == {"acme.shop", "acme.common"}
-    found = {name: each["schema"] for name, each in groups["acme.shop"]["schemas"].items()}
-    assert found.keys() == {"State", "Placed", "Hash", "Failed"}
-    assert found["State"] == {
+    schemas_by_name = {name: entry["schema"] for name, entry in groups["acme.shop"]["schemas"].items()}
+    assert schemas_by_name.keys() == {"State", "Placed", "Hash", "Failed"}
+    assert schemas_by_name["State"] == {
         "type": "enum", "name": "State", "namespace": "acme.shop", "doc": "How it\n stands.",
         "symbols": ["NEW", "SENT"], "default": "NEW",
     }  # fmt: skip
-    placed = found["Placed"]
+    placed = schemas_by_name["Placed"]
     assert (placed["aliases"], placed["owner"]) == (["acme.Bought"], {"team": ["a", "b"]})
-    fields = {each["name"]: {key: each[key] for key in each.keys() - {"name"}} for each in placed["fields"]}
+    fields = {entry["name"]: {key: entry[key] for key in entry.keys() - {"name"}} for entry in placed["fields"]}
     money = groups["acme.common"]["schemas"]["Money"]["schema"]
     assert fields == {
         "id": {"type": "string"},
@@ -82,58 +82,58 @@ def test_a_protocol(folder: Path) -> None:
         "at": {"type": {"type": "long", "logicalType": "timestamp-micros"}},
         "seen": {"type": {"type": "long", "logicalType": "timestamp-millis"}},
         "record": {"type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
-        "state": {"type": found["State"], "default": "NEW"},
-        "hash": {"type": found["Hash"], "default": "\x00\x07"},
+        "state": {"type": schemas_by_name["State"], "default": "NEW"},
+        "hash": {"type": schemas_by_name["Hash"], "default": "\x00\x07"},
         "odd": {"type": "double"},
         "half": {"type": "float", "default": 0.5},
     }  # fmt: skip
-    losses = [str(each) for each in source.repairs]
+    losses = [str(entry) for entry in source.repairs]
     assert losses == [
         "line 3: left out its description of the protocol Shop: there are schemas only [AV-2]",
         "line 9: left out old of the symbol SENT: it is but a name [AV-2]",
         "line 21: left out the default of odd: JSON has no such number [AV-2]",
         "line 3: left out the messages place, ping of the protocol Shop: they are calls [AV-2]",
     ]
-    for name in found:
+    for name in schemas_by_name:
         text = json.dumps(groups["acme.shop"]["schemas"][name]["schema"]).encode()
         assert FORMAT.check(text, "Avro/1.11") == [], name
 
 
 def test_the_schema_syntax() -> None:
     text = 'schema array<Row>; record Row { Row? next; other.Kind kind; } @namespace("other") enum Kind { A }'
-    found = parse_source(text.encode(), name="rows.avdl").document["schemagroups"]
-    assert found.keys() == {"rows", "other"}
+    groups = parse_source(text.encode(), name="rows.avdl").document["schemagroups"]
+    assert groups.keys() == {"rows", "other"}
     row = {
         "type": "record", "name": "Row", "fields": [
             {"name": "next", "type": ["null", "Row"]},
             {"name": "kind", "type": {"type": "enum", "name": "Kind", "namespace": "other", "symbols": ["A"]}},
         ],
     }  # fmt: skip
-    assert found["rows"]["schemas"]["Row"]["schema"] == row
-    assert found["rows"]["schemas"]["rows"]["schema"] == {"type": "array", "items": row}
+    assert groups["rows"]["schemas"]["Row"]["schema"] == row
+    assert groups["rows"]["schemas"]["rows"]["schema"] == {"type": "array", "items": row}
 
 
-def test_a_folder_is_one_document(folder: Path) -> None:
-    """What two files define alike is one; a file that is imported is none of its own."""
+def test_folder_is_read_as_one_document(folder: Path) -> None:
+    """Equal definitions of two files are merged; an imported file has no group of its own."""
     (folder / "more.avdl").write_text('import idl "common.avdl"; record More { acme.common.Money m; }')
-    found = merge(read_folder(folder), name="x").document["schemagroups"]
-    assert {group: list(each["schemas"]) for group, each in found.items()} == {
+    groups = merge(read_folder(folder), name="x").document["schemagroups"]
+    assert {group: list(group_content["schemas"]) for group, group_content in groups.items()} == {
         "more": ["More"], "acme.common": ["Money"], "acme.shop": ["Failed", "Hash", "Placed", "State"],
     }  # fmt: skip
 
 
 def test_imports_in_json(tmp_path: Path) -> None:
-    own = {"type": "enum", "name": "E", "symbols": ["X"]}
-    fields = [{"name": "e", "type": own}, {"name": "again", "type": ["null", "E"]}]
+    enum = {"type": "enum", "name": "E", "symbols": ["X"]}
+    fields = [{"name": "e", "type": enum}, {"name": "again", "type": ["null", "E"]}]
     inner = {"type": "record", "name": "In", "namespace": "a", "fields": fields}
     (tmp_path / "in.avsc").write_text(json.dumps(inner))
     types = [{"type": "error", "name": "Bad", "fields": [{"name": "in", "type": "a.In"}]}]
     (tmp_path / "p.avpr").write_text(json.dumps({"protocol": "P", "namespace": "p", "types": types, "messages": {}}))
     (tmp_path / "t.avdl").write_text('import schema "in.avsc"; import protocol "p.avpr"; record T { p.Bad b; a.E e; }')
     (source,) = read_folder(tmp_path)
-    made = source.document["schemagroups"]["t"]["schemas"]["T"]["schema"]
-    assert made["fields"][0]["type"]["fields"][0]["type"]["fields"][1]["type"] == ["null", "a.E"]
-    assert made["fields"][1]["type"] == "a.E"
+    record = source.document["schemagroups"]["t"]["schemas"]["T"]["schema"]
+    assert record["fields"][0]["type"]["fields"][0]["type"]["fields"][1]["type"] == ["null", "a.E"]
+    assert record["fields"][1]["type"] == "a.E"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_errors_have_their_line(text: str, reason: str) -> None:
 @pytest.mark.parametrize(
     "name", ["../secret.avdl", "/etc/passwd", "https://x.example/a.avdl", "no.avdl", "common.avsc"]
 )
-def test_nothing_is_imported_from_elsewhere(folder: Path, name: str) -> None:
+def test_imports_outside_the_folder_are_rejected(folder: Path, name: str) -> None:
     (folder / "in").mkdir()
     (folder / "secret.avdl").write_text("record S {}")
     (folder / "in" / "a.avdl").write_text(f'import idl "{name}"; record A {{}}')
@@ -181,12 +181,12 @@ def test_nothing_is_imported_from_elsewhere(folder: Path, name: str) -> None:
 def test_imports_in_a_circle_are_read_once(tmp_path: Path) -> None:
     (tmp_path / "a.avdl").write_text('import idl "b.avdl"; record A { B? b; }')
     (tmp_path / "b.avdl").write_text('import idl "./a.avdl"; record B { A? a; }')
-    made = read_source(tmp_path / "a.avdl").document["schemagroups"]["a"]["schemas"]
-    assert made.keys() == {"A", "B"}
-    assert made["A"]["schema"]["fields"][0]["type"][1]["fields"][0]["type"] == ["null", "A"]
+    schemas_ = read_source(tmp_path / "a.avdl").document["schemagroups"]["a"]["schemas"]
+    assert schemas_.keys() == {"A", "B"}
+    assert schemas_["A"]["schema"]["fields"][0]["type"][1]["fields"][0]["type"] == ["null", "A"]
 
 
-def test_what_would_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excessive_expansion_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(avroidl, "_MAX_VALUES", 10_000)
     text = f"record Big {{ {' '.join(f'int f{n};' for n in range(100))} }}"
     text += "".join(f"record R{n} {{ Big b; }}\n" for n in range(50))
@@ -197,11 +197,11 @@ def test_what_would_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_types_nested_too_deeply_are_left_out() -> None:
     text = "".join(f"record R{n} {{ R{n + 1} r; }}\n" for n in range(40)) + "record R40 {}"
     source = parse_source(text.encode(), name="t.avdl")
-    found = source.document["schemagroups"]["t"]["schemas"]
-    assert "R40" in found
-    assert "R0" not in found
-    assert any("left out R0: its types are nested deeper" in str(each) for each in source.repairs)
-    assert len(found) + len(source.repairs) == 41
+    schemas_ = source.document["schemagroups"]["t"]["schemas"]
+    assert "R40" in schemas_
+    assert "R0" not in schemas_
+    assert any("left out R0: its types are nested deeper" in str(repair) for repair in source.repairs)
+    assert len(schemas_) + len(source.repairs) == 41
 
 
 def test_ten_thousand_types() -> None:
@@ -227,22 +227,22 @@ _fields = st.lists(_parts, max_size=4, unique_by=lambda each: each[0])
 
 def written(kind: Any) -> str:
     if isinstance(kind, list):
-        return "union { " + ", ".join(written(each) for each in kind) + " }"
+        return "union { " + ", ".join(written(branch) for branch in kind) + " }"
     if isinstance(kind, dict):
         return f"{kind['type']}<{written(kind.get('items', kind.get('values')))}>"
     return str(kind)
 
 
 @given(_fields)
-def test_what_is_written_is_read(fields: list[tuple[str, Any, Any, str]]) -> None:
+def test_fields_survive_a_round_trip(fields: list[tuple[str, Any, Any, str]]) -> None:
     lines = [
         f"@note({json.dumps(note)}) {written(kind)} @note({json.dumps(note)}) `{name}` = {json.dumps(default)};"
         if not isinstance(kind, list)
         else f"{written(kind)} @note({json.dumps(note)}) `{name}` = {json.dumps(default)};"
         for name, kind, default, note in fields
     ]
-    made = schemas("record R {\n" + "\n".join(lines) + "\n}")["R"]["fields"]
-    assert made == [
+    fields_read = schemas("record R {\n" + "\n".join(lines) + "\n}")["R"]["fields"]
+    assert fields_read == [
         {
             "name": name,
             "type": kind
@@ -256,11 +256,13 @@ def test_what_is_written_is_read(fields: list[tuple[str, Any, Any, str]]) -> Non
 
 
 def test_beside_other_documents(folder: Path) -> None:
-    """Of Protobuf, and in YAML; not where documents are named as a registry's."""
+    """Avro IDL files are read next to Protobuf and YAML documents, but not next to files named as registry
+    documents.
+    """
     (folder / "a.proto").write_text('syntax = "proto3"; message A {}')
-    found = merge(read_folder(folder), name="x").document["schemagroups"]
-    assert {"acme.shop", "acme.common"} < found.keys()
-    assert len(found) == 3
+    groups = merge(read_folder(folder), name="x").document["schemagroups"]
+    assert {"acme.shop", "acme.common"} < groups.keys()
+    assert len(groups) == 3
     (folder / "b.yaml").write_text("schemagroups: {g: {schemas: {}}}")
     assert "g" in merge(read_folder(folder), name="x").document["schemagroups"]
     assert "acme.shop" in merge(read_folder(folder), name="x").document["schemagroups"]
@@ -269,7 +271,7 @@ def test_beside_other_documents(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\\u0000b.avdl", "round.avdl"])
-def test_files_that_there_cannot_be(tmp_path: Path, name: str) -> None:
+def test_unreadable_import_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "round.avdl").symlink_to(tmp_path / "round.avdl")
     (tmp_path / "a.avdl").write_text(f'import idl "{name}"; schema int;')
     with pytest.raises(DocumentError, match=r"a\.avdl: line 1: .* cannot be read"):

@@ -30,8 +30,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if path:
         yield path
     if isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from places(each, (*path, key))
+        for key, child in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(child, (*path, key))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 )
 @settings(max_examples=examples(60))
 @given(data=st.data())
-def test_it_is_converted_or_refused_with_a_reason(document: Any, data: st.DataObject) -> None:
+def test_damaged_document_is_converted_or_rejected(document: Any, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(sorted(places(document), key=str)))
     damaged = copy.deepcopy(document)
     within = damaged
@@ -47,9 +47,9 @@ def test_it_is_converted_or_refused_with_a_reason(document: Any, data: st.DataOb
         within = within[key]
     within[path[-1]] = data.draw(ANYTHING)
     try:
-        found = convert(damaged, source="api.json", files=None)
+        result = convert(damaged, source="api.json", files=None)
     except DocumentError:
         return
-    if found is not None:
-        aim(found[0])
-        assert convert(damaged, source="api.json", files=None) == found
+    if result is not None:
+        aim(result[0])
+        assert convert(damaged, source="api.json", files=None) == result

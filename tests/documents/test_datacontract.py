@@ -56,7 +56,7 @@ CONTRACT: dict[str, Any] = {
 
 def read(document: Any) -> tuple[dict[str, Any], list[str]]:
     source = parse_source(json.dumps(document).encode(), name="orders.odcs.json")
-    return source.document, [str(each) for each in source.repairs]
+    return source.document, [str(repair) for repair in source.repairs]
 
 
 def of_properties(*properties: dict[str, Any]) -> dict[str, Any]:
@@ -69,8 +69,8 @@ def test_the_contract_keeps_to_the_standard() -> None:
 
 
 def test_schemas_messages_and_endpoints() -> None:
-    made, losses = read(CONTRACT)
-    group = made["schemagroups"]["Orders"]
+    imported, losses = read(CONTRACT)
+    group = imported["schemagroups"]["Orders"]
     assert group["labels"] == {"odcs.id": "orders", "odcs.version": "1.2.0", "odcs.status": "active"}
     assert group["description"] == "What was ordered.\n\nAny."
     schema = group["schemas"]["Placed"]
@@ -89,12 +89,12 @@ def test_schemas_messages_and_endpoints() -> None:
         items: {type: object, properties: {sku: {type: string}, count: {type: [integer, "null"]}}, required: [sku]}
     required: [id, at, items]
     """)
-    assert made["messagegroups"]["Orders"]["messages"]["Placed"] == yaml.safe_load("""
+    assert imported["messagegroups"]["Orders"]["messages"]["Placed"] == yaml.safe_load("""
     {dataschemaformat: JsonSchema/draft/2020-12, dataschemauri: /schemagroups/Orders/schemas/Placed, protocol: KAFKA,
       protocoloptions: {topic: orders.placed}, datacontenttype: application/json}
     """)
     expected = {"endpoints": [{"bootstrap.servers": ["a:9092", "b:9092"]}], "topic": "orders.placed"}
-    assert made["endpoints"]["Orders-prod"]["protocoloptions"] == expected
+    assert imported["endpoints"]["Orders-prod"]["protocoloptions"] == expected
     for loss in (
         "left out price",
         "/servers/1: left out a server of type 's3'",
@@ -103,7 +103,7 @@ def test_schemas_messages_and_endpoints() -> None:
         "quality/1: left out a rule of quality (sql)",
         "properties/2/logicalTypeOptions: left out the format dd.MM.yyyy",
     ):
-        assert any(loss in each for each in losses), loss
+        assert any(loss in line for line in losses), loss
 
 
 def test_maps_vectors_enums_and_limits_of_3_0() -> None:
@@ -126,12 +126,14 @@ def test_maps_vectors_enums_and_limits_of_3_0() -> None:
 
 
 def test_tables_and_messages_in_other_formats() -> None:
-    made, losses = read({**CONTRACT, "servers": [{"server": "k", "type": "kafka", "host": "a:1", "format": "avro"}]})
-    assert "dataschemauri" not in made["messagegroups"]["Orders"]["messages"]["Placed"]
-    assert any("/schema/0: the message has no schema: it is in avro" in each for each in losses)
-    made, _ = read({**CONTRACT, "servers": []})
-    assert "protocol" not in made["messagegroups"]["Orders"]["messages"]["Placed"]
-    assert "endpoints" not in made
+    imported, losses = read(
+        {**CONTRACT, "servers": [{"server": "k", "type": "kafka", "host": "a:1", "format": "avro"}]}
+    )
+    assert "dataschemauri" not in imported["messagegroups"]["Orders"]["messages"]["Placed"]
+    assert any("/schema/0: the message has no schema: it is in avro" in loss for loss in losses)
+    imported, _ = read({**CONTRACT, "servers": []})
+    assert "protocol" not in imported["messagegroups"]["Orders"]["messages"]["Placed"]
+    assert "endpoints" not in imported
 
 
 @pytest.mark.parametrize(
@@ -153,24 +155,24 @@ def test_errors_have_their_place(document: Any, reason: str) -> None:
         read(document)
 
 
-def test_what_generate_writes_comes_back(tmp_path: Path) -> None:
+def test_generated_contract_can_be_imported(tmp_path: Path) -> None:
     """The schema of a table has the columns of its contract: generated of it, they are the same."""
     contract = _generated(DOCUMENT, tmp_path)
     imported, losses = read(contract)
     assert "messagegroups" not in imported  # what the contract was generated of stays what it is
-    assert all("was generated of" in each for each in losses)
+    assert all("was generated of" in entry for entry in losses)
     schemas = imported["schemagroups"]["shop.orders.tables"]["schemas"]
     rows = {
         name: {
             "protocol": "NATS",
             "protocoloptions": {"subject": name},
-            "dataschemaformat": each["format"],
-            "dataschema": each["schema"],
+            "dataschemaformat": entry["format"],
+            "dataschema": entry["schema"],
         }
-        for name, each in schemas.items()
+        for name, entry in schemas.items()
     }
     again = _generated({"messagegroups": {"shop.orders": {"messages": rows}}}, tmp_path)
-    after = {each["name"]: {column["name"]: column for column in each["properties"]} for each in again["schema"]}
+    after = {entry["name"]: {column["name"]: column for column in entry["properties"]} for entry in again["schema"]}
     compared = 0
     for table in contract["schema"]:
         for column in table["properties"]:
@@ -184,14 +186,14 @@ def test_what_generate_writes_comes_back(tmp_path: Path) -> None:
 def _said(column: dict[str, Any]) -> dict[str, Any]:
     # Types of columns that the standard has one word for are one; times of day are text in JSON, and so are the maps
     # that version 3.1 has no word for.
-    said = {name: value for name, value in column.items() if name != "physicalType"}
-    plain = said["logicalType"] == "time" or (said["logicalType"] == "object" and "properties" not in said)
-    return said | ({"logicalType": "string"} if plain else {})
+    stated = {name: value for name, value in column.items() if name != "physicalType"}
+    plain = stated["logicalType"] == "time" or (stated["logicalType"] == "object" and "properties" not in stated)
+    return stated | ({"logicalType": "string"} if plain else {})
 
 
 def _generated(document: dict[str, Any], folder: Path) -> dict[str, Any]:
     path = folder / "definitions.json"
     path.write_bytes(dump_json(document))
-    (made,) = generate(read_input("odcs", str(path), (), {})).files
-    found: dict[str, Any] = yaml.safe_load(made.content)
-    return found
+    (generated_file,) = generate(read_input("odcs", str(path), (), {})).files
+    document_: dict[str, Any] = yaml.safe_load(generated_file.content)
+    return document_

@@ -39,12 +39,12 @@ SERVICE: dict[str, Any] = {
 
 def read(document: Any) -> tuple[dict[str, Any], list[str]]:
     source = parse_source(json.dumps(document).encode(), name="services.json")
-    return source.document, [str(each) for each in source.repairs]
+    return source.document, [str(document_) for document_ in source.repairs]
 
 
 def test_a_service() -> None:
-    made, losses = read(SERVICE)
-    group = made["messagegroups"]["parcel-store"]
+    imported, losses = read(SERVICE)
+    group = imported["messagegroups"]["parcel-store"]
     assert {name: value for name, value in group.items() if name != "messages"} == {
         "name": "parcel store",
         "description": "Parcels.",
@@ -71,7 +71,7 @@ def test_a_service() -> None:
     }
     expected = {"value": "https://schemas.example/lost"}
     assert group["messages"]["example-parcel-lost"]["envelopemetadata"]["dataschema"] == expected
-    actual = made["endpoints"]["parcel-store"]["protocoloptions"]
+    actual = imported["endpoints"]["parcel-store"]["protocoloptions"]
     assert actual == {"endpoints": [{"uri": "https://events.example/subscribe"}]}
     assert losses == [
         ": its id is parcel-store, for parcel store [DS-5]".removeprefix(": "),
@@ -81,7 +81,7 @@ def test_a_service() -> None:
     ]
 
 
-@pytest.mark.parametrize("around", [lambda each: [each], lambda each: {"services": [each]}])
+@pytest.mark.parametrize("around", [lambda document_: [document_], lambda document_: {"services": [document_]}])
 def test_lists_of_services(around: Any) -> None:
     assert list(read(around(SERVICE))[0]["messagegroups"]) == ["parcel-store"]
 
@@ -91,13 +91,13 @@ def test_the_names_of_the_first_texts_and_other_schemas() -> None:
     contents = enumerate(kinds.items())
     types = [{"type": f"t{n}", "dataschematype": kind, "dataschemacontent": text} for n, (kind, text) in contents]
     document = {key: value for key, value in SERVICE.items() if key != "events"} | {"types": types, "name": "s"}
-    made, losses = read(document)
-    found = made["messagegroups"]["s"]["messages"]
-    assert (found["t0"]["dataschemaformat"], found["t0"]["dataschema"]) == ("Avro/1.11", {"type": "string"})
-    assert (found["t1"]["dataschemaformat"], found["t1"]["dataschema"]) == ("Protobuf", "message A {}")
-    assert "dataschema" not in found["t2"]
+    imported, losses = read(document)
+    messages = imported["messagegroups"]["s"]["messages"]
+    assert (messages["t0"]["dataschemaformat"], messages["t0"]["dataschema"]) == ("Avro/1.11", {"type": "string"})
+    assert (messages["t1"]["dataschemaformat"], messages["t1"]["dataschema"]) == ("Protobuf", "message A {}")
+    assert "dataschema" not in messages["t2"]
     loss = "/types/2/dataschemacontent: left out its schema: schemas in application/yang"
-    assert any(loss in each for each in losses)
+    assert any(loss in document_ for document_ in losses)
 
 
 @pytest.mark.parametrize(

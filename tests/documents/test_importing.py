@@ -28,7 +28,7 @@ GROUP_TYPES = {"groups": {"dirs": {"singular": "dir"}}}
         ({"groups": {"g": {"description": "a Group of a type that is called groups"}}}, "/", ("epoch",)),
     ],
 )
-def test_where_a_document_belongs(document: JSON, target: str, ignore: tuple[str, ...]) -> None:
+def test_target_of_a_document(document: JSON, target: str, ignore: tuple[str, ...]) -> None:
     assert aim(document) == Upload(target=Xid.parse(target), body=document, ignore=ignore)
 
 
@@ -38,28 +38,28 @@ def test_a_model(extra: JSON) -> None:
 
 
 @pytest.mark.parametrize("document", [None, 1, "x", [], {"xid": "dirs"}, {"d": {"xid": "nope"}}])
-def test_what_is_no_document(document: JSON) -> None:
+def test_invalid_document_is_rejected(document: JSON) -> None:
     with pytest.raises(DocumentError):
         aim(document)
 
 
-def extended(given: JSON, current: JSON) -> JSON:
-    return extend_model(Upload(target=ROOT, body={"modelsource": given, "name": "n"}), current).body.get("modelsource")
+def extended(model: JSON, current: JSON) -> JSON:
+    return extend_model(Upload(target=ROOT, body={"modelsource": model, "name": "n"}), current).body.get("modelsource")
 
 
 def test_a_model_extends_the_one_there() -> None:
     current = {"groups": {"dirs": {"singular": "dir"}, "books": {"singular": "book"}}, "attributes": {"a": 1}}
-    given = {"groups": {"dirs": {"singular": "folder"}}, "description": "d"}
+    model = {"groups": {"dirs": {"singular": "folder"}}, "description": "d"}
     groups = {"dirs": {"singular": "folder"}, "books": {"singular": "book"}}
-    assert extended(given, current) == {"groups": groups, "attributes": {"a": 1}, "description": "d"}
+    assert extended(model, current) == {"groups": groups, "attributes": {"a": 1}, "description": "d"}
 
 
-@pytest.mark.parametrize("given", [{}, GROUP_TYPES, {"groups": {}}])
-def test_a_model_that_adds_nothing_is_not_sent(given: JSON) -> None:
-    assert extended(given, GROUP_TYPES) is None
+@pytest.mark.parametrize("model", [{}, GROUP_TYPES, {"groups": {}}])
+def test_a_model_that_adds_nothing_is_not_sent(model: JSON) -> None:
+    assert extended(model, GROUP_TYPES) is None
 
 
-def test_what_is_no_model_is_left_to_the_registry() -> None:
+def test_invalid_model_is_sent_unchanged() -> None:
     assert extended("nonsense", GROUP_TYPES) == "nonsense"
 
 
@@ -104,7 +104,7 @@ def files(resource: JSON) -> JSON:
 
 
 @pytest.mark.parametrize(
-    ("given", "left"),
+    ("document", "expected"),
     [
         pytest.param({"dirs": {"d": GROUP}}, None, id="all as it is"),
         pytest.param({"dirs": {"d": {**GROUP, "epoch": 1}}}, None, id="epochs are not compared"),
@@ -127,19 +127,19 @@ def files(resource: JSON) -> JSON:
         pytest.param({"dirs": {"d": 7}}, {"dirs": {"d": 7}}, id="nor what is no entity"),
     ],
 )
-def test_what_is_left(given: JSON, left: JSON) -> None:
-    assert new(given)[0] == left
+def test_unchanged_parts_are_omitted(document: JSON, expected: JSON) -> None:
+    assert new(document)[0] == expected
 
 
-def test_what_becomes_of_each() -> None:
-    given = {"dirs": {"d": {"description": "new", "files": {"f": {}, "g": {"versions": {"1": {}}}}}, "e": {}}}
-    _, created, changed, unchanged = new(given)
+def test_created_changed_and_unchanged_entities() -> None:
+    document = {"dirs": {"d": {"description": "new", "files": {"f": {}, "g": {"versions": {"1": {}}}}}, "e": {}}}
+    _, created, changed, unchanged = new(document)
     assert created == ["/dirs/d/files/g", "/dirs/d/files/g/versions/1", "/dirs/e"]
     assert (changed, unchanged) == (["/dirs/d"], ["/dirs/d/files/f"])
 
 
 @pytest.mark.parametrize(
-    ("target", "body", "left"),
+    ("target", "body", "expected"),
     [
         ("/dirs/d", {"description": "old"}, None),
         ("/dirs/d", {"description": "new"}, {"description": "new"}),
@@ -150,5 +150,5 @@ def test_what_becomes_of_each() -> None:
         ("/dirs/d", {"options": {"size": 1, "color": "blue"}}, {"options": {"size": 1, "color": "blue"}}),
     ],
 )
-def test_parts_of_a_registry(target: str, body: JSON, left: JSON) -> None:
-    assert new(body, Xid.parse(target))[0] == left
+def test_parts_of_a_registry(target: str, body: JSON, expected: JSON) -> None:
+    assert new(body, Xid.parse(target))[0] == expected

@@ -35,10 +35,10 @@ json_values = json_trees(JSON_SCALARS, st.text(), size=4, leaves=12)
     ],
 )
 def test_repairs(text: str, value: object, repairs: list[str]) -> None:
-    found, told = repair_json(text, max_depth=8)
-    assert found == value
-    assert len(told) == len(repairs)
-    for repair, expected in zip(told, repairs, strict=True):
+    parsed, repairs_made = repair_json(text, max_depth=8)
+    assert parsed == value
+    assert len(repairs_made) == len(repairs)
+    for repair, expected in zip(repairs_made, repairs, strict=True):
         assert str(repair).startswith(f"line {expected}")
         assert repair.rule.startswith("L-")
 

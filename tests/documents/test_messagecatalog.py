@@ -28,12 +28,12 @@ _VERSION: Any = {"definition": {"pub": {}}}
     ],
 )
 def test_shapes(document: Any, shape: Shape | None) -> None:
-    """C-14."""
+    """The shape of a document follows from its members (C-14)."""
     assert shape_of(document) is shape
 
 
 def test_members_of_lists_and_maps() -> None:
-    """C-12."""
+    """Members of lists and maps are enumerated with their ids (C-12)."""
     assert list(members({"a": {"x": 1}, "b": 5})) == [("a", {"x": 1})]
     assert list(members([{"x": 1}, 5])) == [("", {"x": 1})]
     assert list(members("text")) == []

@@ -55,7 +55,7 @@ A = {"$ref": "#/components/schemas/a"}
 def read(text: str | dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     data = text if isinstance(text, str) else json.dumps(text)
     source = parse_source(data.encode(), name="api.json" if isinstance(text, dict) else "api.yaml")
-    return source.document, [str(each) for each in source.repairs]
+    return source.document, [str(repair) for repair in source.repairs]
 
 
 def hooks(**operations: Any) -> dict[str, Any]:
@@ -72,8 +72,8 @@ def messages(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_webhook_of_3_0() -> None:
-    made, losses = read(OLD)
-    assert made["messagegroups"]["Repo-hooks"]["messages"]["issue-opened"] == {
+    imported, losses = read(OLD)
+    assert imported["messagegroups"]["Repo-hooks"]["messages"]["issue-opened"] == {
         "name": "An issue was opened.",
         "description": "Somebody opened it.",
         "documentation": "https://docs.example/webhooks#issues",
@@ -99,12 +99,12 @@ def test_a_webhook_of_3_0() -> None:
         "left out responses, x-github",
         "/components/schemas: left out answer: no webhook",
     ):
-        assert any(loss.lstrip("/: ") in each for each in losses), loss
+        assert any(loss.lstrip("/: ") in line for line in losses), loss
 
 
 def test_the_dialect_of_3_0() -> None:
-    made, losses = read(OLD)
-    schema = made["schemagroups"]["Repo-hooks"]["schemas"]["opened"]["schema"]
+    imported, losses = read(OLD)
+    schema = imported["schemagroups"]["Repo-hooks"]["schemas"]["opened"]["schema"]
     assert schema["properties"]["nullable"] == {"type": "boolean", "examples": [True]}
     issue = schema["definitions"]["issue"]
     assert issue["properties"] == {
@@ -116,22 +116,22 @@ def test_the_dialect_of_3_0() -> None:
     assert "discriminator" not in issue
     place = "/components/schemas/issue"
     assert f"{place}: nullable became the type null (and in 1 more places of it) [OA-4]" in losses
-    assert any(each.startswith(f"{place}/properties/state: nullable, and so null") for each in losses)
+    assert any(line.startswith(f"{place}/properties/state: nullable, and so null") for line in losses)
     valid = jsonschema_rs.Draft7Validator(schema).is_valid
     assert valid({"action": "opened", "issue": {"number": 1, "title": None, "state": None, "parent": {"parent": None}}})
     assert not valid({"action": "opened", "issue": {"number": 0}})
 
 
-def test_json_schema_of_3_1_stays_as_it_is() -> None:
+def test_json_schema_of_3_1_is_unchanged() -> None:
     schema = {"$ref": "#/components/schemas/a", "description": "beside it", "exclusiveMinimum": 3, "nullable": True}
     document = hooks(m=body(schema)) | {"components": {"schemas": {"a": {"type": ["integer", "null"], "example": 5}}}}
-    made = messages(document)["m"]
-    assert made["dataschemaformat"] == "JsonSchema/draft/2020-12"
+    message = messages(document)["m"]
+    assert message["dataschemaformat"] == "JsonSchema/draft/2020-12"
     shared = {"$defs": {"a": {"type": ["integer", "null"], "example": 5}}}
-    assert made["dataschema"] == {**schema, "$ref": "#/$defs/a", **shared}
+    assert message["dataschema"] == {**schema, "$ref": "#/$defs/a", **shared}
     inline = body({"properties": {"a": schema}})
-    kept = messages(hooks(m=inline) | {"components": document["components"]})["m"]["dataschema"]
-    assert kept == {"properties": {"a": {**schema, "$ref": "#/$defs/a"}}, **shared}
+    inline_schema = messages(hooks(m=inline) | {"components": document["components"]})["m"]["dataschema"]
+    assert inline_schema == {"properties": {"a": {**schema, "$ref": "#/$defs/a"}}, **shared}
     depending: Any = {"dependentRequired": {"nullable": ["a"]}, "dependencies": {"discriminator": ["b"]}}
     assert messages(hooks(m=body(depending)))["m"]["dataschema"] == depending
     stated = messages({**hooks(m=body({})), "jsonSchemaDialect": "http://json-schema.org/draft-07/schema#"})
@@ -141,35 +141,35 @@ def test_json_schema_of_3_1_stays_as_it_is() -> None:
 def test_events_over_http() -> None:
     """CloudEvents in binary mode by their headers, in structured mode by their content type."""
     schemas = {"ce-specversion": {}, "ce-type": {"const": "a.b"}, "ce-region": {}, "X-Own": {}}
-    parameters = [{"name": n, "in": "header", "required": True, "schema": each} for n, each in schemas.items()]
+    parameters = [{"name": n, "in": "header", "required": True, "schema": schema} for n, schema in schemas.items()]
     event = {"properties": {"type": {"const": "a.b"}, "data": {"$ref": "#/components/schemas/a"}}}
     binary, structured = body({"type": "object"}), body(event, "application/cloudevents+json")
     document = hooks(binary={"parameters": parameters, **binary}, structured=structured)
     document["components"] = {"schemas": {"a": {"type": "object"}}}
-    found = messages(document)
-    assert found["binary"]["envelopemetadata"] == {"type": {"value": "a.b"}, "region": {"required": True}}
-    assert found["binary"]["protocoloptions"]["headers"] == [{"name": "X-Own", "required": True}]
-    assert found["structured"]["envelopeoptions"]["mode"] == "structured"
-    assert found["structured"]["dataschemauri"] == "/schemagroups/T/schemas/a"
+    messages_ = messages(document)
+    assert messages_["binary"]["envelopemetadata"] == {"type": {"value": "a.b"}, "region": {"required": True}}
+    assert messages_["binary"]["protocoloptions"]["headers"] == [{"name": "X-Own", "required": True}]
+    assert messages_["structured"]["envelopeoptions"]["mode"] == "structured"
+    assert messages_["structured"]["dataschemauri"] == "/schemagroups/T/schemas/a"
 
 
 def test_path_items_content_types_and_names() -> None:
     operation = {"requestBody": {"$ref": "#/components/requestBodies/both"}, "deprecated": True}
     document = hooks(**{"/orders/{id}": operation})
-    own = [{"name": "A", "in": "header", "schema": {"type": "boolean"}}, {"name": "x-OWN", "in": "header"}]
+    parameters = [{"name": "A", "in": "header", "schema": {"type": "boolean"}}, {"name": "x-OWN", "in": "header"}]
     shared = [{"name": name, "in": "header", "required": True} for name in ("X-Own", "a", "B")]
-    document["webhooks"]["/orders/{id}"] |= {"put": {"parameters": own}, "parameters": shared}
+    document["webhooks"]["/orders/{id}"] |= {"put": {"parameters": parameters}, "parameters": shared}
     content = {"application/x-www-form-urlencoded": {"schema": {}}, "application/json": {"schema": {"type": "object"}}}
     document["components"] = {"requestBodies": {"both": {"content": content}}}
-    made, losses = read(document)
-    found = made["messagegroups"]["T"]["messages"]
-    assert list(found) == ["orders-id--post", "orders-id--put"]
-    assert found["orders-id--post"]["meta"] == {"deprecated": {}}
-    assert found["orders-id--post"]["datacontenttype"] == "application/json"
-    headers = found["orders-id--put"]["protocoloptions"]["headers"]
+    imported, losses = read(document)
+    messages_ = imported["messagegroups"]["T"]["messages"]
+    assert list(messages_) == ["orders-id--post", "orders-id--put"]
+    assert messages_["orders-id--post"]["meta"] == {"deprecated": {}}
+    assert messages_["orders-id--post"]["datacontenttype"] == "application/json"
+    headers = messages_["orders-id--put"]["protocoloptions"]["headers"]
     assert headers == [{"name": "B", "required": True}, {"name": "A", "type": "boolean"}, {"name": "x-OWN"}]
-    assert any("took application/json, not application/x-www-form-urlencoded [OA-7]" in each for each in losses)
-    assert any("its id is orders-id--post, for /orders/{id}-post" in each for each in losses)
+    assert any("took application/json, not application/x-www-form-urlencoded [OA-7]" in line for line in losses)
+    assert any("its id is orders-id--post, for /orders/{id}-post" in line for line in losses)
     form = messages(hooks(m=body({"type": "object"}, "application/x-www-form-urlencoded")))["m"]
     assert form["datacontenttype"] == "application/x-www-form-urlencoded"
     assert "dataschema" not in form
@@ -195,12 +195,12 @@ def test_errors_have_their_place(document: dict[str, Any], reason: str) -> None:
         read(document)
 
 
-def test_what_is_elsewhere_is_not_fetched(tmp_path: Path) -> None:
+def test_external_references_are_not_fetched(tmp_path: Path) -> None:
     document = hooks(m=body({"$ref": "../secret.json"}), n=body({"items": {"$ref": "https://x.example/a"}}))
     (tmp_path / "api.json").write_text(json.dumps(document))
     (source,) = read_folder(tmp_path)
-    assert all("dataschema" not in each for each in source.document["messagegroups"]["T"]["messages"].values())
-    assert [each.rule for each in source.repairs].count("OA-1") == 2
+    assert all("dataschema" not in entry for entry in source.document["messagegroups"]["T"]["messages"].values())
+    assert [entry.rule for entry in source.repairs].count("OA-1") == 2
 
 
 def test_files_of_a_document(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_files_of_a_document(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_what_would_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excessive_expansion_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(references, "_MAX_COPIED", 10_000)
     schemas: dict[str, Any] = {f"s{n}": {"items": {"$ref": f"#/components/schemas/s{n + 1}"}} for n in range(150)}
     schemas["s150"] = {}
@@ -228,8 +228,8 @@ def test_what_would_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_twenty_thousand_headers() -> None:
     parameters = [{"name": f"h{n}", "in": "header", "schema": {}} for n in range(20_000)]
-    found = messages(hooks(m={"parameters": parameters}))["m"]
-    assert len(found["protocoloptions"]["headers"]) == 20_000
+    message = messages(hooks(m={"parameters": parameters}))["m"]
+    assert len(message["protocoloptions"]["headers"]) == 20_000
 
 
 _old = st.recursive(
@@ -246,13 +246,13 @@ _values = st.recursive(st.none() | st.integers(-9, 9), lambda inner: st.lists(in
 
 
 def allows(schema: dict[str, Any], value: Any) -> bool:
-    """What OpenAPI 3.0 says of these keywords, null wherever ``nullable`` is true."""
+    """Return True if a schema of OpenAPI 3.0 allows a value; null is allowed where ``nullable`` is true."""
     if value is None:
         return bool(schema["nullable"])
     if schema["type"] == "array":
         items = schema["items"]
         fits = isinstance(value, list) and len(value) <= schema["maxItems"]
-        return fits and all(allows(items, each) for each in value)
+        return fits and all(allows(items, element) for element in value)
     if isinstance(value, list) or value not in schema.get("enum", [value]):
         return False
     return bool(value > schema["minimum"] if schema.get("exclusiveMinimum") else value >= schema["minimum"])
@@ -260,5 +260,5 @@ def allows(schema: dict[str, Any], value: Any) -> bool:
 
 @given(_old, _values)
 def test_the_same_values_are_allowed(schema: dict[str, Any], value: Any) -> None:
-    made = messages({**hooks(m=body(schema)), "openapi": "3.0.1"})["m"]["dataschema"]
-    assert jsonschema_rs.Draft7Validator(made).is_valid(value) == allows(schema, value)
+    converted = messages({**hooks(m=body(schema)), "openapi": "3.0.1"})["m"]["dataschema"]
+    assert jsonschema_rs.Draft7Validator(converted).is_valid(value) == allows(schema, value)

@@ -46,7 +46,7 @@ def read(parse: Any, text: bytes) -> tuple[str, str]:
 
 @settings(max_examples=examples(200))
 @given(st.lists(TEXTS, min_size=1, max_size=4))
-def test_it_is_read_as_a_whole_document_is(texts: list[str]) -> None:
+def test_parts_parse_like_whole_documents(texts: list[str]) -> None:
     parts = Parts()
     for text in texts:
         encoded = text.encode()
@@ -73,9 +73,12 @@ def test_a_resource_with_the_same_text_is_the_same_object() -> None:
     assert repr(last["f"]) == "{'n': 2.0}"
 
 
-def test_what_was_in_no_document_since_is_forgotten() -> None:
+def test_unused_parts_are_forgotten() -> None:
     parts = Parts()
-    texts = [json.dumps(document(**each)).encode() for each in ({"a": {"n": 1}}, {"b": {"n": 2}}, {"a": {"n": 1}})]
+    texts = [
+        json.dumps(document(**resource_map)).encode()
+        for resource_map in ({"a": {"n": 1}}, {"b": {"n": 2}}, {"a": {"n": 1}})
+    ]
     first, _, last = [resources(parts.parse(text)) for text in texts]
     assert last["a"] == first["a"]
     assert last["a"] is not first["a"]
@@ -114,7 +117,7 @@ def test_a_name_that_comes_twice_hides_nothing() -> None:
         ('{"schemaurls": "url"}', False),
     ],
 )
-def test_what_may_name_a_file_is_not_plain(resource: str, plain: bool) -> None:
+def test_resource_with_a_file_reference_is_not_plain(resource: str, plain: bool) -> None:
     parts = Parts()
     value = parts.parse(json.dumps(document(a=5)).replace("5", resource).encode())
     assert (id(resources(value)["a"]) in parts.plain) == plain

@@ -43,7 +43,7 @@ def test_registry_documents_come_first(tmp_path: Path) -> None:
         ({"x" * 130: MONEY}, "at most 128"),
     ],
 )
-def test_what_makes_no_group(tmp_path: Path, files: dict[str, str], reason: str) -> None:
+def test_conflicting_files_are_rejected(tmp_path: Path, files: dict[str, str], reason: str) -> None:
     with pytest.raises(DocumentError, match=reason):
         read_folder(folder(tmp_path, **files))
 

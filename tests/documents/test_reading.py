@@ -91,8 +91,8 @@ def test_files_of_a_folder(tmp_path: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("{}")
     (folder / "link.json").symlink_to(outside)
-    found = [str(path.relative_to(folder)) for path in files_of(folder)]
-    assert found == ["a/z.json", "b.yaml", "c.yml"]
+    names = [str(path.relative_to(folder)) for path in files_of(folder)]
+    assert names == ["a/z.json", "b.yaml", "c.yml"]
 
 
 def test_a_folder_without_documents(tmp_path: Path) -> None:

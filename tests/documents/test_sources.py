@@ -38,8 +38,8 @@ def test_a_folder_without_the_files_that_are_named(tmp_path: Path) -> None:
 def test_a_folder_where_documents_are_named_as_such(tmp_path: Path) -> None:
     for name in ("package.json", "a.xreg.json", "b.xreg.yaml", "c.cereg", "d.cereg.yml"):
         write(tmp_path / name, "{}")
-    found = [Path(source.name).name for source in read_folder(tmp_path)]
-    assert found == ["a.xreg.json", "b.xreg.yaml", "c.cereg", "d.cereg.yml"]
+    names = [Path(source.name).name for source in read_folder(tmp_path)]
+    assert names == ["a.xreg.json", "b.xreg.yaml", "c.cereg", "d.cereg.yml"]
 
 
 def test_a_folder_with_a_broken_document(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_a_file(folder: Path, url: str) -> None:
 
 
 def test_a_version_with_a_type_of_its_own(folder: Path) -> None:
-    found = attached(folder, {"versions": {"1": {"fileurl": "deep/s.json", "contenttype": "a/b"}}})
-    assert found == {"versions": {"1": {"filebase64": "e30=", "contenttype": "a/b"}}}
+    body = attached(folder, {"versions": {"1": {"fileurl": "deep/s.json", "contenttype": "a/b"}}})
+    assert body == {"versions": {"1": {"filebase64": "e30=", "contenttype": "a/b"}}}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_version_with_a_type_of_its_own(folder: Path) -> None:
         {"documentation": "deep/s.json"},
     ],
 )
-def test_what_names_no_file(folder: Path, body: JSON) -> None:
+def test_remote_urls_are_not_read(folder: Path, body: JSON) -> None:
     assert attached(folder, dict(body)) == body
 
 
@@ -132,7 +132,7 @@ def test_what_names_no_file(folder: Path, body: JSON) -> None:
         ("pipe", "is no regular file"),
     ],
 )
-def test_what_is_not_read(folder: Path, url: str, message: str) -> None:
+def test_unreadable_file_is_rejected(folder: Path, url: str, message: str) -> None:
     with pytest.raises(DocumentError, match=message):
         attached(folder, {"schemaurl": url})
 
@@ -169,14 +169,14 @@ def merged(*documents: JSON) -> SourceDocument:
         ([{"dirs": {"a": {}}}, {"dirs": {}}], {"dirs": {"a": {}}}),
     ],
 )  # fmt: skip
-def test_each_in_its_place(documents: list[JSON], expected: JSON) -> None:
-    found = merged(*documents)
-    assert found.document == expected
-    assert (found.name, len(found.parts)) == (f"books ({len(documents)} documents)", len(documents))
+def test_documents_are_merged(documents: list[JSON], expected: JSON) -> None:
+    book = merged(*documents)
+    assert book.document == expected
+    assert (book.name, len(book.parts)) == (f"books ({len(documents)} documents)", len(documents))
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "message"),
+    ("first", "other", "message"),
     [
         ({"name": "a"}, {"name": "b"}, "0.json and 1.json do not agree on /#name"),
         ({"dirs": {"d": {"icon": "a"}}}, {"xid": "/dirs/d", "icon": "b"}, "do not agree on /dirs/d#icon"),
@@ -185,9 +185,9 @@ def test_each_in_its_place(documents: list[JSON], expected: JSON) -> None:
         ({}, [], "1.json: a registry document is a JSON object"),
     ],
 )
-def test_what_they_do_not_agree_on(one: JSON, other: JSON, message: str) -> None:
+def test_contradicting_documents_are_rejected(first: JSON, other: JSON, message: str) -> None:
     with pytest.raises(DocumentError) as caught:
-        merged(one, other)
+        merged(first, other)
     assert message in str(caught.value)
 
 
@@ -201,7 +201,7 @@ def test_what_they_do_not_agree_on(one: JSON, other: JSON, message: str) -> None
         ("/", []),
     ],
 )
-def test_which_speak_of_an_entity(xid: str, names: list[str]) -> None:
+def test_documents_of_an_entity_are_named(xid: str, names: list[str]) -> None:
     book = merged({"dirs": {"a": {}, "b": {}}}, {"xid": "/dirs/a/files/f"})
     assert book.naming([xid]) == names
 

@@ -30,7 +30,7 @@ def test_a_resource_and_its_documents() -> None:
     }
 
 
-def test_nothing_is_taken_from_what_was_given() -> None:
+def test_writing_does_not_change_the_input() -> None:
     before = repr(SCHEMA)
     assert list(files_for(Xid.parse("/schemagroups/g/schemas/s"), SCHEMA))
     assert repr(SCHEMA) == before
@@ -48,7 +48,7 @@ def test_nothing_is_taken_from_what_was_given() -> None:
         ({}, ".bin"),
     ],
 )
-def test_files_are_called_what_they_are(version: JSON, suffix: str) -> None:
+def test_file_suffix_follows_the_format(version: JSON, suffix: str) -> None:
     body = {"versions": {"1": {**version, "filebase64": "e30="}}}
     document, _ = files_for(Xid.parse("/dirs/d/files/f"), body)
     assert document.path.suffix == suffix
@@ -62,7 +62,7 @@ def test_places(xid: str, path: str) -> None:
     assert str(place(Xid.parse(xid))) == path
 
 
-def test_a_group_without_what_is_in_it() -> None:
+def test_group_is_written_without_its_members() -> None:
     group = {"dirid": "d", "filesurl": "u", "filescount": 3, "discount": 7, "xid": "/dirs/d"}
     (file,) = files_for(Xid.parse("/dirs/d"), group, suffix=".xreg.yaml")
     assert file.content == b"xid: /dirs/d\ndirid: d\ndiscount: 7\n"

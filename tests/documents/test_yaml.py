@@ -67,5 +67,5 @@ def test_depth_is_no_matter_of_the_stack() -> None:
 
 
 @given(json_values)
-def test_what_is_written_reads_back(value: object) -> None:
+def test_values_survive_a_round_trip(value: object) -> None:
     assert parse_yaml(write_document(value, name="x.yaml").decode(), max_depth=64) == value

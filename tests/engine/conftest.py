@@ -26,18 +26,18 @@ def model_of(group: JSONObject | None = None, **resource: JSON) -> JSONObject:
 
 @dataclass
 class Registry:
-    """One engine over one store, driven by path and body."""
+    """A registry with one engine and one store, driven by path and body."""
 
     engine: Engine
     store: Store
 
     def do(self, command: Command | ConfigCommand) -> WriteResult:
-        """One command in a session of its own."""
+        """Execute one command in its own session."""
         with self.engine.writing() as session:
             return session.execute(command)
 
     def send(self, method: str, path: str, body: JSON = None, **flags: JSON) -> WriteResult:
-        """One command by method and path."""
+        """Execute one command given by method and path."""
         return self.do(Command(method=Method(method), target=Xid.parse(path), body=body, flags=Flags(**flags)))
 
     def put(self, path: str, body: JSON = None, **flags: JSON) -> WriteResult:
@@ -53,7 +53,6 @@ class Registry:
         return self.send("POST", path, body, **flags)
 
     def delete(self, path: str, body: JSON = None, **flags: JSON) -> WriteResult:
-        """DELETE."""
         return self.send("DELETE", path, body, **flags)
 
     def put_document(
@@ -74,9 +73,9 @@ class Registry:
 
     def row(self, path: str) -> Row:
         """The row at ``path``."""
-        found = self.find(path)
-        assert found is not None, f"nothing at {path}"
-        return found
+        stored = self.find(path)
+        assert stored is not None, f"nothing at {path}"
+        return stored
 
     def versions(self, path: str = "/dirs/d1/files/f1") -> dict[str, Row]:
         """The Versions of a Resource."""
@@ -112,11 +111,11 @@ class Registry:
 
     def refused(self, method: str, path: str, body: JSON = None, **flags: JSON) -> RegistryError:
         """The error of a command that must fail, and change nothing (R22)."""
-        before, told = self.everything(), self.outbox()
+        before, events = self.everything(), self.outbox()
         with pytest.raises(RegistryError) as caught:
             self.send(method, path, body, **flags)
         assert self.everything() == before
-        assert self.outbox() == told
+        assert self.outbox() == events
         return caught.value
 
 

@@ -27,16 +27,16 @@ def filtered(registry: dict[str, Any], values: list[str]) -> dict[str, Any] | No
     """The Registry with everything inlined and only what one of ``values`` leaves; None if that is nothing."""
     entities = dict(_entities(registry, ()))
     leaves = [leaf for value in values for leaf in _leaves(entities, value.split(","))]
-    kept = {path for path in entities for leaf in leaves if path == leaf[: len(path)] or leaf == path[: len(leaf)]}
-    return _pruned(registry, (), kept) if leaves else None
+    paths = {path for path in entities for leaf in leaves if path == leaf[: len(path)] or leaf == path[: len(leaf)]}
+    return _pruned(registry, (), paths) if leaves else None
 
 
 def _entities(entity: dict[str, Any], path: Path) -> list[tuple[Path, dict[str, Any]]]:
-    found = [(path, entity)]
+    entities = [(path, entity)]
     for plural in TYPES.get(path[0::2], ()):
         for name, member in entity.get(plural, {}).items():
-            found += _entities(member, (*path, plural, name))
-    return found
+            entities += _entities(member, (*path, plural, name))
+    return entities
 
 
 def _leaves(entities: dict[Path, dict[str, Any]], expressions: list[str]) -> list[Path]:
@@ -65,68 +65,68 @@ def _parse(text: str) -> tuple[Any, ...]:
 
 
 def _passes(entity: Any, steps: list[Any], sign: str, value: str, quoted: bool) -> bool:
-    found = [item for item in _find(entity, steps, quoted) if item is not None]
+    values = [item for item in _find(entity, steps, quoted) if item is not None]
     timestamp = tuple(name for name, _ in steps) in TIMESTAMPS
     if sign in ("", "!=", "<>") and (not sign or value == "null"):
-        return bool(found)
+        return bool(values)
     if sign == "=" and value == "null":
-        return not found
+        return not values
     if sign in ("!=", "<>"):
-        return not any(_compares(item, "=", value, timestamp) for item in found)
-    return any(_compares(item, sign, value, timestamp) for item in found)
+        return not any(_compares(item, "=", value, timestamp) for item in values)
+    return any(_compares(item, sign, value, timestamp) for item in values)
 
 
 def _find(value: Any, steps: list[Any], quoted: bool) -> list[Any]:
     if not steps:
         return [value]
-    (name, index), *rest = steps
+    (name, index), *further_steps = steps
     inner: list[Any] = []
     if name is not None and isinstance(value, dict):
         inner = list(value.values()) if name == "*" and not quoted else [value[name]] if name in value else []
     if index is not None and isinstance(value, list):
         inner = value if index == "*" else value[int(index) : int(index) + 1]
-    return [found for item in inner for found in _find(item, rest, quoted)]
+    return [value_found for item in inner for value_found in _find(item, further_steps, quoted)]
 
 
 def _compares(item: Any, sign: str, value: str, timestamp: bool) -> bool:
     if sign == "=" and value == "*":
         return True
-    left: Any
+    operand: Any
     right: Any
     if isinstance(item, bool):
-        left, right = item, {"true": True, "false": False}.get(value)
+        operand, right = item, {"true": True, "false": False}.get(value)
     elif isinstance(item, (int, float)):
-        left, right = item, float(value) if _NUMBER.fullmatch(value) else None
+        operand, right = item, float(value) if _NUMBER.fullmatch(value) else None
     elif isinstance(item, str):
-        left, right = item.casefold(), value.casefold()
+        operand, right = item.casefold(), value.casefold()
         if timestamp and _instant(value) is not None:
-            left, right = _instant(item), _instant(value)
+            operand, right = _instant(item), _instant(value)
         elif sign == "=":
             pattern = "".join(
                 {"*": ".*", r"\*": r"\*"}.get(part, re.escape(part)) for part in re.split(r"(\\?\*)", right)
             )
-            return re.fullmatch(pattern, left, re.DOTALL) is not None
+            return re.fullmatch(pattern, operand, re.DOTALL) is not None
     else:
         return False
-    return right is not None and bool(_COMPARE[sign](left, right))
+    return right is not None and bool(_COMPARE[sign](operand, right))
 
 
 def _instant(text: str) -> datetime | None:
     try:
-        found = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)) if "T" in text else None
+    return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)) if "T" in text else None
 
 
-def _pruned(entity: dict[str, Any], path: Path, kept: set[Path]) -> dict[str, Any]:
+def _pruned(entity: dict[str, Any], path: Path, paths: set[Path]) -> dict[str, Any]:
     result = dict(entity)
     for plural in TYPES.get(path[0::2], ()):
         if plural in result:
-            left = {
-                name: _pruned(member, (*path, plural, name), kept)
+            members = {
+                name: _pruned(member, (*path, plural, name), paths)
                 for name, member in result[plural].items()
-                if (*path, plural, name) in kept
+                if (*path, plural, name) in paths
             }
-            result |= {plural: left, f"{plural}count": len(left)}
+            result |= {plural: members, f"{plural}count": len(members)}
     return result

@@ -25,7 +25,7 @@ def model(body: JSON) -> ConfigCommand:
 
 
 def do(batch: Batch, *commands: Command | ConfigCommand) -> str:
-    """One session of the batch; returns its correlationid."""
+    """Execute the commands in one session of the batch and return its correlation id."""
     with batch.writing() as session:
         for command in commands:
             session.execute(command)
@@ -34,10 +34,10 @@ def do(batch: Batch, *commands: Command | ConfigCommand) -> str:
 
 @pytest.fixture
 def engine(store: Store) -> Engine:
-    made = Engine(store, settings=Settings(model="empty"))
-    with made.writing() as session:
+    new_engine = Engine(store, settings=Settings(model="empty"))
+    with new_engine.writing() as session:
         session.execute(model(model_of()))
-    return made
+    return new_engine
 
 
 def groups(engine: Engine) -> set[str]:
@@ -45,8 +45,8 @@ def groups(engine: Engine) -> set[str]:
         return {name for name in ("/dirs/a", "/dirs/b", "/dirs/c", "/boxes/a") if view.exists(Xid.parse(name))}
 
 
-def test_a_session_that_fails_leaves_the_others(engine: Engine) -> None:
-    """R22."""
+def test_failing_session_does_not_affect_the_others(engine: Engine) -> None:
+    """A failing session is undone alone (R22)."""
     position = engine.outbox(0, 100)[-1].position
     with engine.batch() as batch:
         ids = [do(batch, put("/dirs/a"))]
@@ -55,8 +55,8 @@ def test_a_session_that_fails_leaves_the_others(engine: Engine) -> None:
         ids.append(do(batch, put("/dirs/c")))
         assert groups(engine) == set()
     assert groups(engine) == {"/dirs/a", "/dirs/c"}
-    told = [(record.correlationid, record.change["xid"]) for record in engine.outbox(position, 100)]
-    assert told == [(ids[0], "/"), (ids[0], "/dirs/a"), (ids[1], "/"), (ids[1], "/dirs/c")]
+    changes = [(record.correlationid, record.change["xid"]) for record in engine.outbox(position, 100)]
+    assert changes == [(ids[0], "/"), (ids[0], "/dirs/a"), (ids[1], "/"), (ids[1], "/dirs/c")]
 
 
 def test_a_session_sees_what_those_before_it_configured(engine: Engine) -> None:
@@ -67,8 +67,8 @@ def test_a_session_sees_what_those_before_it_configured(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_configuration_that_was_undone_is_nowhere_in_force(engine: Engine, late: bool) -> None:
-    """Neither in what follows, nor in what is kept between transactions."""
+def test_undone_configuration_is_not_in_force(engine: Engine, late: bool) -> None:
+    """The configuration affects neither later sessions nor what is cached between transactions."""
     with suppress(ZeroDivisionError), engine.batch() as batch:
         with suppress(ZeroDivisionError), batch.writing() as session:
             session.execute(model({"groups": {**model_of()["groups"], "boxes": {"singular": "box"}}}))
@@ -83,7 +83,7 @@ def test_configuration_that_was_undone_is_nowhere_in_force(engine: Engine, late:
     assert groups(engine) == {"/dirs/a"}
 
 
-def test_a_place_that_one_session_took_is_empty_for_none_after_it(engine: Engine) -> None:
+def test_entity_created_by_a_session_exists_for_later_ones(engine: Engine) -> None:
     """A refused session, too, learns which places are empty; two ids that differ in case have one place."""
     with engine.writing() as session:
         session.execute(put("/dirs/a"))
@@ -99,7 +99,7 @@ def test_a_place_that_one_session_took_is_empty_for_none_after_it(engine: Engine
         assert list(view.collection(Xid.parse("/dirs/a/files"), ViewOptions())) == ["b"]
 
 
-def test_what_cannot_be_there_spoils_no_batch(engine: Engine) -> None:
+def test_invalid_ids_do_not_affect_a_batch(engine: Engine) -> None:
     with engine.batch() as batch:
         batch.expect([Xid(("dirs", "a")), Xid(("dirs", "\0")), Xid(("dirs", "b\0", "files", "f"))])
         do(batch, put("/dirs/a"))

@@ -21,12 +21,12 @@ def now(registry: Registry) -> JSONObject:
         return view.capabilities
 
 
-def test_all_on_at_first(registry: Registry) -> None:
+def test_all_capabilities_are_enabled_initially(registry: Registry) -> None:
     """R114, R116."""
-    found = now(registry)
-    assert set(found) == set(capabilities.offered()) == NAMES
-    assert found["available"]["modelsource"] == {"mutable": True}
-    assert set(found["ignores"]) == {
+    capabilities_now = now(registry)
+    assert set(capabilities_now) == set(capabilities.offered()) == NAMES
+    assert capabilities_now["available"]["modelsource"] == {"mutable": True}
+    assert set(capabilities_now["ignores"]) == {
         "capabilities", "defaultversionid", "defaultversionsticky", "id", "epoch", "modelsource", "readonly",
     }  # fmt: skip
 
@@ -35,23 +35,27 @@ def test_put_resets_the_rest(registry: Registry) -> None:
     """R125, R114."""
     available = {"Capabilities": {"mutable": True}, "entities": {}, "model": {}}
     registry.configure("capabilities", {"flags": ["INLINE", "doc"], "available": available})
-    found = now(registry)
-    assert found["flags"] == ["doc", "inline"]
-    assert found["available"]["capabilities"] == {"mutable": True}
-    assert (found["ignores"], found["formats"], found["versionmodes"]) == ([], [], ["manual"])
+    capabilities_now = now(registry)
+    assert capabilities_now["flags"] == ["doc", "inline"]
+    assert capabilities_now["available"]["capabilities"] == {"mutable": True}
+    assert (capabilities_now["ignores"], capabilities_now["formats"], capabilities_now["versionmodes"]) == (
+        [],
+        [],
+        ["manual"],
+    )
 
 
 def test_patch_keeps_the_rest(registry: Registry) -> None:
     """R126, R127."""
     registry.configure("capabilities", {"flags": [], "formats": None}, "PATCH")
     registry.configure("capabilities", {"flags": ["*"]}, "PATCH")
-    found = now(registry)
-    assert (found["flags"], found["formats"]) == (list(capabilities.FLAGS), [])
-    assert found["ignores"] == list(capabilities.IGNORES)
+    capabilities_now = now(registry)
+    assert (capabilities_now["flags"], capabilities_now["formats"]) == (list(capabilities.FLAGS), [])
+    assert capabilities_now["ignores"] == list(capabilities.IGNORES)
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "arguments"),
+    ("body", "code", "arguments"),
     [
         ({"nope": 1}, "capability_unknown", {"field": "nope"}),
         ({"flags": ["*", "doc"]}, "capability_wildcard", {"field": "flags"}),
@@ -76,18 +80,18 @@ def test_patch_keeps_the_rest(registry: Registry) -> None:
         ([], "capability_error", {}),
     ],
 )
-def test_refused(registry: Registry, given: JSON, code: str, arguments: JSONObject) -> None:
+def test_refused(registry: Registry, body: JSON, code: str, arguments: JSONObject) -> None:
     """R118, R123, R124, R128."""
     before = now(registry)
     with pytest.raises(RegistryError) as caught:
-        registry.configure("capabilities", given, "PATCH")
+        registry.configure("capabilities", body, "PATCH")
     assert (caught.value.code, caught.value.subject) == (code, "/capabilities")
     assert arguments.items() <= caught.value.arguments.items()
     assert now(registry) == before
 
 
 @pytest.mark.parametrize(
-    ("given", "format", "rule", "expected"),
+    ("rules", "format", "rule", "expected"),
     [
         ({"avro/1.11": ["FULL"]}, "Avro/1.11", "full", True),
         ({"avro/1.11": ["full"]}, "avro/1.11", "Full", True),
@@ -99,13 +103,13 @@ def test_refused(registry: Registry, given: JSON, code: str, arguments: JSONObje
         ({"*[!x]?": ["*"], "Avro/*": []}, "Avro/1.12.0", "full", None),
     ],
 )
-def test_compatibilities(registry: Registry, given: JSONObject, format: str, rule: str, expected: bool | None) -> None:
+def test_compatibilities(registry: Registry, rules: JSONObject, format: str, rule: str, expected: bool | None) -> None:
     """G-25, R118: formats and rules in any case, a wildcard for any part of a name."""
     if expected is None:
         with pytest.raises(RegistryError):
-            registry.configure("capabilities", {"compatibilities": given}, "PATCH")
+            registry.configure("capabilities", {"compatibilities": rules}, "PATCH")
         return
-    registry.configure("capabilities", {"compatibilities": given}, "PATCH")
+    registry.configure("capabilities", {"compatibilities": rules}, "PATCH")
     assert capabilities.compares(now(registry), format, rule) is expected
 
 
@@ -181,7 +185,7 @@ def test_within_a_write_to_the_registry(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("name", ["capabilities", "entities", "modelsource"])
-def test_not_mutable(registry: Registry, name: str) -> None:
+def test_immutable_part_is_not_changed(registry: Registry, name: str) -> None:
     """GAP 7."""
     available = {**now(registry)["available"], name: {"mutable": False}}
     registry.configure("capabilities", {"available": available}, "PATCH")
@@ -192,7 +196,7 @@ def test_not_mutable(registry: Registry, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("values", "expected"),
     [
         ([], set(capabilities.IGNORES)),
         (["*"], set(capabilities.IGNORES)),
@@ -200,13 +204,13 @@ def test_not_mutable(registry: Registry, name: str) -> None:
         (["Epoch", "id"], {"epoch", "id"}),
     ],
 )
-def test_ignore(given: list[str], expected: set[str]) -> None:
-    """R204."""
-    assert capabilities.resolve_ignore(capabilities.everything(), given, ROOT) == expected
+def test_ignore(values: list[str], expected: set[str]) -> None:
+    """The flag is resolved to the supported values (R204)."""
+    assert capabilities.resolve_ignore(capabilities.everything(), values, ROOT) == expected
 
 
-def test_ignore_of_what_is_not_there() -> None:
-    """R204."""
+def test_ignoring_an_unsupported_value_is_an_error() -> None:
+    """A value that the capabilities omit is rejected (R204)."""
     with pytest.raises(RegistryError) as caught:
         capabilities.resolve_ignore({"ignores": ["id"]}, ["epoch"], ROOT)
     assert (caught.value.code, caught.value.arguments["value"]) == ("bad_ignore", "epoch")

@@ -48,17 +48,17 @@ def test_versions_have_one_format(registry: Registry) -> None:
 
 def test_a_missing_format_is_explained(registry: Registry) -> None:
     """G-4: which there are and how to name one: that of other Versions, else a common one."""
-    said = registry.refused("PUT", S, {"schema": {}}).detail
-    assert said.startswith(f'name the format of the document, as in "format": "{DRAFT7}"; those that are validated')
-    assert all(name in said for name in (AVRO, "Protobuf/3", "XSD/1.1"))
+    detail = registry.refused("PUT", S, {"schema": {}}).detail
+    assert detail.startswith(f'name the format of the document, as in "format": "{DRAFT7}"; those that are validated')
+    assert all(name in detail for name in (AVRO, "Protobuf/3", "XSD/1.1"))
     registry.put(S, {"format": AVRO, "schema": RECORD})
     assert f'"format": "{AVRO}"' in registry.refused("POST", S, {"schema": RECORD}).detail
     with pytest.raises(RegistryError) as caught:
         registry.put_document(f"{G}/schemas/t", b"{}", "application/json")
     assert f"the header xRegistry-format: {DRAFT7};" in caught.value.detail
     registry.configure("capabilities", {"formats": []}, "PATCH")
-    said = registry.refused("PUT", f"{G}/schemas/t", {"schema": {}}).detail
-    assert said.endswith('"format": "NAME/VERSION"; those that are validated are none')
+    detail = registry.refused("PUT", f"{G}/schemas/t", {"schema": {}}).detail
+    assert detail.endswith('"format": "NAME/VERSION"; those that are validated are none')
 
 
 def test_version_ids_and_lineage(registry: Registry) -> None:
@@ -84,8 +84,8 @@ def test_documents_and_their_urls(registry: Registry) -> None:
     """G-8, G-9: the document as it came, and the URL of its Version that events name as their dataschema."""
     registry.put_document(S, b'{ "type": "object" }', "application/schema+json", format=DRAFT7)
     with registry.engine.reading() as view:
-        found = view.document(Xid.parse(S), ViewOptions())
-    assert (found.content, found.contenttype) == (b'{ "type": "object" }', "application/schema+json")
+        document = view.document(Xid.parse(S), ViewOptions())
+    assert (document.content, document.contenttype) == (b'{ "type": "object" }', "application/schema+json")
     assert shown(registry, f"{S}/versions/1")["self"] == f"http://r.example{S}/versions/1$details"
 
 

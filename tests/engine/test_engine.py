@@ -53,8 +53,8 @@ def test_the_operator_switches_capabilities(engine: Engine, store: Store, tmp_pa
     do(engine, ConfigCommand(name="capabilities", method=Method.PUT, body={}))
     with pytest.raises(RegistryError, match="not available"):
         do(engine, ConfigCommand(name="capabilities", method=Method.PUT, body={}))
-    told = len(engine.outbox(0, 100))
-    for expected in (told + 2, told + 2):
+    event_count = len(engine.outbox(0, 100))
+    for expected in (event_count + 2, event_count + 2):
         again = Engine(store, settings=Settings(capabilities="all"))
         with again.reading() as view:
             assert view.capabilities["available"]["capabilities"] == {"mutable": True}
@@ -129,7 +129,7 @@ def test_a_new_store_gets_a_registry(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"groups": 5}'])
-def test_a_model_that_cannot_be_used(store: Store, tmp_path: Path, text: str | None) -> None:
+def test_unusable_model_is_an_error(store: Store, tmp_path: Path, text: str | None) -> None:
     file = tmp_path / "model.json"
     if text is not None:
         file.write_text(text)
@@ -150,16 +150,16 @@ def test_sessions_see_their_own_writes(engine: Engine, store: Store) -> None:
     assert row.attributes == {"name": "b"}
 
 
-def test_a_failure_after_the_write_undoes_it(engine: Engine, store: Store) -> None:
+def test_failure_after_the_write_undoes_the_write(engine: Engine, store: Store) -> None:
     """R22, R309: a response that cannot be rendered leaves no trace."""
     with store.read() as reader:
-        told = len(reader.outbox.records())
+        event_count = len(reader.outbox.records())
     with pytest.raises(RuntimeError), engine.writing() as session:  # noqa: PT012
         session.execute(put("/dirs/d1", {}))
         raise RuntimeError
     with store.read() as reader:
         assert reader.entities.get(Xid.parse("/dirs/d1")) is None
-        assert len(reader.outbox.records()) == told
+        assert len(reader.outbox.records()) == event_count
 
 
 def test_configuration_of_a_failed_session_is_forgotten(engine: Engine) -> None:
@@ -180,7 +180,7 @@ def test_another_engine_sees_a_new_model(engine: Engine, store: Store) -> None:
 
 
 def test_one_correlation_id_per_session(engine: Engine, store: Store) -> None:
-    """R296."""
+    """Changes of a session have one correlation id (R296)."""
     with engine.writing() as session:
         session.execute(put("/dirs/d1", {}))
         session.execute(put("/dirs/d2", {}))
@@ -218,7 +218,7 @@ def test_an_import_takes_as_few(counting: tuple[Engine, Counter[str]]) -> None:
         assert sum(calls.values()) <= 13
 
 
-def test_what_entities_refer_to_takes_as_few(store: Store) -> None:
+def test_references_are_loaded_together(store: Store) -> None:
     """Schemas, base messages, message groups and documents to compare are loaded together, however many there are."""
     counted = Counting(store)
     engine = Engine(counted, settings=Settings())
@@ -266,7 +266,7 @@ def referring(number: int) -> Iterator[JSONObject]:
     schemas, bases = f"/schemagroups/{plain}/schemas/s", f"/messagegroups/{base}/messages/m"
 
     def versions(name: str, **refs: int) -> JSONObject:
-        """Of each schema a Version with references to the schemas so many behind it."""
+        """Return Versions of all schemas; each refers to the schemas at the given distances."""
         bodies: JSONObject = {}
         for n in range(number):
             members = {member: {"$ref": f"{schemas}{(n + step) % number}"} for member, step in refs.items()}
@@ -308,8 +308,8 @@ def test_values_are_stored_beside_the_registry(engine: Engine) -> None:
     assert engine.position() == before
 
 
-def test_whoever_listens_hears_of_commits(engine: Engine) -> None:
-    """Of sessions and batches, once each and when it is done; of nothing that was undone."""
+def test_listeners_are_notified_of_commits(engine: Engine) -> None:
+    """Sessions and batches notify once when they are committed, and not if they are undone."""
     heard: list[int] = []
     engine.listen(lambda: heard.append(engine.position()))
     before = engine.position()
@@ -328,7 +328,7 @@ LAST = 2**63 - 1
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def test_who_waits_for_other_rights_hears_of_them_alone(engine: Engine) -> None:
+def test_access_listeners_are_notified_of_policy_changes_only(engine: Engine) -> None:
     heard: list[int] = []
     engine.listen_to_access(lambda: heard.append(engine.position()))
     do(engine, put("/dirs/d1", {}))
@@ -356,7 +356,7 @@ def history_engine(store: Store) -> Engine:
     return Engine(store, settings=Settings(model="empty"))
 
 
-def test_what_is_old_is_forgotten(history_engine: Engine, store: Store) -> None:
+def test_old_events_are_pruned(history_engine: Engine, store: Store) -> None:
     first, second = told(store, 2, day=0), told(store, 2, day=1)
     assert history_engine.prune(before=START, upto=LAST) == 0
     assert history_engine.prune(before=START + timedelta(days=1), upto=LAST) == 2
@@ -371,7 +371,7 @@ def test_the_last_change_stays(history_engine: Engine, store: Store) -> None:
     assert (history_engine.position(), [r.position for r in history_engine.outbox(positions[1], 10)]) == expected
 
 
-def test_what_is_waited_for_stays(history_engine: Engine, store: Store) -> None:
+def test_undelivered_events_are_kept(history_engine: Engine, store: Store) -> None:
     positions = told(store, 5)
     assert history_engine.prune(before=START + timedelta(days=9), upto=positions[1]) == 2
     assert len(history_engine.outbox(positions[1], 10)) == 3
@@ -383,7 +383,7 @@ def test_one_transaction_forgets_so_many(history_engine: Engine, store: Store) -
     assert history_engine.prune(before=START + timedelta(days=9), upto=LAST) == 9
 
 
-def test_who_is_too_late_is_refused(history_engine: Engine, store: Store) -> None:
+def test_reading_pruned_events_is_an_error(history_engine: Engine, store: Store) -> None:
     positions = told(store, 4)
     history_engine.prune(before=START + timedelta(days=9), upto=positions[1])
     for after in (0, positions[0]):
@@ -392,7 +392,7 @@ def test_who_is_too_late_is_refused(history_engine: Engine, store: Store) -> Non
         assert caught.value.position == positions[1]
 
 
-def test_a_gap_alone_is_no_loss(history_engine: Engine, store: Store) -> None:
+def test_gap_in_the_positions_is_not_a_loss(history_engine: Engine, store: Store) -> None:
     """Positions that were given out and rolled back with their transaction."""
     with suppress(RuntimeError), store.write() as writer:
         writer.outbox.append([{"n": 0}], time=START, correlationid="lost")

@@ -80,7 +80,7 @@ class Registry:
         self.do(ConfigCommand(name="modelsource", method=Method.PUT, body=model))
 
     def do(self, command: Command | ConfigCommand) -> bool:
-        """Whether the command was accepted."""
+        """Return True if the command was accepted."""
         try:
             with self.engine.writing() as session:
                 session.execute(command)
@@ -92,11 +92,11 @@ class Registry:
         with self.store.read() as reader:
             root = reader.entities.get(ROOT)
             assert root is not None
-            found, level = {ROOT: root}, [root]
+            rows_by_xid, level = {ROOT: root}, [root]
             while level:
                 level = list(reader.entities.children([row.key for row in level]))
-                found |= {row.xid: row for row in level}
-            return found
+                rows_by_xid |= {row.xid: row for row in level}
+            return rows_by_xid
 
     def export(self) -> JSONObject:
         with self.engine.reading() as view:
@@ -104,7 +104,7 @@ class Registry:
 
 
 def essence(rows: dict[Xid, Row], *, created: bool = True) -> list[tuple[object, ...]]:
-    """All of the rows but what every write changes."""
+    """Return the rows without what every write changes."""
     return sorted(
         (
             str(row.xid),
@@ -169,8 +169,8 @@ def check_sound(rows: dict[Xid, Row], maxversions: int) -> None:
 @given(st.lists(WRITES, min_size=1, max_size=5), MODES)
 def test_an_export_imports(fresh_store: FreshStore, writes: list[Command], mode: str) -> None:
     """R276, R277."""
-    with fresh_store() as one, fresh_store() as two:
-        registry, other = Registry(one, mode), Registry(two, mode)
+    with fresh_store() as first_store, fresh_store() as two:
+        registry, other = Registry(first_store, mode), Registry(two, mode)
         for write in writes:
             registry.do(write)
         exported = registry.export()

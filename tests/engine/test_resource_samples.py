@@ -110,7 +110,7 @@ def files(make: Make) -> Registry:
 
 @pytest.mark.parametrize(("sent", "expected"), SAMPLES.values(), ids=SAMPLES)
 def test_sample(files: Registry, sent: tuple[Any, str, JSONObject], expected: tuple[Any, ...]) -> None:
-    """R216-R232."""
+    """Every write results in the expected ancestors, epochs and attributes (R216-R232)."""
     (before, method, body), (ancestors, epochs, names, *meta) = sent, expected
     if before is not None:
         files.put(F1, before)
@@ -142,7 +142,7 @@ def test_patch_of_meta_moves_the_default_alone(files: Registry) -> None:
     [("PATCH", {"defaultversionid": "foo"}), ("PUT", {"defaultversionid": "foo", "defaultversionsticky": True})],
 )
 def test_default_that_does_not_exist(files: Registry, method: str, meta: JSONObject) -> None:
-    """R230."""
+    """An unknown default version is rejected (R230)."""
     files.put(F1, V1)
     error = files.refused(method, F1, {"meta": meta})
     assert (error.code, error.subject) == ("unknown_id", f"{F1}/meta")
@@ -153,7 +153,7 @@ def test_default_that_does_not_exist(files: Registry, method: str, meta: JSONObj
     ("method", "path", "body"), [("PUT", F1, V1_V2), ("POST", f"{F1}/versions", V1_V2["versions"])]
 )
 def test_flag_chooses_the_default(files: Registry, method: str, path: str, body: JSONObject) -> None:
-    """R209."""
+    """The flag setdefaultversionid makes a version the sticky default (R209)."""
     files.send(method, path, body, setdefaultversionid="v1")
     assert (files.row(F1).defaultversionid, files.row(F1).defaultversionsticky) == ("v1", True)
 

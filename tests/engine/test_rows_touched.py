@@ -38,7 +38,7 @@ def _document(path: str, title: str) -> Command:
 
 
 def _writes(name: str) -> list[list[Command]]:
-    """As often as it takes the driver to prepare statements and the server to keep plans for any parameters."""
+    """Return enough writes for the driver to prepare statements and for the server to cache generic plans."""
     return [
         [
             _document(f"{GROUP}/schemas/new-{name}-{n}/versions/1", f"new {n}"),
@@ -67,8 +67,10 @@ def _run(engine: Engine, writes: list[list[Command]]) -> None:
 def _touched(url: str) -> dict[str, tuple[int, int]]:
     """Rows read by walking through each table and by index, once all connections but this one have reported theirs."""
     with psycopg.connect(url, autocommit=True) as connection:
-        others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        while connection.execute(others).fetchall()[0][0]:
+        count_query = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        while connection.execute(count_query).fetchall()[0][0]:
             time.sleep(0.01)
         query = "SELECT relname, seq_tup_read, idx_tup_fetch FROM pg_stat_user_tables WHERE relname = ANY(%s)"
         return {name: (seq, idx) for name, seq, idx in connection.execute(query, (list(TABLES),)).fetchall()}
@@ -76,7 +78,7 @@ def _touched(url: str) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.merge
 @pytest.mark.parametrize("analyzed", [False, True])
-def test_no_write_walks_through_what_is_stored(postgres_database: str, analyzed: bool) -> None:
+def test_writes_do_not_scan_tables(postgres_database: str, analyzed: bool) -> None:
     """Autovacuum would renew the planner's statistics in its own time: here they are made at once, or never."""
     open_store(postgres_database).close()
     with psycopg.connect(postgres_database, autocommit=True) as connection:

@@ -57,10 +57,10 @@ def outcome(registry: Registry, path: str = ORDER) -> tuple[Any, str]:
 
 
 def by_pipeline(registry: Registry, path: str) -> bytes | None:
-    """What the order's schema imports, as a pipeline has it that reads this registry."""
+    """Return what the order's schema imports in a pipeline that reads this registry."""
     with registry.engine.reading() as view:
-        shown = view.entity(ROOT, ViewOptions(inline=ALL, doc=True))
-    snapshot = Snapshot.of_documents([("registry", shown)])
+        exported = view.entity(ROOT, ViewOptions(inline=ALL, doc=True))
+    snapshot = Snapshot.of_documents([("registry", exported)])
     return Snapshot.from_json(snapshot.to_json()).imported(path, f"{ORDER}/versions/1")
 
 
@@ -82,17 +82,17 @@ CASES: list[tuple[str, JSONObject, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "others", "found"), CASES)
-def test_registry_and_pipeline_find_the_same(
-    sqlite_store: MakeStore, path: str, others: JSONObject, found: bool
+@pytest.mark.parametrize(("path", "other_groups", "is_found"), CASES)
+def test_registry_and_pipeline_resolve_equally(
+    sqlite_store: MakeStore, path: str, other_groups: JSONObject, is_found: bool
 ) -> None:
     registry = registry_of(sqlite_store())
-    registry.patch("/", {"schemagroups": others})
+    registry.patch("/", {"schemagroups": other_groups})
     registry.put(ORDER, order(path))
     validated, reason = outcome(registry)
-    assert validated is found, reason
-    assert ("" if found else f"it imports '{path}', which is missing") == reason.partition(":")[0]
-    assert (by_pipeline(registry, path) is not None) is found
+    assert validated is is_found, reason
+    assert ("" if is_found else f"it imports '{path}', which is missing") == reason.partition(":")[0]
+    assert (by_pipeline(registry, path) is not None) is is_found
 
 
 @pytest.mark.parametrize("group", ["shop", "common"])
@@ -107,10 +107,12 @@ def test_stored_or_in_the_same_request(registry: Registry, group: str, together:
 
 
 def merged(bodies: list[JSONObject], name: str) -> JSONObject:
-    return {"schemas": {key: each for body in bodies for key, each in body.get(name, {}).get("schemas", {}).items()}}
+    return {
+        "schemas": {key: schema_ for body in bodies for key, schema_ in body.get(name, {}).get("schemas", {}).items()}
+    }
 
 
-def test_what_is_imported_is_read(registry: Registry) -> None:
+def test_error_in_an_import_is_rejected(registry: Registry) -> None:
     """A document that goes wrong only with what it imports is refused."""
     registry.put(f"{SHOP}/schemas/money", schema())
     error = registry.refused("PUT", ORDER, order("money.proto", "m.Mony"))
@@ -130,8 +132,10 @@ def test_imports_of_imports(registry: Registry) -> None:
     assert outcome(registry) == (True, "")
 
 
-def test_what_was_true_of_an_import_is_looked_at_again(registry: Registry) -> None:
-    """By a write to the Version that imports it, be it one that says nothing; until then it stands."""
+def test_changed_import_is_validated_at_the_next_write(registry: Registry) -> None:
+    """A write to the importing Version validates the import again, even an empty one. Until then the old verdict
+    stands.
+    """
     registry.put(f"{SHOP}/schemas/money", schema())
     registry.put(ORDER, order("money.proto"))
     registry.put(f"{SHOP}/schemas/money", schema('syntax = "proto3"; package m; message Coins {}'))
@@ -165,7 +169,7 @@ def test_a_strict_model_takes_nothing_half(registry: Registry) -> None:
     assert (error.code, error.faults[0].rule) == ("format_violation", "import")
 
 
-def test_versions_are_compared_with_what_they_import(registry: Registry) -> None:
+def test_versions_are_compared_with_their_imports(registry: Registry) -> None:
     registry.put(f"{SHOP}/schemas/money", schema())
     registry.put(ORDER, {**order("money.proto"), "meta": {"compatibility": "backward"}})
     text = 'syntax = "proto3"; import "money.proto"; message Order { string price = 1; m.Money other = 2; }'
@@ -181,13 +185,13 @@ COMMON_XSD = (
 
 
 def json_schema(id: str = "", **more: Any) -> JSONObject:
-    named = {"$id": id} if id else {}
-    return {"format": "JsonSchema/draft/2020-12", "schema": {**named, **ADDRESS}, **more}
+    identifier = {"$id": id} if id else {}
+    return {"format": "JsonSchema/draft/2020-12", "schema": {**identifier, **ADDRESS}, **more}
 
 
 def json_order(ref: str, id: str = "") -> JSONObject:
-    own = {"$id": id} if id else {}
-    return {"format": "JsonSchema/draft/2020-12", "schema": {**own, "properties": {"address": {"$ref": ref}}}}
+    identifier = {"$id": id} if id else {}
+    return {"format": "JsonSchema/draft/2020-12", "schema": {**identifier, "properties": {"address": {"$ref": ref}}}}
 
 
 def xsd(text: str) -> JSONObject:
@@ -264,28 +268,28 @@ OTHER_FORMATS: list[tuple[JSONObject, JSONObject, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "others", "found"), OTHER_FORMATS)
+@pytest.mark.parametrize(("body", "other_groups", "is_found"), OTHER_FORMATS)
 @pytest.mark.parametrize("together", [False, True])
 def test_other_formats_follow_the_same_rules(
-    sqlite_store: MakeStore, body: JSONObject, others: JSONObject, found: bool, together: bool
+    sqlite_store: MakeStore, body: JSONObject, other_groups: JSONObject, is_found: bool, together: bool
 ) -> None:
     registry = registry_of(sqlite_store())
     if together:
-        own = {"order": body, **others.get("shop", {}).get("schemas", {})}
-        registry.patch("/", {"schemagroups": {**others, "shop": {"schemas": own}}})
+        schemas = {"order": body, **other_groups.get("shop", {}).get("schemas", {})}
+        registry.patch("/", {"schemagroups": {**other_groups, "shop": {"schemas": schemas}}})
     else:
-        registry.patch("/", {"schemagroups": others})
+        registry.patch("/", {"schemagroups": other_groups})
         registry.put(ORDER, body)
-    assert outcome(registry)[0] is found, outcome(registry)[1]
-    assert [is_usable(body, resolve) for resolve in resolvers(registry)] == [found, found]
+    assert outcome(registry)[0] is is_found, outcome(registry)[1]
+    assert [is_usable(body, resolve) for resolve in resolvers(registry)] == [is_found, is_found]
 
 
 def resolvers(registry: Registry) -> list[Resolve]:
-    """How a view of the registry and a pipeline that reads it find what the order refers to."""
+    """Return the resolvers of a registry view and of a pipeline that reads the registry."""
     version = f"{ORDER}/versions/1"
     with registry.engine.reading() as view:
-        shown = view.entity(ROOT, ViewOptions(inline=ALL, doc=True))
-    snapshot = Snapshot.from_json(Snapshot.of_documents([("registry", shown)]).to_json())
+        exported = view.entity(ROOT, ViewOptions(inline=ALL, doc=True))
+    snapshot = Snapshot.from_json(Snapshot.of_documents([("registry", exported)]).to_json())
 
     def viewed(name: str) -> bytes | None:
         with registry.engine.reading() as view:
@@ -364,9 +368,9 @@ def test_cross_references_that_the_same_request_writes(registry: Registry) -> No
     registry.put(target, json_schema(f"{URI}/t"))
     for name in ("x", "y"):
         registry.put(f"{SHOP}/schemas/{name}", {"meta": {"xref": target}})
-    shown = {"meta": {"xref": target}}
+    reference = {"meta": {"xref": target}}
     orders = {f"by_{name}": json_order(f"./{name}.json") for name in ("x", "y", "new")}
-    shop = {"schemas": {"x": shown, "new": shown, **orders, "by_id": json_order(f"{URI}/t")}}
+    shop = {"schemas": {"x": reference, "new": reference, **orders, "by_id": json_order(f"{URI}/t")}}
     registry.patch("/", {"schemagroups": {"shop": shop, "base": {"schemas": {"t": {"name": "new/t.json"}}}}})
     assert [outcome(registry, f"{SHOP}/schemas/{name}") for name in (*orders, "by_id")] == [(True, "")] * 4
     # Cross references that lead to each other show no document.
@@ -397,7 +401,7 @@ def test_many_schemas_of_similar_names(sqlite_store: MakeStore, id: str) -> None
     assert outcome(registry)[0] is False
 
 
-def test_what_is_hidden_is_not_there(registry: Registry) -> None:
+def test_hidden_schemas_are_not_resolved(registry: Registry) -> None:
     registry.put("/schemagroups/secret/schemas/x", json_schema(f"{URI}/a"))
     rule = {"who": ["anyone"], "role": "writer", "on": ["/schemagroups/shop"]}
     access = read_policy({"rules": [rule]}).access(Identity(subject="ann"))
@@ -428,6 +432,6 @@ def test_dependents_are_found(sqlite_store: MakeStore, body: JSONObject, name: s
     registry.put(str(target), other)
     registry.put(ORDER, body)
     with registry.engine.reading() as view:
-        assert [str(each.xid) for each in view.direct_dependents(target, 10)] == [ORDER]
+        assert [str(dependent.xid) for dependent in view.direct_dependents(target, 10)] == [ORDER]
         around = find_relations(view, Xid.parse(ORDER), "", 1)
-        assert {(each.steps, each.id) for each in around.entities} == {(0, ORDER), (1, str(target))}
+        assert {(dependent.steps, dependent.id) for dependent in around.entities} == {(0, ORDER), (1, str(target))}

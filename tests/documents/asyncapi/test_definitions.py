@@ -13,23 +13,23 @@ from signalbook.documents import DocumentError, parse_source, read_source, refer
 def read(text: str | dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     data = text if isinstance(text, str) else json.dumps(text)
     source = parse_source(data.encode(), name="api.json" if isinstance(text, dict) else "api.yaml")
-    return source.document, [str(each) for each in source.repairs]
+    return source.document, [str(repair) for repair in source.repairs]
 
 
 def minimal(**more: Any) -> dict[str, Any]:
     return {"asyncapi": "3.0.0", "info": {"title": "T", "version": "1"}, **more}
 
 
-def messages(version: str = "3.0.0", **each: Any) -> dict[str, Any]:
-    found, _ = read({**minimal(components={"messages": each}), "asyncapi": version, "channels": {}})
-    return dict(found["messagegroups"]["T"]["messages"])
+def messages(version: str = "3.0.0", **definitions: Any) -> dict[str, Any]:
+    document, _ = read({**minimal(components={"messages": definitions}), "asyncapi": version, "channels": {}})
+    return dict(document["messagegroups"]["T"]["messages"])
 
 
 def test_messages_of_2_6() -> None:
-    made, losses = read(OLD)
-    found = made["messagegroups"]["Streetlights-API"]["messages"]
-    assert found.keys() == {"lightMeasured", "turnOn", "dim"}
-    assert found["lightMeasured"] == {
+    document, losses = read(OLD)
+    messages_ = document["messagegroups"]["Streetlights-API"]["messages"]
+    assert messages_.keys() == {"lightMeasured", "turnOn", "dim"}
+    assert messages_["lightMeasured"] == {
         "name": "Light measured",
         "description": "How bright it is.",
         "datacontenttype": "application/json",
@@ -42,9 +42,9 @@ def test_messages_of_2_6() -> None:
             "headers": {"my-app-header": {"name": "my-app-header", "type": "integer", "required": True}},
         },
     }
-    assert found["turnOn"]["dataschemaformat"] == "Avro/1.11"
-    assert found["turnOn"]["protocoloptions"] == {"topic": "commands"}
-    schema = made["schemagroups"]["Streetlights-API"]["schemas"]["lightMeasuredPayload"]["schema"]
+    assert messages_["turnOn"]["dataschemaformat"] == "Avro/1.11"
+    assert messages_["turnOn"]["protocoloptions"] == {"topic": "commands"}
+    schema = document["schemagroups"]["Streetlights-API"]["schemas"]["lightMeasuredPayload"]["schema"]
     assert schema["properties"]["near"] == {"$ref": "#/definitions/node"}
     assert schema["definitions"]["node"]["properties"]["next"] == {"$ref": "#/definitions/node"}
     assert schema["definitions"].keys() == {"node", "sentAt"}
@@ -55,8 +55,8 @@ def test_messages_of_2_6() -> None:
 
 def test_endpoints_of_2_6() -> None:
     """``publish`` is what the application receives, as in 3.0's guide to migrate."""
-    made, _ = read(OLD)
-    inward, outward = made["endpoints"].values()
+    document, _ = read(OLD)
+    inward, outward = document["endpoints"].values()
     assert inward["usage"] == ["consumer"]
     servers = ["test.example.org:18092", "b.example.org:18092"]
     assert inward["protocoloptions"] == {
@@ -71,9 +71,9 @@ def test_endpoints_of_2_6() -> None:
 
 def test_messages_of_3_0() -> None:
     """Traits complete a message of 3.0; events are known by headers and content type."""
-    made, losses = read(NEW)
-    found = made["messagegroups"]["Streetlights-MQTT"]["messages"]
-    assert found["turnedOn"] == {
+    document, losses = read(NEW)
+    messages_ = document["messagegroups"]["Streetlights-MQTT"]["messages"]
+    assert messages_["turnedOn"] == {
         "datacontenttype": "application/json",
         "envelope": "CloudEvents/1.0",
         "envelopemetadata": {"source": {"type": "urireference"}, "type": {"value": "light.on"}, "time": {}},
@@ -82,20 +82,20 @@ def test_messages_of_3_0() -> None:
         "protocol": "MQTT/5.0",
         "protocoloptions": {"topic_name": "lights/{id}/on", "qos": 1, "retain": True},
     }
-    assert found["status"]["dataschemaformat"] == "Protobuf/3"
-    assert found["status"]["protocoloptions"]["user_properties"] == [{"name": "trace", "type": "uuid"}]
-    whole = found["whole"]
+    assert messages_["status"]["dataschemaformat"] == "Protobuf/3"
+    assert messages_["status"]["protocoloptions"]["user_properties"] == [{"name": "trace", "type": "uuid"}]
+    whole = messages_["whole"]
     assert whole["envelopeoptions"] == {"mode": "structured", "format": "application/cloudevents+json"}
     assert whole["envelopemetadata"] == {"type": {"value": "light.off"}, "subject": {"required": True}}
     assert (whole["datacontenttype"], whole["dataschema"]) == ("text/json", {"type": "object"})
-    assert list(made["endpoints"]) == ["lightTurnedOn", "both-receive", "both-send"]
+    assert list(document["endpoints"]) == ["lightTurnedOn", "both-receive", "both-send"]
     expected = [{"uri": "mqtts://test.example.org:{port}"}]
-    assert made["endpoints"]["both-send"]["protocoloptions"]["endpoints"] == expected
+    assert document["endpoints"]["both-send"]["protocoloptions"]["endpoints"] == expected
     assert any("/servers/production/variables/port: left out default" in loss for loss in losses)
 
 
-def test_a_message_of_several_channels_has_a_definition_for_each_topic() -> None:
-    """Without a topic it would match the records of all topics."""
+def test_message_of_several_channels_has_one_definition_per_topic() -> None:
+    """A definition without a topic would match the records of all topics."""
     reference = {"$ref": "#/components/messages/switched"}
     channels = {
         "on": {"address": "lamps.on", "messages": {"m": reference}},
@@ -105,14 +105,14 @@ def test_a_message_of_several_channels_has_a_definition_for_each_topic() -> None
     }
     servers = {"b": {"host": "kafka.example:9092", "protocol": "kafka"}}
     components = {"messages": {"switched": {"payload": {"type": "object"}}}}
-    made, losses = read(minimal(servers=servers, channels=channels, components=components))
-    found = made["messagegroups"]["T"]["messages"]
-    assert {name: each["protocoloptions"] for name, each in found.items()} == {
+    document, losses = read(minimal(servers=servers, channels=channels, components=components))
+    messages_ = document["messagegroups"]["T"]["messages"]
+    assert {name: message["protocoloptions"] for name, message in messages_.items()} == {
         "switched-on": {"topic": "lamps.on"},
         "switched-off": {"topic": "lamps.off"},
         "once": {"topic": "lamps.once"},
     }
-    assert found["switched-on"]["dataschema"] == found["switched-off"]["dataschema"] == {"type": "object"}
+    assert messages_["switched-on"]["dataschema"] == messages_["switched-off"]["dataschema"] == {"type": "object"}
     assert any("each of its topics, subjects or paths: switched-on, switched-off" in loss for loss in losses)
 
 
@@ -125,10 +125,10 @@ def test_headers_of_several_types_are_text() -> None:
     headers = {"properties": {"a": {"type": ["string", "null"]}}}
     channel = {"messages": {"m": {"headers": headers}}, "servers": [{"$ref": "#/servers/s"}]}
     servers = {"s": {"host": "a:1", "protocol": "kafka"}}
-    made, losses = read(minimal(channels={"c": channel}, servers=servers))
-    options = made["messagegroups"]["T"]["messages"]["m"]["protocoloptions"]
+    document, losses = read(minimal(channels={"c": channel}, servers=servers))
+    options = document["messagegroups"]["T"]["messages"]["m"]["protocoloptions"]
     assert options["headers"] == {"a": {"name": "a"}}
-    assert any("left out type of a" in each for each in losses)
+    assert any("left out type of a" in loss for loss in losses)
 
 
 def test_traits_replace_in_2_x_and_complete_in_3_0() -> None:
@@ -162,9 +162,9 @@ def test_files_beside_the_document(tmp_path: Path) -> None:
     ],
 )
 def test_losses_have_their_place(message: dict[str, Any], loss: str) -> None:
-    made, losses = read(minimal(components={"messages": {"m": message, "other": {}}}))
-    assert any(loss in each and each.startswith("/components/messages/m") for each in losses)
-    assert "dataschema" not in made["messagegroups"]["T"]["messages"].get("m", {})
+    document, losses = read(minimal(components={"messages": {"m": message, "other": {}}}))
+    assert any(loss in line and line.startswith("/components/messages/m") for line in losses)
+    assert "dataschema" not in document["messagegroups"]["T"]["messages"].get("m", {})
 
 
 @pytest.mark.parametrize(
@@ -191,16 +191,16 @@ def test_errors_have_their_place(document: dict[str, Any], reason: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.6.0", "3.0.0"])
-def test_the_id_is_the_name_a_reference_means(version: str) -> None:
+def test_id_is_the_referenced_name(version: str) -> None:
     reference = {"$ref": "#/components/messages/a~0b"}
     channel = {"publish": {"message": reference}} if version == "2.6.0" else {"messages": {"other": reference}}
     document = minimal(components={"messages": {"a~b": {"title": "A"}}}, channels={"c": channel})
-    made, losses = read({**document, "asyncapi": version})
-    assert made["messagegroups"]["T"]["messages"].keys() == {"a~b"}
-    assert not [each for each in losses if "its id is" in each]
+    imported, losses = read({**document, "asyncapi": version})
+    assert imported["messagegroups"]["T"]["messages"].keys() == {"a~b"}
+    assert not [loss for loss in losses if "its id is" in loss]
 
 
-def test_what_would_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excessive_expansion_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Schemas that share others are their number squared, of a small document."""
     monkeypatch.setattr(references, "_MAX_COPIED", 10_000)
     count = 150
@@ -218,5 +218,5 @@ def test_what_would_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ten_thousand_channels() -> None:
     channels = {f"c {n}": {"messages": {"m": {"payload": {"type": "object"}}}} for n in range(10_000)}
     servers = {"s": {"host": "a.example:9092", "protocol": "kafka"}}
-    made, _ = read(minimal(servers=servers, channels=channels))
-    assert len(made["endpoints"]) == len(made["messagegroups"]["T"]["messages"]) == 10_000
+    document, _ = read(minimal(servers=servers, channels=channels))
+    assert len(document["endpoints"]) == len(document["messagegroups"]["T"]["messages"]) == 10_000

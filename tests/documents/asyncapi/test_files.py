@@ -63,7 +63,7 @@ def reference(target: str) -> dict[str, str]:
          {"m": {"dataschemauri": "/schemagroups/Orders/schemas/order"}}, {"order": "string"}),
     ],
 )  # fmt: skip
-def test_what_a_document_refers_to(
+def test_references_to_files_are_resolved(
     tmp_path: Path, message: Any, files: dict[str, Any], definition: dict[str, Any], schemas: dict[str, Any]
 ) -> None:
     write(tmp_path, api_json=api(message), **files)
@@ -73,8 +73,8 @@ def test_what_a_document_refers_to(
     for name, expected in definition.items():
         assert messages[name].items() >= expected.items()
         assert messages[name]["protocoloptions"]["topic"] == "orders.placed"
-    made = source.document.get("schemagroups", {}).get("Orders", {}).get("schemas", {})
-    assert {name: schema["schema"] for name, schema in made.items()} == schemas
+    schemas_found = source.document.get("schemagroups", {}).get("Orders", {}).get("schemas", {})
+    assert {name: schema["schema"] for name, schema in schemas_found.items()} == schemas
     assert len(source.files) == len(files)
     # The folder is the same document, and the files are none; so it is for the pipeline.
     (of_folder,) = read_folder(tmp_path)
@@ -124,7 +124,7 @@ def test_a_schema_file_that_stands_alone_keeps_its_bytes(tmp_path: Path) -> None
         *("/etc/passwd", "file:///etc/passwd", "//x.example/m.yaml", "http://["),
     ],
 )
-def test_what_is_elsewhere_is_lost(tmp_path: Path, target: str) -> None:
+def test_references_outside_the_folder_are_omitted(tmp_path: Path, target: str) -> None:
     folder = tmp_path / "spec"
     write(tmp_path, secret_yaml={"m": {"title": "secret"}}, spec__api_json=api(reference(target)))
     (folder / "link.yaml").symlink_to(tmp_path / "secret.yaml")

@@ -27,7 +27,7 @@ def mend() -> Mend:
         for part in xid[1:].split("/"):
             entity = entity[part]
         labels = {name: value for name, value in entity.pop("labels", {}).items() if name not in _LABELS}
-        found = {**entity, "labels": labels} if labels else entity
-        return found, [f"{repair.path.removeprefix(xid + '#')} [{repair.rule}]" for repair in repairs]
+        labelled = {**entity, "labels": labels} if labels else entity
+        return labelled, [f"{repair.path.removeprefix(xid + '#')} [{repair.rule}]" for repair in repairs]
 
     return run

@@ -104,11 +104,11 @@ ENDPOINTS: dict[str, Any] = {
 
 @pytest.mark.parametrize(("body", "expected", "repairs"), ENDPOINTS.values(), ids=ENDPOINTS)
 def test_endpoints(mend: Mend, body: JSON, expected: JSON, repairs: list[str]) -> None:
-    found = mend(ENDPOINT, body)
-    assert found == (body if expected is None else expected, repairs)
+    result = mend(ENDPOINT, body)
+    assert result == (body if expected is None else expected, repairs)
 
 
 def test_messages_and_their_versions_alike(mend: Mend) -> None:
-    found, _ = mend("/messagegroups/m", {"definitions": {"one": {"versions": {"1": {"format": "AMQP", "id": "1"}}}}})
-    versions = found["messages"]["one"]["versions"]
+    group, _ = mend("/messagegroups/m", {"definitions": {"one": {"versions": {"1": {"format": "AMQP", "id": "1"}}}}})
+    versions = group["messages"]["one"]["versions"]
     assert (versions["1"]["protocol"], versions["1"]["versionid"]) == ("AMQP", "1")

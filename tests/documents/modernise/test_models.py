@@ -6,8 +6,8 @@ from signalbook.documents.modernise import modernise
 def test_aspects_that_are_gone() -> None:  # F-56
     resource = {"singular": "file", "setdefaultversionsticky": False, "matchcase": True, "compatiblewith": "u"}
     model = {"groups": {"dirs": {"singular": "dir", "resources": {"files": resource}}}}
-    found, repairs = modernise(model, source="m.json")
-    assert found["groups"]["dirs"]["resources"]["files"] == {"singular": "file", "modelcompatiblewith": "u"}
+    modernised, repairs = modernise(model, source="m.json")
+    assert modernised["groups"]["dirs"]["resources"]["files"] == {"singular": "file", "modelcompatiblewith": "u"}
     assert {repair.rule for repair in repairs} == {"F-56"}
     assert repairs[0].path == "/#groups.dirs.resources.files.compatiblewith"
 
@@ -15,10 +15,10 @@ def test_aspects_that_are_gone() -> None:  # F-56
 def test_documents_called_format() -> None:
     """A Resource type ``format`` has its document where every Version has the name of its format."""
     model = {"groups": {"docs": {"singular": "doc", "resources": {"formats": {"singular": "format"}}}}}
-    found, _ = modernise(model, source="m.json")
-    assert found["groups"]["docs"]["resources"]["formats"]["singular"] == "docformat"
+    modernised, _ = modernise(model, source="m.json")
+    assert modernised["groups"]["docs"]["resources"]["formats"]["singular"] == "docformat"
     book = {"docs": {"d": {"formats": {"pdf": {"format": "some text"}, "doc": {"versions": {"1": {}}}}}}}
-    found, _ = modernise(book, source="b.json")
-    assert found["docs"]["d"]["formats"]["pdf"]["docformat"] == "some text"
+    modernised, _ = modernise(book, source="b.json")
+    assert modernised["docs"]["d"]["formats"]["pdf"]["docformat"] == "some text"
     sound = {"docs": {"d": {"formats": {"pdf": {"format": "PDF/1.7"}}}}}
     assert modernise(sound, source="b.json") == (sound, ())

@@ -26,5 +26,5 @@ from signalbook.values import JSON
     ],
 )  # fmt: skip
 def test_registries(body: JSON, expected: JSON, rules: list[str]) -> None:
-    found, repairs = modernise(body, source="x.json")
-    assert (found, [repair.rule for repair in repairs]) == (expected, rules)
+    modernised, repairs = modernise(body, source="x.json")
+    assert (modernised, [repair.rule for repair in repairs]) == (expected, rules)

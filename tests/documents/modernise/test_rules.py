@@ -25,12 +25,12 @@ def test_every_rule_is_explained() -> None:
     assert rules == listed
 
 
-def test_every_known_slip_is_spoken_of() -> None:
+def test_every_known_error_is_covered() -> None:
     """L-1 to L-38, in the table or in the paragraph behind it."""
-    told = set()
+    covered = set()
     for first, last in re.findall(r"L-(\d+)(?: to L-(\d+))?", PAGE):
-        told |= set(range(int(first), int(last or first) + 1))
-    assert told == set(range(1, 39))
+        covered |= set(range(int(first), int(last or first) + 1))
+    assert covered == set(range(1, 39))
 
 
 MESSAGES = "/messagegroups/m/messages"
@@ -69,7 +69,7 @@ MESSAGES = "/messagegroups/m/messages"
         pytest.param({"messagegroups": {"m": {"messages": {"my message": {}}}}}, True, id="L-4"),
     ],
 )
-def test_only_what_is_wrong_is_repaired(document: JSON, lenient: bool) -> None:
+def test_only_invalid_documents_are_repaired(document: JSON, lenient: bool) -> None:
     _, repairs = modernise(document, source="x.json")
     assert bool(repairs) is lenient
 

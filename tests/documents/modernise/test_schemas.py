@@ -54,5 +54,5 @@ def test_schemas(mend: Mend, body: JSON, expected: JSON, repairs: list[str]) -> 
 )
 def test_formats_of_versions(mend: Mend, shared: JSON, stated: list[JSON], expected: list[JSON]) -> None:
     versions = {str(number): {"format": name} if name else {} for number, name in enumerate(stated)}
-    found, _ = mend(SCHEMA, {"versions": versions} | ({"format": shared} if shared else {}))
-    assert [version.get("format") for version in found["versions"].values()] == expected
+    schema, _ = mend(SCHEMA, {"versions": versions} | ({"format": shared} if shared else {}))
+    assert [version.get("format") for version in schema["versions"].values()] == expected

@@ -23,8 +23,8 @@ LABELS = {"import.source": "x.json", "import.repairs": "I-6"}
     ],
 )
 def test_parts_of_a_registry(document: JSON) -> None:
-    found, _ = modernise(document, source="x.json")
-    assert (found["envelope"], found["labels"]) == ("CloudEvents/1.0", LABELS)
+    modernised, _ = modernise(document, source="x.json")
+    assert (modernised["envelope"], modernised["labels"]) == ("CloudEvents/1.0", LABELS)
 
 
 @pytest.mark.parametrize(
@@ -36,24 +36,24 @@ def test_parts_of_a_registry(document: JSON) -> None:
     ],
 )
 def test_collections(document: JSON) -> None:
-    found, repairs = modernise(document, source="x.json")
-    (entity,) = found.values()
+    modernised, repairs = modernise(document, source="x.json")
+    (entity,) = modernised.values()
     assert (entity["envelope"], repairs[0].path) == ("CloudEvents/1.0", f"{entity['xid']}#format")
 
 
-def test_labels_tell_what_was_repaired_and_where_it_came_from() -> None:  # L-38
+def test_labels_record_repairs_and_source() -> None:  # L-38
     document: JSON = {"endpoints": {"e": {"usage": "consumer", "labels": {"a": "b"}}, "f": {"usage": ["consumer"]}}}
-    found, _ = modernise(document, source="x.json")
-    assert found["endpoints"]["e"]["labels"] == {"a": "b", **LABELS}
-    assert "labels" not in found["endpoints"]["f"]
+    modernised, _ = modernise(document, source="x.json")
+    assert modernised["endpoints"]["e"]["labels"] == {"a": "b", **LABELS}
+    assert "labels" not in modernised["endpoints"]["f"]
     assert document["endpoints"]["e"]["usage"] == "consumer"
 
 
 def test_repaired_text_is_reported_by_every_group() -> None:  # L-37, L-38
     text = (Repair(line=3, message="took away a comment", rule="L-26"),)
-    found, _ = modernise({"schemagroups": {"g": {}}, "dirs": {"d": {}}}, source="x.json", text=text)
-    assert found["schemagroups"]["g"]["labels"] == found["dirs"]["d"]["labels"]
-    assert found["dirs"]["d"]["labels"]["import.repairs"] == "L-26"
+    modernised, _ = modernise({"schemagroups": {"g": {}}, "dirs": {"d": {}}}, source="x.json", text=text)
+    assert modernised["schemagroups"]["g"]["labels"] == modernised["dirs"]["d"]["labels"]
+    assert modernised["dirs"]["d"]["labels"]["import.repairs"] == "L-26"
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_repaired_text_is_reported_by_every_group() -> None:  # L-37, L-38
         pytest.param({"createdat": 7}, {"createdat": 7}, [], id="no text at all"),
     ],
 )  # fmt: skip
-def test_what_every_entity_has(mend: Mend, body: JSON, expected: JSON, repairs: list[str]) -> None:
+def test_repairs_common_to_all_entities(mend: Mend, body: JSON, expected: JSON, repairs: list[str]) -> None:
     assert mend("/messagegroups/m/messages/one", body) == (expected, repairs)
 
 
-def test_ids_that_are_none(mend: Mend) -> None:  # L-4
-    found, repairs = mend("/messagegroups/m", {"messages": {"my message": {}, "a b": {}, "a_b": {}}})
-    assert list(found["messages"]) == ["a b", "a_b", "my_message"]
+def test_invalid_ids_are_replaced(mend: Mend) -> None:  # L-4
+    group, repairs = mend("/messagegroups/m", {"messages": {"my message": {}, "a b": {}, "a_b": {}}})
+    assert list(group["messages"]) == ["a b", "a_b", "my_message"]
     assert repairs == ["messages.my message [L-4]"]
 
 
@@ -85,7 +85,7 @@ def test_other_types_keep_their_names(mend: Mend) -> None:
 
 
 @pytest.mark.parametrize("document", [None, 1, "x", [], {"xid": "nonsense"}, {"schemagroups": {"g": 1}}])
-def test_what_is_no_document_is_the_reader_s_to_refuse(document: JSON) -> None:
+def test_invalid_document_is_unchanged(document: JSON) -> None:
     assert modernise(document, source="x.json") == (document, ())
 
 

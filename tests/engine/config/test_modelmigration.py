@@ -64,18 +64,18 @@ def test_another_versionmode(registry: Registry, mode: str, ancestors: JSONObjec
     assert registry.row(F1).defaultversionid == default
 
 
-def test_what_moved_is_reported(registry: Registry) -> None:
+def test_migrated_entities_are_reported(registry: Registry) -> None:
     """R241, R297, R300: one change per subject, and none for what stayed"""
     registry.configure("modelsource", model())
     created = {"v1": "2021-01-01T00:00:00Z", "v2": "2020-01-01T00:00:00Z"}
     registry.put(F1, {"versions": {name: {"createdat": stamp} for name, stamp in created.items()}})
     before = len(registry.outbox())
     registry.put("/", {"name": "x", "modelsource": model(versionmode="createdat"), "dirs": {"d1": {"files": {}}}})
-    told = {change.xid: change.changed for change in registry.outbox()[before:]}
-    assert len(told) == len(registry.outbox()) - before
-    assert set(told) == {"/", "/model", "/modelsource", "/dirs/d1", F1, f"{F1}/versions/v1", f"{F1}/versions/v2"}
-    assert "ancestorid" in told[f"{F1}/versions/v1"]
-    assert "meta.defaultversionid" in told[F1]
+    changes = {change.xid: change.changed for change in registry.outbox()[before:]}
+    assert len(changes) == len(registry.outbox()) - before
+    assert set(changes) == {"/", "/model", "/modelsource", "/dirs/d1", F1, f"{F1}/versions/v1", f"{F1}/versions/v2"}
+    assert "ancestorid" in changes[f"{F1}/versions/v1"]
+    assert "meta.defaultversionid" in changes[F1]
 
 
 def test_a_pinned_sticky_default(registry: Registry) -> None:
@@ -125,7 +125,7 @@ def test_refused(registry: Registry, source: JSONObject, path: str) -> None:
     assert registry.everything() == before
 
 
-def test_what_is_shown_complies_too(registry: Registry) -> None:
+def test_shown_references_must_comply_too(registry: Registry) -> None:
     """R110: the target keeps no such rule, the Group that refers to it does."""
     kind: JSONObject = {"attributes": {"kind": {"type": "string"}}}
     views: JSONObject = {"singular": "view", "ximportresources": ["/dirs/files"]}
@@ -158,8 +158,8 @@ def test_fewer_versions(registry: Registry) -> None:
     versions = {f"v{n}": {"ancestorid": f"v{max(1, n - 1)}"} for n in range(1, 6)}
     registry.put(F1, {"versions": versions, "meta": {"defaultversionid": "v2", "defaultversionsticky": True}})
     registry.configure("modelsource", compliance_model(maxversions=3))
-    left = registry.versions()
-    assert {name: row.ancestorid for name, row in left.items()} == {"v2": "v2", "v4": "v4", "v5": "v4"}
+    remaining = registry.versions()
+    assert {name: row.ancestorid for name, row in remaining.items()} == {"v2": "v2", "v4": "v4", "v5": "v4"}
     assert registry.row(F1).defaultversionid == "v2"
 
 
@@ -219,7 +219,7 @@ def test_accepted(registry: Registry) -> None:
 
 @pytest.mark.parametrize("body", [{"modelsource": None}, {"modelsource": {}}])
 def test_model_emptied(make: Make, body: JSONObject) -> None:
-    """R61."""
+    """A model without groups deletes the entities of the groups (R61)."""
     registry = make()
     registry.put("/", body)
     assert registry.refused("PUT", "/dirs/d1", {}).code == "not_found"

@@ -78,13 +78,13 @@ def planted(store: Store) -> Registry:
 
 
 def left(registry: Registry, path: str, *values: str, **options: Any) -> JSONObject | None:
-    """What is shown of ``path`` with a filter, None if it is not found."""
+    """Return what a filtered view of ``path`` shows, or None if the entity is not found."""
     xid = Xid.parse(path)
     with registry.engine.reading() as view:
         chosen = parse_filter(values, xid, view.model, subject=path)
-        wanted = ViewOptions(**{"base_url": BASE, "inline": ALL, "filter": chosen, **options})
+        view_options = ViewOptions(**{"base_url": BASE, "inline": ALL, "filter": chosen, **options})
         try:
-            return view.collection(xid, wanted) if xid.is_collection else view.entity(xid, wanted)
+            return view.collection(xid, view_options) if xid.is_collection else view.entity(xid, view_options)
         except RegistryError as error:
             if error.code != "not_found":
                 raise
@@ -95,7 +95,7 @@ def without_urls(value: JSON) -> JSON:
     """Collection URLs carry the filter that remains; they are tested by following them."""
     if not isinstance(value, dict):
         return value
-    return {name: without_urls(each) for name, each in value.items() if not name.endswith("surl")}
+    return {name: without_urls(member) for name, member in value.items() if not name.endswith("surl")}
 
 
 ATTRIBUTES = st.sampled_from(
@@ -124,7 +124,7 @@ def expressions(draw: st.DrawFn) -> str:
     return f"{path}.{attribute}".lstrip(".") + operator + (value if operator else "")
 
 
-def test_it_equals_the_specification_read_literally(store: Store) -> None:
+def test_filtering_equals_the_reference(store: Store) -> None:
     """R181 to R193, on the whole registry with everything inlined."""
     registry = planted(store)
     everything = left(registry, "/")
@@ -139,12 +139,12 @@ def test_it_equals_the_specification_read_literally(store: Store) -> None:
 
 
 def followed(registry: Registry, url: str) -> JSONObject | None:
-    """What a collection's URL shows with everything inlined."""
+    """Return what the URL of a collection shows with everything inlined."""
     path, _, query = url.removeprefix(BASE).partition("?")
     return left(registry, path, *(value for name, value in parse_qsl(query) if name == "filter"))
 
 
-def test_counts_and_urls_of_what_is_not_inlined(store: Store) -> None:
+def test_counts_and_urls_equal_the_inlined_view(store: Store) -> None:
     """R193, R194: at every level they tell of what inlining would show."""
     registry = planted(store)
 
@@ -160,8 +160,8 @@ def test_counts_and_urls_of_what_is_not_inlined(store: Store) -> None:
         for group in inlined["dirs"].values():
             assert (len(group["files"]), len(group["notes"])) == (group["filescount"], group["notescount"])
             for plural in ("files", "notes"):
-                shown = followed(registry, group[f"{plural}url"])
-                assert without_urls(shown) == without_urls(group[plural]), (values, group[f"{plural}url"])
+                collection = followed(registry, group[f"{plural}url"])
+                assert without_urls(collection) == without_urls(group[plural]), (values, group[f"{plural}url"])
 
     check()
 
@@ -179,19 +179,19 @@ def test_pages_in_any_order_are_the_collection(store: Store, *, doc: bool) -> No
             try:
                 sort = parse_sort(f"{attribute}{'=desc' * descending}", xid, view.model, subject="/")
                 chosen = parse_filter(
-                    [each.replace("dirs.files.", "") for each in values], xid, view.model, subject="/"
+                    [expression.replace("dirs.files.", "") for expression in values], xid, view.model, subject="/"
                 )
             except RegistryError:
                 return
             options = ViewOptions(base_url=BASE, filter=chosen, sort=sort, doc=doc)
-            found: JSONObject = {}
+            members: JSONObject = {}
             whole, page = view.collection(xid, options), PageRequest(limit=limit)
             while page.limit:
                 listed = view.listed(xid, options, page)
-                found |= view.members(xid, listed, options)
+                members |= view.members(xid, listed, options)
                 following = listed.following
                 assert listed.total == len(whole) or not (following or page.after)
                 page = PageRequest(limit=limit if following else None, after=following, total=listed.total)
-        assert list(found.items()) == list(whole.items())
+        assert list(members.items()) == list(whole.items())
 
     check()

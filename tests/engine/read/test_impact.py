@@ -66,10 +66,10 @@ REGISTRY: dict[str, Any] = {
 
 @pytest.fixture
 def engine(store: Store) -> Engine:
-    made = Engine(store, settings=Settings(base_url="http://r.example/"))
-    with made.writing() as session:
+    new_engine = Engine(store, settings=Settings(base_url="http://r.example/"))
+    with new_engine.writing() as session:
         session.execute(Command(method=Method.PATCH, target=ROOT, body=REGISTRY))
-    return made
+    return new_engine
 
 
 def find(engine: Engine, xid: str, access: Access = UNRESTRICTED, depth: int = 10) -> Impact:
@@ -77,8 +77,11 @@ def find(engine: Engine, xid: str, access: Access = UNRESTRICTED, depth: int = 1
         return view.impact(Xid.parse(xid), depth)
 
 
-def edges(found: Impact) -> set[tuple[str, str, str]]:
-    return {(str(each.xid).split("/")[-1], each.relation, str(each.on).split("/")[-1]) for each in found.dependents}
+def edges(result: Impact) -> set[tuple[str, str, str]]:
+    return {
+        (str(dependent.xid).split("/")[-1], dependent.relation, str(dependent.on).split("/")[-1])
+        for dependent in result.dependents
+    }
 
 
 OF_MADE = {
@@ -89,9 +92,9 @@ OF_MADE = {
 }
 
 
-def test_all_that_depends_is_found_through_others(engine: Engine) -> None:
-    found = find(engine, ADDRESS)
-    assert edges(found) == {
+def test_transitive_dependents_are_found(engine: Engine) -> None:
+    result = find(engine, ADDRESS)
+    assert edges(result) == {
         ("order", "schema", "address"),
         ("pinned", "schema", "address"),
         ("copy", "xref", "address"),
@@ -100,8 +103,10 @@ def test_all_that_depends_is_found_through_others(engine: Engine) -> None:
         ("e", "messagegroups", "base"),
         *OF_MADE,
     }
-    assert found.complete
-    assert [each.depth for each in found.dependents] == sorted(each.depth for each in found.dependents)
+    assert result.complete
+    assert [dependent.depth for dependent in result.dependents] == sorted(
+        dependent.depth for dependent in result.dependents
+    )
     assert not find(engine, ADDRESS, depth=2).complete
 
 
@@ -115,7 +120,7 @@ def test_all_that_depends_is_found_through_others(engine: Engine) -> None:
         ("/schemagroups/g/schemas/uses", set()),
     ],
 )
-def test_what_depends_on_one(engine: Engine, xid: str, expected: set[tuple[str, str, str]]) -> None:
+def test_dependents_of_an_entity(engine: Engine, xid: str, expected: set[tuple[str, str, str]]) -> None:
     assert edges(find(engine, xid)) == expected
 
 
@@ -124,16 +129,16 @@ def test_the_default_version_stands_for_its_resource(engine: Engine) -> None:
     assert ("pinned", "schema", "2") not in edges(find(engine, f"{ADDRESS}/versions/2"))
 
 
-def test_circles_end(engine: Engine) -> None:
+def test_circles_of_references_terminate(engine: Engine) -> None:
     with engine.writing() as session:
         body = json_schema({"properties": {"of": {"$ref": ORDER}}})
         session.execute(Command(method=Method.PUT, target=Xid.parse(f"{ADDRESS}/versions/3"), body=body))
-    found = find(engine, ADDRESS)
-    assert len({each.xid for each in found.dependents}) == len(found.dependents)
-    assert Xid.parse(ADDRESS) not in {each.xid for each in found.dependents}
+    result = find(engine, ADDRESS)
+    assert len({dependent.xid for dependent in result.dependents}) == len(result.dependents)
+    assert Xid.parse(ADDRESS) not in {dependent.xid for dependent in result.dependents}
 
 
-def test_what_is_hidden_leads_nowhere(engine: Engine) -> None:
+def test_hidden_entities_are_not_followed(engine: Engine) -> None:
     access = reading("/schemagroups", "/endpoints", MADE)
     expected = {("order", "schema", "address"), ("pinned", "schema", "address"), ("copy", "xref", "address")}
     assert edges(find(engine, ADDRESS, access)) == expected
@@ -144,13 +149,13 @@ def test_what_is_hidden_leads_nowhere(engine: Engine) -> None:
             find(engine, xid, access)
 
 
-def test_it_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impact_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(impact, "MOST", 3)
-    found = find(engine, ADDRESS)
-    assert (len(found.dependents), found.complete) == (3, False)
+    result = find(engine, ADDRESS)
+    assert (len(result.dependents), result.complete) == (3, False)
 
 
-def test_links_are_what_they_would_be_if_they_were_made_anew(engine: Engine, store: Store) -> None:
+def test_links_equal_a_rebuilt_index(engine: Engine, store: Store) -> None:
     for path in (f"{ORDER}/versions/1", "/schemagroups/g/schemas/uses/versions/1", f"{BASE}/versions/1"):
         with engine.writing() as session:
             target = Xid.parse(path)

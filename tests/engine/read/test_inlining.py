@@ -46,7 +46,7 @@ def test_a_path_inlines_each_step_and_no_more(target: str, value: str, inside: t
 
 
 @pytest.mark.parametrize("value", ["*", ""])
-def test_everything_leaves_out_configuration(value: str) -> None:
+def test_inlining_everything_omits_configuration(value: str) -> None:
     """R199: ``*``, or the flag without a value."""
     assert parsed("/", value) == ALL
     assert "dirs" in ALL
@@ -55,7 +55,7 @@ def test_everything_leaves_out_configuration(value: str) -> None:
 
 
 def test_a_wildcard_below_a_name() -> None:
-    """R199."""
+    """A wildcard after a name inlines everything below it (R199)."""
     level = parsed("/", "dirs.*")
     assert level.names["dirs"] == ALL
     assert not level.everything

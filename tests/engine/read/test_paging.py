@@ -26,7 +26,7 @@ MODEL = compile_model(
         ("/dirs", None, None),
     ],
 )
-def test_what_is_an_order(path: str, value: str | None, expected: Sort | None) -> None:
+def test_valid_orders_are_parsed(path: str, value: str | None, expected: Sort | None) -> None:
     """R212, R213."""
     assert parse_sort(value, Xid.parse(path), MODEL, subject=path) == expected
 
@@ -49,7 +49,7 @@ def test_what_is_an_order(path: str, value: str | None, expected: Sort | None) -
         ("/dirs", "", "bad_sort"),
     ],
 )
-def test_what_is_none(path: str, value: str, code: str) -> None:
+def test_invalid_order_is_rejected(path: str, value: str, code: str) -> None:
     """R212 to R214."""
     with pytest.raises(RegistryError) as caught:
         parse_sort(value, Xid.parse(path), MODEL, subject=path)

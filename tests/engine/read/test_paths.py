@@ -10,7 +10,7 @@ from signalbook.engine.read.paths import MAX_STEPS, Steps, Wild, find_values, re
 
 
 @pytest.mark.parametrize(
-    ("text", "steps", "rest"),
+    ("text", "steps", "remainder"),
     [
         ("name", ("name",), ""),
         ("a.b=c.d", ("a", "b"), "=c.d"),
@@ -26,9 +26,9 @@ from signalbook.engine.read.paths import MAX_STEPS, Steps, Wild, find_values, re
         ("labels.a-b:c", ("labels", "a-b:c"), ""),
     ],
 )
-def test_reading(text: str, steps: Steps, rest: str) -> None:
-    """R189."""
-    assert read_path(text) == (steps, rest)
+def test_reading(text: str, steps: Steps, remainder: str) -> None:
+    """A path is read up to its operator and written back (R189)."""
+    assert read_path(text) == (steps, remainder)
     assert read_path(write_path(steps)) == (steps, "")
 
 
@@ -36,8 +36,8 @@ def test_reading(text: str, steps: Steps, rest: str) -> None:
     "text", ["", "=a", ".a", "a.", "a..b", "a[", "a[]", "a[-1]", "a[b]", "a['b]", "a['b'", "a b", "ab*", "*a", "a.[0]",
              "a'b", "a]", "a[0]b", "a\n", ".".join("a" * (MAX_STEPS + 1))]
 )  # fmt: skip
-def test_what_is_no_path(text: str) -> None:
-    """R196."""
+def test_invalid_path_is_rejected(text: str) -> None:
+    """Malformed paths are rejected (R196)."""
     with pytest.raises(ValueError, match="path"):
         read_path(text)
 
@@ -46,7 +46,7 @@ VALUE: dict[str, Any] = {"a": {"x": 1, "y": None, "*": 2}, "l": [3, [4], {"b": 5
 
 
 @pytest.mark.parametrize(
-    ("steps", "found"),
+    ("steps", "expected"),
     [
         ((), [VALUE]),
         (("a", "x"), [1]),
@@ -65,9 +65,9 @@ VALUE: dict[str, Any] = {"a": {"x": 1, "y": None, "*": 2}, "l": [3, [4], {"b": 5
         (("a", 0), []),
     ],
 )
-def test_finding(steps: Steps, found: list[Any]) -> None:
+def test_finding(steps: Steps, expected: list[Any]) -> None:
     """R183, R189: nulls are no values, indexes are not keys."""
-    assert list(find_values(VALUE, steps)) == found
+    assert list(find_values(VALUE, steps)) == expected
 
 
 STEPS = st.one_of(

@@ -45,18 +45,19 @@ def expression(text: str) -> FilterExpression:
 
 
 def let_through(tested: FilterExpression, attributes: dict[str, Any]) -> bool:
-    """What the store makes of the conditions, at best."""
+    """Return True if the store's conditions can let the attributes through."""
     text = dump_json(attributes).decode()
     conditions = store_conditions(tested, MODEL, ("dirs", "files", "versions"))
-    assert all(each.column == "attributes" for each in conditions)
+    assert all(condition.column == "attributes" for condition in conditions)
     return all(
-        any(str(value).lower() in text.lower() for value in each.values) or FOLDED.search(text) for each in conditions
+        any(str(value).lower() in text.lower() for value in condition.values) or FOLDED.search(text)
+        for condition in conditions
     )
 
 
 def passes(tested: FilterExpression, attributes: dict[str, Any]) -> bool:
-    found = find_values(attributes, tested.steps)
-    return tested.accepts(list(map(as_instant, found)) if tested.timestamp else found)
+    values = find_values(attributes, tested.steps)
+    return tested.accepts(list(map(as_instant, values)) if tested.timestamp else values)
 
 
 @settings(max_examples=examples(500))
@@ -73,8 +74,8 @@ def passes(tested: FilterExpression, attributes: dict[str, Any]) -> bool:
 def test_matches_are_not_dropped(
     attributes: dict[str, Any], path: str, operator: str, value: Any, pattern: str
 ) -> None:
-    shown = value if isinstance(value, str) else json.dumps(value)
-    text = (shown if operator in ("<", ">=") else pattern.format(shown)).replace(",", "")
+    literal = value if isinstance(value, str) else json.dumps(value)
+    text = (literal if operator in ("<", ">=") else pattern.format(literal)).replace(",", "")
     if operator in ("<", ">=") and ("*" in text or text == "null"):
         return
     tested = expression(f"{path}{operator}{text}" if operator else path)
@@ -104,6 +105,6 @@ def test_matches_are_not_dropped(
         ("fileid=f", []),
     ],
 )  # fmt: skip
-def test_what_the_store_is_asked(text: str, expected: list[tuple[Any, ...]]) -> None:
-    found = store_conditions(expression(text), MODEL, ("dirs", "files", "versions"))
-    assert [(each.column, each.relation, *each.values) for each in found] == expected
+def test_store_conditions_of_a_filter(text: str, expected: list[tuple[Any, ...]]) -> None:
+    conditions = store_conditions(expression(text), MODEL, ("dirs", "files", "versions"))
+    assert [(condition.column, condition.relation, *condition.values) for condition in conditions] == expected

@@ -33,9 +33,9 @@ def put(engine: Engine, body: dict[str, Any]) -> None:
 
 @pytest.fixture
 def engine(store: Store) -> Engine:
-    made = Engine(store, settings=Settings(base_url=f"{ROOT_URL}/"))
-    put(made, REGISTRY)
-    return made
+    new_engine = Engine(store, settings=Settings(base_url=f"{ROOT_URL}/"))
+    put(new_engine, REGISTRY)
+    return new_engine
 
 
 def find(engine: Engine, xid: str, access: Access = UNRESTRICTED, steps: int = 10) -> Relations:
@@ -43,17 +43,17 @@ def find(engine: Engine, xid: str, access: Access = UNRESTRICTED, steps: int = 1
         return find_relations(view, Xid.parse(xid), ROOT_URL, steps)
 
 
-def steps(found: Relations) -> dict[str, int]:
-    return {each.id: each.steps for each in found.entities}
+def steps(result: Relations) -> dict[str, int]:
+    return {entity.id: entity.steps for entity in result.entities}
 
 
-def links(found: Relations) -> set[tuple[str, str, str]]:
-    return {(each.source, each.kind, each.target) for each in found.relations}
+def links(result: Relations) -> set[tuple[str, str, str]]:
+    return {(relation.source, relation.kind, relation.target) for relation in result.relations}
 
 
 def test_both_directions_step_by_step(engine: Engine) -> None:
-    found = find(engine, BASE)
-    assert steps(found) == {
+    result = find(engine, BASE)
+    assert steps(result) == {
         BASE: 0,
         "/messagegroups/m": -1,
         MADE: -1,
@@ -65,7 +65,7 @@ def test_both_directions_step_by_step(engine: Engine) -> None:
         "/endpoints/own/messages/x": -2,
         "/endpoints/own": -3,
     }
-    assert links(found) >= {
+    assert links(result) >= {
         (MADE, "basemessage", BASE),
         ("/messagegroups/m", "messages", BASE),
         ("/messagegroups/m", "messages", MADE),
@@ -75,18 +75,18 @@ def test_both_directions_step_by_step(engine: Engine) -> None:
         (ORDER, "schema", ADDRESS),
         ("/messagegroups/m/messages/late", "relatedto", MADE),
     }
-    assert not found.farther
-    assert found.left_out == ()
+    assert not result.farther
+    assert result.left_out == ()
     assert find(engine, BASE, steps=2).farther
 
 
-def test_a_group_has_its_messages_behind_it(engine: Engine) -> None:
-    found = steps(find(engine, "/endpoints/e"))
-    assert (found["/messagegroups/m"], found[BASE], found[ORDER], found[ADDRESS]) == (1, 2, 3, 4)
+def test_group_is_related_to_its_messages(engine: Engine) -> None:
+    distances = steps(find(engine, "/endpoints/e"))
+    assert (distances["/messagegroups/m"], distances[BASE], distances[ORDER], distances[ADDRESS]) == (1, 2, 3, 4)
     assert steps(find(engine, "/schemagroups/g", steps=1))[ADDRESS] == 1
 
 
-def test_a_version_stands_for_what_has_it(engine: Engine) -> None:
+def test_relations_of_a_version_include_those_of_its_schema(engine: Engine) -> None:
     """Links to the schema are links to its default Version, and who names another one is not concerned."""
     newest = find(engine, f"{ADDRESS}/versions/2")
     assert (ORDER, "schema", f"{ADDRESS}/versions/2") in links(newest)
@@ -100,30 +100,30 @@ def test_files_that_are_imported(engine: Engine) -> None:
     assert links(find(engine, common)) == {(uses, "import", common)}
 
 
-def test_what_is_named_and_not_there(engine: Engine) -> None:
+def test_missing_targets_are_shown(engine: Engine) -> None:
     body = json_schema({"properties": {"a": {"$ref": "/schemagroups/g/schemas/none"}}})
     put(engine, {"schemagroups": {"g": {"schemas": {"lost": body}}}})
-    found = find(engine, "/schemagroups/g/schemas/lost")
-    assert [(each.id, each.there) for each in found.entities[1:]] == [("/schemagroups/g/schemas/none", False)]
-    assert links(found) == {("/schemagroups/g/schemas/lost", "schema", "/schemagroups/g/schemas/none")}
+    result = find(engine, "/schemagroups/g/schemas/lost")
+    assert [(entity.id, entity.there) for entity in result.entities[1:]] == [("/schemagroups/g/schemas/none", False)]
+    assert links(result) == {("/schemagroups/g/schemas/lost", "schema", "/schemagroups/g/schemas/none")}
 
 
-def test_what_is_hidden_looks_like_what_is_missing(engine: Engine) -> None:
+def test_hidden_entities_look_like_missing_ones(engine: Engine) -> None:
     access = reading("/messagegroups", "/endpoints/own")
-    found = find(engine, BASE, access)
-    assert {each.id: each.there for each in found.entities}[ORDER] is False
-    assert ADDRESS not in steps(found)
-    assert "/endpoints/e" not in steps(found)
+    result = find(engine, BASE, access)
+    assert {entity.id: entity.there for entity in result.entities}[ORDER] is False
+    assert ADDRESS not in steps(result)
+    assert "/endpoints/e" not in steps(result)
     for xid in (ORDER, "/schemagroups/g/schemas/none"):
         with pytest.raises(RegistryError, match="not"):
             find(engine, xid, access)
 
 
-def test_it_is_bounded_and_says_so(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relations_are_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relations, "WIDTH", 2)
-    found = find(engine, ADDRESS, steps=3)
-    assert next((each.steps, each.entities, each.more) for each in found.left_out) == (-1, 1, False)
-    assert len([each for each in found.entities if each.steps == -1]) == 2
+    result = find(engine, ADDRESS, steps=3)
+    assert next((entry.steps, entry.entities, entry.more) for entry in result.left_out) == (-1, 1, False)
+    assert len([entry for entry in result.entities if entry.steps == -1]) == 2
     monkeypatch.setattr(relations, "MOST", 3)
     assert len(find(engine, ADDRESS).entities) == 3
 
@@ -147,13 +147,13 @@ def test_relations_are_all_reachable_entities(shared: Engine, edges: set[tuple[s
         for name in NAMES
     }
     put(shared, {"schemagroups": {group[14:]: {"schemas": schemas}}})
-    found = find(shared, path[middle])
+    result = find(shared, path[middle])
     near = {middle}
     for towards in (edges, {(b, a) for a, b in edges}):
         side = {middle}
         while more := {b for a, b in towards if a in side} - side:
             side |= more
         near |= side
-    assert sorted(steps(found)) == sorted(path[name] for name in near)
+    assert sorted(steps(result)) == sorted(path[name] for name in near)
     among = {(path[a], path[b]) for a, b in edges if {a, b} <= near and a != b}
-    assert {(a, b) for a, _, b in links(found)} == among
+    assert {(a, b) for a, _, b in links(result)} == among

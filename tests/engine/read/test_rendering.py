@@ -67,21 +67,21 @@ def test_the_same_bytes(filled: Registry, size: int, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("path", ["/", "/dirs/d1", "/dirs/empty"])
 def test_collections_alone(filled: Registry, path: str) -> None:
-    """R177."""
+    """The flag ``collections`` renders the same pieces as the whole (R177)."""
     with filled.engine.reading() as view:
         options = ViewOptions(collections=True)
         assert b"".join(view.pieces(Xid.parse(path), options)) == dump_json(view.entity(Xid.parse(path), options))
 
 
 @pytest.mark.parametrize("path", ["/dirs/none", "/dirs/none/files", "/dirs/d2/files/dangling/versions"])
-def test_what_is_not_there_is_reported_at_once(filled: Registry, path: str) -> None:
+def test_missing_entity_is_reported_before_rendering(filled: Registry, path: str) -> None:
     with filled.engine.reading() as view, pytest.raises(RegistryError) as caught:
         view.pieces(Xid.parse(path), ViewOptions())
     assert caught.value.code == "not_found"
 
 
 def test_an_export_is_never_held_as_a_whole(filled: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No piece is larger than what is fetched at once."""
+    """No piece is larger than the amount fetched at once."""
     monkeypatch.setattr(rendering, "_PIECE", 3000)
     with filled.engine.reading() as view:
         options = view.export_options(ViewOptions())

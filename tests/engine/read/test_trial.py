@@ -78,9 +78,9 @@ REGISTRY: dict[str, Any] = {
 
 @pytest.fixture
 def engine(store: Store) -> Engine:
-    made = Engine(store, settings=Settings(base_url=f"{ROOT_URL}/"))
-    put(made, REGISTRY)
-    return made
+    new_engine = Engine(store, settings=Settings(base_url=f"{ROOT_URL}/"))
+    put(new_engine, REGISTRY)
+    return new_engine
 
 
 def attempt(
@@ -99,41 +99,42 @@ def attempt(
         return try_candidate(view, candidate, ROOT_URL, moves=moves, work=Work(steps=steps, seconds=0))
 
 
-def effects(found: CandidateTrial) -> dict[str, str]:
-    return {str(each.dependent.xid).rpartition("/")[2]: each.effect.fate for each in found.affected}
+def effects(trial_result: CandidateTrial) -> dict[str, str]:
+    return {str(affected.dependent.xid).rpartition("/")[2]: affected.effect.fate for affected in trial_result.affected}
 
 
-def test_what_breaks_breaks_through_others(engine: Engine) -> None:
-    found = attempt(engine, ADDRESS, NUMBERED)
+def test_breaking_change_breaks_transitive_dependents(engine: Engine) -> None:
+    result = attempt(engine, ADDRESS, NUMBERED)
     broken = ("order", "direct", "base", "made", "copy", "copied", "inline", "e", "x", "own")
-    assert effects(found) == dict.fromkeys(broken, "breaks")
+    assert effects(result) == dict.fromkeys(broken, "breaks")
     expected = ("breaks", "backward", "breaks", True)
-    assert (found.effect.fate, found.effect.rule, worst(found), found.complete) == expected
-    by_name = {str(each.dependent.xid).rpartition("/")[2]: each for each in found.affected}
-    assert [each.rule for each in by_name["order"].effect.findings] == ["type_changed"]
+    assert (result.effect.fate, result.effect.rule, worst(result), result.complete) == expected
+    by_name = {str(affected.dependent.xid).rpartition("/")[2]: affected for affected in result.affected}
+    assert [affected.rule for affected in by_name["order"].effect.findings] == ["type_changed"]
     assert by_name["order"].effect.findings[0].path.startswith(f"{ORDER}/versions/1#")
     assert str(by_name["base"].dependent.on) == ORDER
     assert by_name["inline"].effect.findings
 
 
-def test_what_is_compatible_holds_everywhere(engine: Engine) -> None:
-    found = attempt(engine, ADDRESS, WIDER)
-    assert set(effects(found).values()) == {"holds"}
-    assert worst(found) == "holds"
+def test_compatible_change_is_safe_everywhere(engine: Engine) -> None:
+    result = attempt(engine, ADDRESS, WIDER)
+    assert set(effects(result).values()) == {"holds"}
+    assert worst(result) == "holds"
     forward = attempt(engine, ADDRESS, WIDER, compatibility="forward")
     assert effects(forward)["order"] == worst(forward) == "breaks"
 
 
-def test_each_schema_is_judged_by_its_own_rule(engine: Engine) -> None:
+def test_each_schema_is_checked_by_its_own_rule(engine: Engine) -> None:
     put(engine, {"schemagroups": {"g": {"schemas": {"order": {"meta": {"compatibility": "forward"}}}}}})
     by_name = {
-        str(each.dependent.xid).rpartition("/")[2]: each.effect for each in attempt(engine, ADDRESS, WIDER).affected
+        str(affected.dependent.xid).rpartition("/")[2]: affected.effect
+        for affected in attempt(engine, ADDRESS, WIDER).affected
     }
     assert (by_name["order"].rule, by_name["order"].fate) == ("forward", "breaks")
     assert (by_name["direct"].fate, by_name["base"].fate) == ("holds", "breaks")
 
 
-def test_a_version_concerns_who_names_it(engine: Engine) -> None:
+def test_change_of_a_version_affects_its_referrers(engine: Engine) -> None:
     old = effects(attempt(engine, f"{ADDRESS}/versions/1", NUMBERED))
     assert old == dict.fromkeys(("pinned", "e"), "breaks")
     default = effects(attempt(engine, f"{ADDRESS}/versions/2", NUMBERED))
@@ -142,9 +143,9 @@ def test_a_version_concerns_who_names_it(engine: Engine) -> None:
     assert "current" not in effects(attempt(engine, ADDRESS, NUMBERED)), "a new version is another one"
 
 
-def test_a_new_version_that_is_not_the_default_one_concerns_nobody(engine: Engine) -> None:
-    found = attempt(engine, ADDRESS, NUMBERED, moves=False)
-    assert (found.effect.fate, found.affected, found.complete) == ("breaks", (), True)
+def test_new_version_that_is_not_the_default_affects_nothing(engine: Engine) -> None:
+    result = attempt(engine, ADDRESS, NUMBERED, moves=False)
+    assert (result.effect.fate, result.affected, result.complete) == ("breaks", (), True)
 
 
 def test_a_definition_that_is_gone(engine: Engine) -> None:
@@ -164,9 +165,9 @@ def test_a_definition_that_is_gone(engine: Engine) -> None:
             }
         },
     )
-    found = attempt(engine, "/schemagroups/g/schemas/names", {})
-    assert effects(found) == {"user": "breaks"}
-    assert "could not be read any more" in found.affected[0].effect.why
+    result = attempt(engine, "/schemagroups/g/schemas/names", {})
+    assert effects(result) == {"user": "breaks"}
+    assert "could not be read any more" in result.affected[0].effect.why
 
 
 PROTO = 'syntax = "proto3"; package p; '
@@ -195,19 +196,19 @@ def test_other_formats(engine: Engine, name: str) -> None:
     }
     put(engine, {"schemagroups": {"f": {"schemas": group}}})
     target = "/schemagroups/f/schemas/a.proto" + ("/versions/1" if name.startswith("Avro") else "")
-    found = attempt(engine, target, new)
-    assert effects(found) == {"b": "breaks"}
+    result = attempt(engine, target, new)
+    assert effects(result) == {"b": "breaks"}
     assert effects(attempt(engine, target, old)) == {"b": "holds"}
 
 
-def test_what_cannot_be_told_says_why(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_effect_is_explained(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     body = {"format": "Own/1", "schema": f"see '{ADDRESS}' there"}
     put(engine, {"schemagroups": {"g": {"schemas": {"foreign": body}}}})
-    found = attempt(engine, ADDRESS, NUMBERED)
-    assert effects(found)["foreign"] == "unknown"
+    result = attempt(engine, ADDRESS, NUMBERED)
+    assert effects(result)["foreign"] == "unknown"
     short = attempt(engine, ADDRESS, NUMBERED, steps=100)
     assert effects(short)["order"] == "unknown"
-    assert "max_work" in next(each.effect.why for each in short.affected if each.effect.why)
+    assert "max_work" in next(affected.effect.why for affected in short.affected if affected.effect.why)
     monkeypatch.setattr(trial, "_COMPARED", 0)
     assert effects(attempt(engine, ADDRESS, NUMBERED))["order"] == "unknown"
     monkeypatch.setattr(trial, "MOST", 3)
@@ -215,13 +216,13 @@ def test_what_cannot_be_told_says_why(engine: Engine, monkeypatch: pytest.Monkey
     assert (len(few.affected), few.complete) == (3, False)
 
 
-def test_what_is_hidden_leads_nowhere(engine: Engine) -> None:
-    found = attempt(engine, ADDRESS, NUMBERED, reading("/schemagroups", f"{M}made", "/endpoints"))
-    assert set(effects(found)) == {"order", "copy"}
+def test_hidden_entities_are_not_followed(engine: Engine) -> None:
+    result = attempt(engine, ADDRESS, NUMBERED, reading("/schemagroups", f"{M}made", "/endpoints"))
+    assert set(effects(result)) == {"order", "copy"}
 
 
 @pytest.mark.parametrize(("target", "code"), [(f"{M}base", "bad_request"), (f"{ADDRESS}x", "not_found")])
-def test_what_cannot_be_tried(engine: Engine, target: str, code: str) -> None:
+def test_invalid_trial_is_rejected(engine: Engine, target: str, code: str) -> None:
     with pytest.raises(RegistryError) as raised:
         attempt(engine, target, {})
     assert raised.value.code == code
@@ -242,7 +243,7 @@ def shared() -> Iterator[Engine]:
     st.sampled_from(NAMES),
     st.booleans(),
 )
-def test_it_breaks_all_that_reaches_it_and_nothing_else(
+def test_change_breaks_exactly_its_dependents(
     shared: Engine, links: dict[tuple[str, str], bool], middle: str, breaking: bool
 ) -> None:
     """``links`` go from one schema to another one, or to a certain version of it, which stays as it is."""
@@ -251,12 +252,12 @@ def test_it_breaks_all_that_reaches_it_and_nothing_else(
     schemas = {}
     for name in NAMES:
         refs = {to: path[to] + "/versions/1" * pinned for (of, to), pinned in sorted(links.items()) if of == name}
-        own = {"own": {"type": "string"}, **{to: {"$ref": ref} for to, ref in refs.items()}}
-        schemas[name] = {"versions": {"1": json_schema({"type": "object", "properties": own})}}
+        properties = {"own": {"type": "string"}, **{to: {"$ref": ref} for to, ref in refs.items()}}
+        schemas[name] = {"versions": {"1": json_schema({"type": "object", "properties": properties})}}
     put(shared, {"schemagroups": {group[14:]: {"schemas": schemas}}})
     document = schemas[middle]["versions"]["1"]["schema"]
     changed = {"own": {"type": "integer"}} if breaking else {"new": {}}
-    found = attempt(shared, path[middle], {**document, "properties": {**document["properties"], **changed}})
+    result = attempt(shared, path[middle], {**document, "properties": {**document["properties"], **changed}})
     concerned = {middle}
     while (
         more := {of for (of, to), pinned in links.items() if to in concerned and (to != middle or not pinned)}
@@ -264,5 +265,5 @@ def test_it_breaks_all_that_reaches_it_and_nothing_else(
     ):
         concerned |= more
     fate = "breaks" if breaking else "holds"
-    assert effects(found) == dict.fromkeys(concerned - {middle}, fate)
-    assert found.effect.fate == fate
+    assert effects(result) == dict.fromkeys(concerned - {middle}, fate)
+    assert result.effect.fate == fate

@@ -29,8 +29,8 @@ def show(registry: Registry, path: str, *inline: str, **flags: Any) -> JSONObjec
     """An entity or collection as clients see it."""
     xid = Xid.parse(path)
     with registry.engine.reading() as view:
-        wanted = parse_inline(inline, xid, view.model, subject=path)
-        options = ViewOptions(base_url=BASE, inline=wanted, **flags)
+        level = parse_inline(inline, xid, view.model, subject=path)
+        options = ViewOptions(base_url=BASE, inline=level, **flags)
         return view.collection(xid, options) if xid.is_collection else view.entity(xid, options)
 
 
@@ -56,45 +56,45 @@ def filled(registry: Registry) -> Registry:
 
 def test_the_registry(filled: Registry) -> None:
     """R47, R48, R51, R53: ids first, collections last."""
-    shown = show(filled, "/")
-    assert " ".join(shown) == "specversion registryid self xid epoch createdat modifiedat dirsurl dirscount"
-    assert (shown["specversion"], shown["registryid"], shown["self"]) == ("1.0-rc4", "test", f"{BASE}/")
-    assert (shown["dirsurl"], shown["dirscount"]) == (f"{BASE}/dirs", 1)
+    entity = show(filled, "/")
+    assert " ".join(entity) == "specversion registryid self xid epoch createdat modifiedat dirsurl dirscount"
+    assert (entity["specversion"], entity["registryid"], entity["self"]) == ("1.0-rc4", "test", f"{BASE}/")
+    assert (entity["dirsurl"], entity["dirscount"]) == (f"{BASE}/dirs", 1)
 
 
 def test_a_group(filled: Registry) -> None:
-    """R54."""
-    shown = show(filled, "/dirs/d1")
-    assert " ".join(shown) == "dirid self xid epoch name labels createdat modifiedat filesurl filescount"
-    assert shown["self"] == f"{BASE}/dirs/d1"
-    assert shown["filescount"] == 1
+    """A group has its attributes in the specified order (R54)."""
+    entity = show(filled, "/dirs/d1")
+    assert " ".join(entity) == "dirid self xid epoch name labels createdat modifiedat filesurl filescount"
+    assert entity["self"] == f"{BASE}/dirs/d1"
+    assert entity["filescount"] == 1
 
 
 def test_a_resource_shows_its_default_version(filled: Registry) -> None:
     """R29, R55, R244."""
-    shown = show(filled, F1)
-    assert " ".join(shown) == f"{VERSION} metaurl versionsurl versionscount"
-    assert (shown["versionid"], shown["ancestorid"], shown["isdefault"]) == ("2", "1", True)
-    assert (shown["self"], shown["xid"]) == (f"{BASE}{F1}$details", F1)
-    assert (shown["metaurl"], shown["versionsurl"]) == (f"{BASE}{F1}/meta", f"{BASE}{F1}/versions")
-    assert shown["versionscount"] == 2
+    entity = show(filled, F1)
+    assert " ".join(entity) == f"{VERSION} metaurl versionsurl versionscount"
+    assert (entity["versionid"], entity["ancestorid"], entity["isdefault"]) == ("2", "1", True)
+    assert (entity["self"], entity["xid"]) == (f"{BASE}{F1}$details", F1)
+    assert (entity["metaurl"], entity["versionsurl"]) == (f"{BASE}{F1}/meta", f"{BASE}{F1}/versions")
+    assert entity["versionscount"] == 2
 
 
 def test_meta(filled: Registry) -> None:
     """R29, R56, R233."""
-    shown = show(filled, f"{F1}/meta")
-    assert " ".join(shown) == META
-    assert shown["self"] == f"{BASE}{F1}/meta"
-    assert shown["defaultversionurl"] == f"{BASE}{F1}/versions/2$details"
-    assert shown["readonly"] is shown["defaultversionsticky"] is False
+    entity = show(filled, f"{F1}/meta")
+    assert " ".join(entity) == META
+    assert entity["self"] == f"{BASE}{F1}/meta"
+    assert entity["defaultversionurl"] == f"{BASE}{F1}/versions/2$details"
+    assert entity["readonly"] is entity["defaultversionsticky"] is False
 
 
 def test_a_version(filled: Registry) -> None:
-    """R57."""
-    shown = show(filled, f"{F1}/versions/1", "file")
-    assert " ".join(shown) == f"{VERSION} file"
-    assert (shown["isdefault"], shown["file"]) == (False, {"n": 1})
-    assert shown["self"] == f"{BASE}{F1}/versions/1$details"
+    """A version has its attributes in the specified order (R57)."""
+    entity = show(filled, f"{F1}/versions/1", "file")
+    assert " ".join(entity) == f"{VERSION} file"
+    assert (entity["isdefault"], entity["file"]) == (False, {"n": 1})
+    assert entity["self"] == f"{BASE}{F1}/versions/1$details"
 
 
 def test_a_type_without_documents_has_no_details(make: Make) -> None:
@@ -107,7 +107,7 @@ def test_a_type_without_documents_has_no_details(make: Make) -> None:
 
 
 def test_collections_are_maps_by_id(filled: Registry) -> None:
-    """R47."""
+    """Collections are maps by id in the order of the ids (R47)."""
     filled.put("/dirs/d0", {})
     assert list(show(filled, "/dirs")) == ["d0", "d1"]
     assert list(show(filled, "/dirs/d1/files")) == ["f1"]
@@ -116,8 +116,8 @@ def test_collections_are_maps_by_id(filled: Registry) -> None:
     assert show(filled, "/dirs/d0/files") == {}
 
 
-def test_inlined_collections_are_there_even_when_empty(registry: Registry) -> None:
-    """R48."""
+def test_empty_collections_are_inlined(registry: Registry) -> None:
+    """Inlined collections are present even if they are empty (R48)."""
     assert show(registry, "/", "dirs")["dirs"] == {}
     registry.put("/dirs/d1", {})
     assert show(registry, "/", "*")["dirs"]["d1"]["files"] == {}
@@ -135,25 +135,25 @@ def test_inlining_everything(filled: Registry) -> None:
 
 def test_inlining_versions_without_their_documents(filled: Registry) -> None:
     """R200, R250."""
-    shown = show(filled, F1, "versions,meta")
-    assert "file" not in shown
-    assert "file" not in shown["versions"]["1"]
-    assert list(shown)[-5:] == ["metaurl", "meta", "versionsurl", "versionscount", "versions"]
+    entity = show(filled, F1, "versions,meta")
+    assert "file" not in entity
+    assert "file" not in entity["versions"]["1"]
+    assert list(entity)[-5:] == ["metaurl", "meta", "versionsurl", "versionscount", "versions"]
 
 
 def test_configuration_is_shown_where_named(filled: Registry) -> None:
     """R53, R199: ahead of the collections."""
-    shown = show(filled, "/", "model,modelsource,capabilities")
-    assert list(shown)[-5:] == ["capabilities", "model", "modelsource", "dirsurl", "dirscount"]
-    assert shown["modelsource"]["groups"]["dirs"]["singular"] == "dir"
-    assert "versionmode" in shown["model"]["groups"]["dirs"]["resources"]["files"]
+    entity = show(filled, "/", "model,modelsource,capabilities")
+    assert list(entity)[-5:] == ["capabilities", "model", "modelsource", "dirsurl", "dirscount"]
+    assert entity["modelsource"]["groups"]["dirs"]["singular"] == "dir"
+    assert "versionmode" in entity["model"]["groups"]["dirs"]["resources"]["files"]
 
 
 @pytest.mark.parametrize(
     "path",
     ["/dirs/no", "/dirs/D1", "/dirs/no/files", "/dirs/d1/files/no", f"{F1}/versions/3", "/dirs/d1/files/no/meta"],
 )
-def test_what_is_not_there(filled: Registry, path: str) -> None:
+def test_missing_entity_is_not_found(filled: Registry, path: str) -> None:
     """R26: ids are looked up in exact case."""
     assert refused(filled, path) == "not_found"
 
@@ -177,16 +177,18 @@ class TestDocuments:
             (b"", "text/plain", ("filebase64", "")),
         ],
     )
-    def test_which_attribute_shows_it(self, content: bytes, contenttype: str | None, expected: object) -> None:
+    def test_attribute_of_a_document_depends_on_its_content(
+        self, content: bytes, contenttype: str | None, expected: object
+    ) -> None:
         """R103, R249."""
         assert inlined(content, contenttype, self.FILES) == expected
 
     def test_the_binary_flag(self) -> None:
-        """R176."""
+        """The flag ``binary`` shows documents in base64 (R176)."""
         assert inlined(b"{}", "application/json", self.FILES, binary=True) == ("filebase64", "e30=")
 
     @given(st.binary(max_size=40), st.sampled_from(["application/json", "text/plain", "image/png", ""]))
-    def test_anything_can_be_shown_in_json(self, content: bytes, contenttype: str) -> None:
+    def test_every_document_can_be_shown_in_json(self, content: bytes, contenttype: str) -> None:
         name, value = inlined(content, contenttype, self.FILES)
         assert name in ("file", "filebase64")
         assert value is not None
@@ -198,7 +200,7 @@ class TestDocuments:
         assert show(registry, F1)["fileurl"] == "urn:x:y"
         assert not {"file", "filebase64"} & set(show(registry, F1, "file"))
 
-    def test_its_exact_bytes(self, registry: Registry) -> None:
+    def test_document_bytes_are_exact(self, registry: Registry) -> None:
         """R30, R156, R158."""
         registry.put_document(F1, b'{ "a" : 1 }', "application/json", labels={"k": "v"})
         with registry.engine.reading() as view:
@@ -223,8 +225,8 @@ class TestCrossReferences:
         text = json.dumps(target).replace("/dirs/d1/files/f1", self.SOURCE).replace('"fileid": "f1"', '"fileid": "src"')
         assert source == json.loads(text)
 
-    def test_its_versions_are_read_through_it(self, linked: Registry) -> None:
-        """R265."""
+    def test_versions_are_readable_through_the_reference(self, linked: Registry) -> None:
+        """The versions of the target have the ids of the source (R265)."""
         assert list(show(linked, f"{self.SOURCE}/versions")) == ["1", "2"]
         version = show(linked, f"{self.SOURCE}/versions/2")
         assert (version["fileid"], version["xid"]) == ("src", f"{self.SOURCE}/versions/2")
@@ -232,51 +234,51 @@ class TestCrossReferences:
         assert refused(linked, f"{self.SOURCE}/versions/9") == "not_found"
 
     def test_source_and_target_in_one_response(self, linked: Registry) -> None:
-        """R265."""
+        """Source and target can be inlined together (R265)."""
         dirs = show(linked, "/dirs", "files.versions")
         assert list(dirs["d1"]["files"]["f1"]["versions"]) == list(dirs["d2"]["files"]["src"]["versions"])
         assert dirs["d2"]["files"]["src"]["versions"]["1"]["xid"] == f"{self.SOURCE}/versions/1"
 
     def test_a_missing_target(self, linked: Registry) -> None:
-        """R268."""
+        """A reference without a target has only its own attributes (R268)."""
         linked.delete(F1)
-        shown = show(linked, self.SOURCE, "meta")
-        assert list(shown) == ["fileid", "self", "xid", "metaurl", "meta"]
-        assert list(shown["meta"]) == ["fileid", "self", "xid", "xref"]
+        entity = show(linked, self.SOURCE, "meta")
+        assert list(entity) == ["fileid", "self", "xid", "metaurl", "meta"]
+        assert list(entity["meta"]) == ["fileid", "self", "xid", "xref"]
         assert refused(linked, f"{self.SOURCE}/versions") == "not_found"
 
     def test_one_hop_only(self, linked: Registry) -> None:
-        """R267."""
+        """A reference to a reference is not followed (R267)."""
         linked.put("/dirs/d2/files/far", {"meta": {"xref": self.SOURCE}})
         assert list(show(linked, "/dirs/d2/files/far")) == ["fileid", "self", "xid", "metaurl"]
 
     def test_document_view_shows_the_reference(self, linked: Registry) -> None:
-        """R271."""
-        shown = show(linked, self.SOURCE, "*", doc=True)
-        assert list(shown) == ["fileid", "self", "xid", "metaurl", "meta"]
-        assert list(shown["meta"]) == ["fileid", "self", "xid", "xref"]
+        """The document view contains the reference instead of the target (R271)."""
+        entity = show(linked, self.SOURCE, "*", doc=True)
+        assert list(entity) == ["fileid", "self", "xid", "metaurl", "meta"]
+        assert list(entity["meta"]) == ["fileid", "self", "xid", "xref"]
         assert refused(linked, f"{self.SOURCE}/versions", doc=True) == "cannot_doc_xref"
         assert refused(linked, f"{self.SOURCE}/versions/1", doc=True) == "cannot_doc_xref"
 
 
 class TestDocumentView:
-    def test_urls_are_relative_where_the_target_is_there(self, filled: Registry) -> None:
+    def test_urls_of_contained_entities_are_relative(self, filled: Registry) -> None:
         """R31, R49, R272."""
-        shown = show(filled, "/", "*", doc=True)
-        resource = shown["dirs"]["d1"]["files"]["f1"]
-        assert (shown["self"], shown["dirsurl"]) == ("#/", "#/dirs")
-        assert shown["dirs"]["d1"]["filesurl"] == "#/dirs/d1/files"
+        document = show(filled, "/", "*", doc=True)
+        resource = document["dirs"]["d1"]["files"]["f1"]
+        assert (document["self"], document["dirsurl"]) == ("#/", "#/dirs")
+        assert document["dirs"]["d1"]["filesurl"] == "#/dirs/d1/files"
         assert resource["self"] == "#/dirs/d1/files/f1"
         assert resource["metaurl"] == resource["meta"]["self"] == "#/dirs/d1/files/f1/meta"
         assert resource["versions"]["1"]["self"] == "#/dirs/d1/files/f1/versions/1"
         assert resource["meta"]["defaultversionurl"] == "#/dirs/d1/files/f1/versions/2"
 
-    def test_urls_stay_absolute_where_it_is_not(self, filled: Registry) -> None:
+    def test_urls_of_other_entities_are_absolute(self, filled: Registry) -> None:
         """R272, trap 17."""
-        shown = show(filled, F1, "meta", doc=True)
-        assert shown["self"] == "#/"
-        assert shown["versionsurl"] == f"{BASE}{F1}/versions"
-        assert shown["meta"]["defaultversionurl"] == f"{BASE}{F1}/versions/2$details"
+        document = show(filled, F1, "meta", doc=True)
+        assert document["self"] == "#/"
+        assert document["versionsurl"] == f"{BASE}{F1}/versions"
+        assert document["meta"]["defaultversionurl"] == f"{BASE}{F1}/versions/2$details"
         assert show(filled, f"{F1}/meta", doc=True)["self"] == "#/"
 
     @pytest.mark.parametrize(
@@ -284,21 +286,21 @@ class TestDocumentView:
         [("/", "/dirs/d1/files/f1"), ("/dirs", "/d1/files/f1"), ("/dirs/d1", "/files/f1"), ("/dirs/d1/files", "/f1")],
     )
     def test_pointers_are_relative_to_the_response(self, filled: Registry, path: str, pointer: str) -> None:
-        """R272."""
-        shown: Any = show(filled, path, "*", doc=True)
+        """Pointers begin at the root of the response (R272)."""
+        entity: Any = show(filled, path, "*", doc=True)
         for step in pointer.split("/")[1:]:
-            shown = shown[step]
-        assert shown["self"] == f"#{pointer}"
+            entity = entity[step]
+        assert entity["self"] == f"#{pointer}"
 
     def test_a_pointer_escapes_tildes(self, registry: Registry) -> None:
-        """RFC6901."""
+        """Pointers are escaped by RFC6901."""
         registry.put("/dirs/a~b", {})
         assert show(registry, "/dirs", doc=True)["a~b"]["self"] == "#/a~0b"
 
     def test_the_default_version_is_not_repeated(self, filled: Registry) -> None:
-        """R270."""
-        shown = show(filled, F1, "*", doc=True)
-        assert " ".join(shown) == "fileid self xid metaurl meta versionsurl versionscount versions"
+        """The document view omits the attributes of the default Version (R270)."""
+        document = show(filled, F1, "*", doc=True)
+        assert " ".join(document) == "fileid self xid metaurl meta versionsurl versionscount versions"
 
     def test_export_imports_again(self, filled: Registry, make: Make) -> None:
         """R274-R277: import(export(x)) == x but for what the second registry counts itself."""
@@ -324,7 +326,7 @@ class TestCollectionsFlag:
         "path", [F1, f"{F1}/meta", f"{F1}/versions/1", "/dirs", "/dirs/d1/files", f"{F1}/versions"]
     )
     def test_only_on_registry_and_groups(self, filled: Registry, path: str) -> None:
-        """R177."""
+        """The flag is rejected for other entities (R177)."""
         assert refused(filled, path, collections=True) == "bad_flag"
 
 
@@ -352,7 +354,7 @@ class _Counted:
 class TestFetching:
     @pytest.mark.parametrize("resources", [1, 40])
     def test_a_tree_takes_the_same_queries_whatever_its_size(self, registry: Registry, resources: int) -> None:
-        """No query per entity: two per level and one for the documents."""
+        """Two queries per level and one for the documents suffice."""
         files = {f"f{n}": {"versions": {"1": {"file": n}, "2": {"file": f"{n}"}}} for n in range(resources)}
         registry.put("/", {"dirs": {f"d{n}": {"files": files} for n in range(3)}})
         with registry.store.read() as reader, registry.engine.reading() as view:
@@ -376,14 +378,14 @@ class TestFetching:
         assert show(filled, "/", max_bytes=1000)
 
     def test_large_documents_count(self, registry: Registry) -> None:
-        """R203."""
+        """Documents count against the limit of the response (R203)."""
         registry.put_document(F1, b"x" * 5000)
         assert refused(registry, F1, "file", max_bytes=4000) == "too_large"
         assert show(registry, F1, "file", max_bytes=6000)
 
 
 def test_a_lost_document_is_reported(filled: Registry) -> None:
-    """R23."""
+    """A document that is missing in the store is an internal error (R23)."""
     with filled.store.read() as reader, filled.engine.reading() as view:
         broken = View(Without(reader), view.model, view.capabilities)
         with pytest.raises(RegistryError) as caught:
@@ -414,7 +416,7 @@ def test_the_state_has_a_name_of_its_own(registry: Registry, make: Make) -> None
     names = set()
     for changed in (registry, other, registry, registry):
         changed.patch("/dirs/d1", {"name": "N"})
-        for shown in (registry, other):
-            with shown.engine.reading() as view:
+        for each_registry in (registry, other):
+            with each_registry.engine.reading() as view:
                 names.add(view.state())
     assert len(names) == 5

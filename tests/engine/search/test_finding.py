@@ -58,12 +58,12 @@ FOUND: list[tuple[str, list[str]]] = [
 ]
 
 
-def test_what_is_found(engine: Engine) -> None:
+def test_query_finds_the_expected_entities(engine: Engine) -> None:
     for text, expected in FOUND:
         assert xids(find(engine, text)) == expected, text
 
 
-def test_the_id_comes_first_then_names_then_fields_then_texts(engine: Engine) -> None:
+def test_hits_are_ranked_by_id_names_fields_and_texts(engine: Engine) -> None:
     bodies: dict[str, Any] = yaml.safe_load("""
     {text: {description: about a total, schema: {}}, field: {schema: {properties: {total: {}}}},
       named: {name: Total, schema: {}}, total: {schema: {}}, total-of-all: {schema: {}}}
@@ -71,9 +71,9 @@ def test_the_id_comes_first_then_names_then_fields_then_texts(engine: Engine) ->
     schemas = {name: {"format": "JsonSchema/draft-07", **body} for name, body in bodies.items()}
     with engine.writing() as session:
         session.execute(Command(method=Method.PUT, target=Xid.parse("/schemagroups/t"), body={"schemas": schemas}))
-    found = find(engine, "total", facets={"group": ("/schemagroups/t",)})
-    assert [hit.xid.id for hit in found.hits] == ["total", "named", "total-of-all", "field", "text"]
-    assert [hit.score for hit in found.hits] == [1.0, 0.75, 0.75, 0.5, 0.25]
+    page = find(engine, "total", facets={"group": ("/schemagroups/t",)})
+    assert [hit.xid.id for hit in page.hits] == ["total", "named", "total-of-all", "field", "text"]
+    assert [hit.score for hit in page.hits] == [1.0, 0.75, 0.75, 0.5, 0.25]
 
 
 def test_facets_count_and_narrow(engine: Engine) -> None:
@@ -99,22 +99,22 @@ def test_all_versions_are_found_on_demand(engine: Engine) -> None:
 
 
 def test_pages_follow_one_another(engine: Engine) -> None:
-    found, after = [], None
+    collected, after = [], None
     while True:
         page = find(engine, "", limit=3, after=after)
-        found += xids(page)
+        collected += xids(page)
         after = page.following
         if after is None:
             break
-    assert found == xids(find(engine, "", limit=100))
-    assert len(found) == len(set(found)) == 8
+    assert collected == xids(find(engine, "", limit=100))
+    assert len(collected) == len(set(collected)) == 8
 
 
-def test_a_snippet_says_what_matched(engine: Engine) -> None:
+def test_snippet_shows_the_match(engine: Engine) -> None:
     (hit,) = find(engine, "customer payments").hits
-    shown = [each.to_json() for each in hit.snippets]
-    assert {"kind": "field", "path": "customer_id", "text": "customer_id", "ranges": [[0, 8]]} in shown
-    assert {"kind": "attribute", "path": "labels.team", "text": "payments", "ranges": [[0, 8]]} in shown
+    snippets = [snippet.to_json() for snippet in hit.snippets]
+    assert {"kind": "field", "path": "customer_id", "text": "customer_id", "ranges": [[0, 8]]} in snippets
+    assert {"kind": "attribute", "path": "labels.team", "text": "payments", "ranges": [[0, 8]]} in snippets
 
 
 @dataclass(frozen=True)
@@ -146,29 +146,27 @@ VISIBLE: list[tuple[Access, set[str]]] = [
 ]
 
 
-def test_what_is_hidden_is_neither_found_nor_counted(engine: Engine) -> None:
+def test_hidden_entities_are_not_found_or_counted(engine: Engine) -> None:
     for text in ("", "order", "customer", "field:customer_id"):
         everything = xids(find(engine, text))
         for access, visible in VISIBLE:
-            shown = [each for each in everything if each in visible]
+            expected = [xid for xid in everything if xid in visible]
             # The field is one of the schema that this message refers to.
             if text.startswith("field:") and ORDER not in visible:
-                shown = [each for each in shown if each != MADE]
+                expected = [xid for xid in expected if xid != MADE]
             page = find(engine, text, access)
-            assert xids(page) == shown, (text, visible)
-            assert page.count == sum(count for _, count in page.facets["type"]) == len(shown)
+            assert xids(page) == expected, (text, visible)
+            assert page.count == sum(count for _, count in page.facets["type"]) == len(expected)
 
 
-def test_what_may_be_read_is_found_by_more_rules_and_groups_than_a_query_names(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_with_many_rules_and_groups(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     for many, groups in [(100, 1_000), (1, 1_000), (0, 1_000), (0, 1)]:
         monkeypatch.setattr(finding, "_MANY", many)
         monkeypatch.setattr(finding, "_MOST_GROUPS", groups)
         assert xids(find(engine, "", reading("/*/m*", "/messagegroups/m"))) == ["/messagegroups/m", MADE]
 
 
-def test_each_match_counts_once_for_how_many_there_are(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matches_are_counted_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = find(engine, "order")
     monkeypatch.setattr(finding, "MOST", everything.count)
     assert find(engine, "order").complete

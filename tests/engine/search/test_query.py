@@ -11,7 +11,7 @@ from signalbook.storage.words import Condition, Phrase
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("", ()),
         ("order", (Condition((Phrase(("order",), True),), ANYWHERE),)),
@@ -25,17 +25,17 @@ from signalbook.storage.words import Condition, Phrase
         ("urn:x", tuple(Condition((Phrase((name,)),), ANYWHERE) for name in ("urn", "x"))),
     ],
 )
-def test_what_a_query_means(text: str, wanted: tuple[Condition, ...]) -> None:
-    assert parse_query(text).wanted == wanted
+def test_queries_are_parsed(text: str, expected: tuple[Condition, ...]) -> None:
+    assert parse_query(text).wanted == expected
 
 
 def test_a_dash_excludes() -> None:
-    found = parse_query('order -"to be" -field:id')
-    assert [len(found.wanted), [each.parts[0] for each in found.unwanted]] == [1, ["names", "members"]]
+    query = parse_query('order -"to be" -field:id')
+    assert [len(query.wanted), [condition.parts[0] for condition in query.unwanted]] == [1, ["names", "members"]]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('"open', "has no end"),
         ("-", "has no word in it"),
@@ -48,8 +48,8 @@ def test_a_dash_excludes() -> None:
         ("x" * 1001, "at most 1000"),
     ],
 )
-def test_what_cannot_be_read_is_explained(text: str, said: str) -> None:
-    with pytest.raises(QueryError, match=said):
+def test_invalid_query_is_explained(text: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
         parse_query(text)
 
 

@@ -21,11 +21,11 @@ ROOT_URL = "https://registry.example"
 @pytest.fixture
 def registry(store: Store) -> Registry:
     """A schema with two Versions, of which the first is the default one, and messages that refer to it."""
-    made = Registry(Engine(store, settings=Settings(base_url=ROOT_URL)), store)
+    new_registry = Registry(Engine(store, settings=Settings(base_url=ROOT_URL)), store)
     meta = {"defaultversionid": "1", "defaultversionsticky": True}
-    made.put(ORDER, {"versions": {"1": avro(SCHEMA), "2": avro(OTHER)}, "meta": meta})
-    made.put("/schemagroups/h/schemas/copy", {"meta": {"xref": ORDER}})
-    named = {
+    new_registry.put(ORDER, {"versions": {"1": avro(SCHEMA), "2": avro(OTHER)}, "meta": meta})
+    new_registry.put("/schemagroups/h/schemas/copy", {"meta": {"xref": ORDER}})
+    messages_by_id = {
         "uri": {"dataschemauri": ORDER},
         "url": {"dataschemauri": f"{ROOT_URL}{ORDER}"},
         "pinned": {"dataschemaxid": f"{ORDER}/versions/2"},
@@ -37,17 +37,17 @@ def registry(store: Store) -> Registry:
             "dataschemaformat": "JsonSchema/draft-07",
         },
     }
-    made.put(GROUP, {"messages": named})
-    return made
+    new_registry.put(GROUP, {"messages": messages_by_id})
+    return new_registry
 
 
 def messages(registry: Registry, text: str, **more: Any) -> set[str]:
-    found = find(registry.engine, text, **more)
-    assert (found.complete, found.count) == (True, len(found.hits))
-    return {hit.xid.resource_id for hit in found.hits if hit.xid.resource_type == "messages"}
+    page = find(registry.engine, text, **more)
+    assert (page.complete, page.count) == (True, len(page.hits))
+    return {hit.xid.resource_id for hit in page.hits if hit.xid.resource_type == "messages"}
 
 
-def test_messages_are_found_by_fields_of_what_they_name(registry: Registry) -> None:
+def test_messages_are_found_by_fields_of_their_schema(registry: Registry) -> None:
     assert messages(registry, "field:customer_id") == {"uri", "url", "copied", "own"}
     assert messages(registry, "field:cust*", facets={"type": ("messages",)}) == {"uri", "url", "copied", "own"}
     assert messages(registry, "field:buyer") == {"pinned"}
@@ -59,7 +59,7 @@ def test_messages_are_found_by_fields_of_what_they_name(registry: Registry) -> N
     assert messages(registry, "field:never") == set()
 
 
-def test_they_are_those_of_the_schema_as_it_is(registry: Registry) -> None:
+def test_fields_follow_changes_of_the_schema(registry: Registry) -> None:
     registry.patch(f"{ORDER}/meta", {"defaultversionid": "2"})
     assert messages(registry, "field:customer_id") == set()
     assert messages(registry, "field:buyer") == {"uri", "url", "copied", "own", "pinned"}
@@ -70,11 +70,11 @@ def test_they_are_those_of_the_schema_as_it_is(registry: Registry) -> None:
 
 
 def test_a_snippet_names_the_schema(registry: Registry) -> None:
-    hit = next(each for each in find(registry.engine, "field:customer_id uri").hits if each.xid.id == "uri")
-    field, *own = [each.to_json() for each in hit.snippets]
+    hit = next(item for item in find(registry.engine, "field:customer_id uri").hits if item.xid.id == "uri")
+    field, *own_snippets = [item.to_json() for item in hit.snippets]
     expected = {"kind": "field", "path": "customer_id", "text": "customer_id", "ranges": [[0, 11]], "schema": ORDER}
     assert (field, hit.score) == (expected, 0.2)
-    assert [each["path"] for each in own][:1] == ["id"]
+    assert [item["path"] for item in own_snippets][:1] == ["id"]
 
 
 def test_fields_of_a_hidden_schema_are_no_one_s(registry: Registry) -> None:
@@ -108,15 +108,15 @@ def test_incomplete_results_are_marked(registry: Registry, monkeypatch: pytest.M
 
 
 def test_pages_follow_one_another(registry: Registry) -> None:
-    found, after = [], None
+    collected, after = [], None
     while True:
         page = find(registry.engine, "field:customer_id", limit=2, after=after)
-        found += xids(page)
+        collected += xids(page)
         after = page.following
         if after is None:
             break
-    assert found == xids(find(registry.engine, "field:customer_id"))
-    assert {Xid.parse(each).id for each in found} == {"order", "uri", "url", "copied", "own"}
+    assert collected == xids(find(registry.engine, "field:customer_id"))
+    assert {Xid.parse(xid).id for xid in collected} == {"order", "uri", "url", "copied", "own"}
 
 
 EVENTS: dict[str, Any] = {
@@ -154,22 +154,22 @@ PROTO = 'syntax = "proto3"; message Fork { string ref = 1; } message Purchase { 
         ("Protobuf/3", PROTO, "Fork", "Purchase", False),
     ],
 )
-def test_fields_count_that_the_part_has_which_a_deep_link_names(
+def test_fields_of_a_deep_link_are_those_of_the_part(
     registry: Registry, format: str, schema: Any, fork: str, purchase: str, exact: bool
 ) -> None:
     """Fields of types that the part refers to count as well. For Protobuf and XML Schema all fields count."""
     events = "/schemagroups/g/schemas/events"
     registry.put(events, {"format": format, "schema": schema})
     links = {"fork": f"#{fork}", "purchase": f"#{purchase}", "lost": "#/definitions/none", "whole": ""}
-    named = {name: {"dataschemauri": f"{events}{link}"} for name, link in links.items()}
-    registry.put(GROUP, {"messages": named})
+    messages_by_id = {name: {"dataschemauri": f"{events}{link}"} for name, link in links.items()}
+    registry.put(GROUP, {"messages": messages_by_id})
     both = {"lost", "whole"}
     assert messages(registry, "field:email") == both | ({"purchase"} if exact else {"purchase", "fork"})
     if exact:
         assert messages(registry, "field:nick") == both | {"fork"}
         assert messages(registry, "field:by field:email") == both
-        hit = next(each for each in find(registry.engine, "field:email").hits if each.xid.id == "purchase")
-        assert [each.path for each in hit.snippets if each.member] == ["email"]
+        hit = next(item for item in find(registry.engine, "field:email").hits if item.xid.id == "purchase")
+        assert [item.path for item in hit.snippets if item.member] == ["email"]
 
 
 def test_parts_are_looked_at_within_bounds(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:

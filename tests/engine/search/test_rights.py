@@ -37,7 +37,7 @@ def resources(attributes: JSONObject) -> JSONObject:
 
 @pytest.fixture
 def engine(store: Store) -> Engine:
-    made = Engine(store, settings=Settings())
+    new_engine = Engine(store, settings=Settings())
     schema: JSON = {"properties": {"a_c": {"type": "string"}}}
     schemas = resources({"format": "JsonSchema/draft-07", "schema": schema})
     xids = ("/schemagroups/b/schemas/abc", "/schemagroups/aB/schemas/cab/versions/1")
@@ -49,9 +49,9 @@ def engine(store: Store) -> Engine:
         "messagegroups": {name: {"messages": default} for name in IDS[3:6]},
         "endpoints": {"ab": {"usage": ["producer"], "messages": pinned}},
     }
-    with made.writing() as session:
+    with new_engine.writing() as session:
         session.execute(Command(method=Method.PATCH, target=ROOT, body=body))
-    return made
+    return new_engine
 
 
 def part(*words: str) -> st.SearchStrategy[str]:
@@ -70,7 +70,7 @@ RULES = st.lists(st.tuples(st.booleans(), PATTERNS), max_size=6)
 
 
 def may_read(xid: str, rules: list[tuple[bool, tuple[str, ...]]]) -> bool:
-    """By reading the rules one by one (A-8)."""
+    """Evaluate the rules one by one (A-8)."""
     parts = xid.casefold().split("/")[1:5]
     fits = [
         (allows, len(pattern) <= len(parts))
@@ -81,46 +81,46 @@ def may_read(xid: str, rules: list[tuple[bool, tuple[str, ...]]]) -> bool:
 
 
 def is_shown(hit: JSONObject, rules: list[tuple[bool, tuple[str, ...]]]) -> bool:
-    """Whether it may be read, and the schema by which it was found."""
+    """Return True if the entity and the schema by which it was found are readable."""
     of: list[Any] = [hit["xid"], *(snippet["schema"] for snippet in hit["snippets"] if "schema" in snippet)]
     return all(may_read(xid, rules) for xid in of)
 
 
-def pages(engine: Engine, access: Access, **wanted: Any) -> tuple[SearchPage, list[JSONObject]]:
+def pages(engine: Engine, access: Access, **query_options: Any) -> tuple[SearchPage, list[JSONObject]]:
     """The last page, and the hits of all of them."""
-    found: list[JSONObject] = []
+    hits: list[JSONObject] = []
     with engine.reading(access) as view:
-        page = view.search(Search(**wanted, limit=50))
+        page = view.search(Search(**query_options, limit=50))
         while True:
-            found += [hit.to_json() for hit in page.hits]
+            hits += [hit.to_json() for hit in page.hits]
             if page.following is None:
-                return page, found
-            page = view.search(Search(**wanted, limit=50, after=page.following))
+                return page, hits
+            page = view.search(Search(**query_options, limit=50, after=page.following))
 
 
 # The engine is written to before, and only read here.
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rules=RULES, asked=st.sampled_from(QUERIES), versions=st.booleans(), many=st.sampled_from((1, 100)))
-def test_what_is_found_is_what_may_be_read_of_all(
-    engine: Engine, rules: list[tuple[bool, tuple[str, ...]]], asked: str, versions: bool, many: int
+@given(rules=RULES, text=st.sampled_from(QUERIES), versions=st.booleans(), many=st.sampled_from((1, 100)))
+def test_search_finds_exactly_the_readable_matches(
+    engine: Engine, rules: list[tuple[bool, tuple[str, ...]]], text: str, versions: bool, many: int
 ) -> None:
-    said = [
+    policy_rules = [
         {"who": ["subject:pat"], "allow" if allows else "deny": ["read"], "on": ["/" + "/".join(pattern)]}
         for allows, pattern in rules
     ]
     everything = read_policy({"rules": [{"who": ["anyone"], "role": "reader"}]}).access(PAT)
-    wanted: dict[str, Any] = {"query": parse_query(asked), "versions": versions}
-    _, every = pages(engine, everything, **wanted)
+    query_options: dict[str, Any] = {"query": parse_query(text), "versions": versions}
+    _, every = pages(engine, everything, **query_options)
     expected = [hit for hit in every if is_shown(hit, rules)]
     with patch.object(finding, "_MANY", many):
-        page, found = pages(engine, read_policy({"rules": said}).access(PAT), **wanted)
-    assert found == expected
+        page, hits = pages(engine, read_policy({"rules": policy_rules}).access(PAT), **query_options)
+    assert hits == expected
     assert (page.count, page.complete) == (len(expected), True)
     for name in FACETS:
         assert dict(page.facets[name]) == Counter(hit[name] for hit in expected if name in hit)
 
 
-def test_patterns_that_words_cannot_say_are_looked_at_one_by_one() -> None:
+def test_inexact_patterns_are_evaluated_individually() -> None:
     assert readable(ReadingRules(allowed=(("*", "a*"),), denied=(("*", "*b"),))).exact
     assert not readable(ReadingRules(allowed=(("*", "a*c"),), denied=())).exact
     hidden = readable(ReadingRules(allowed=((),), denied=(("*", "*b*"),)))
@@ -130,21 +130,21 @@ def test_patterns_that_words_cannot_say_are_looked_at_one_by_one() -> None:
 @pytest.mark.parametrize(
     "rules", [ReadingRules((), ()), ReadingRules(((),), ((),)), ReadingRules(((),), (("*", "*"),))]
 )
-def test_where_all_is_hidden_nothing_is_asked(rules: ReadingRules) -> None:
+def test_fully_hidden_search_makes_no_query(rules: ReadingRules) -> None:
     assert readable(rules) == ReadingConditions(nothing=True, hidden=readable(rules).hidden)
 
 
-def test_the_rules_have_the_last_word(engine: Engine) -> None:
+def test_rules_decide_over_inexact_conditions(engine: Engine) -> None:
     """A server of an older version that still runs writes entries without the words that rights are."""
-    told: JSONObject = {"name": "told", "description": "an order"}
+    body: JSONObject = {"name": "told", "description": "an order"}
     with patch.object(text, "PLACES", ()), engine.writing() as session:
         target = Xid.parse("/messagegroups/abc/messages/secret-b")
-        session.execute(Command(method=Method.PUT, target=target, body=told))
+        session.execute(Command(method=Method.PUT, target=target, body=body))
     rules = [
         {"who": ["anyone"], "role": "reader"},
         {"who": ["anyone"], "deny": ["read"], "on": ["/messagegroups/abc/messages/secret*"]},
     ]
-    _, found = pages(engine, read_policy({"rules": rules}).access(PAT), query=parse_query("told"))
-    assert found == []
-    _, found = pages(engine, read_policy({"rules": rules[:1]}).access(PAT), query=parse_query("told"))
-    assert [hit["id"] for hit in found] == ["secret-b"]
+    _, hits = pages(engine, read_policy({"rules": rules}).access(PAT), query=parse_query("told"))
+    assert hits == []
+    _, hits = pages(engine, read_policy({"rules": rules[:1]}).access(PAT), query=parse_query("told"))
+    assert [hit["id"] for hit in hits] == ["secret-b"]

@@ -24,9 +24,9 @@ from signalbook.engine.search.text import joined, runs, split
     ],
 )
 def test_words_of_a_text(text: str, words: list[str], whole: list[str]) -> None:
-    found = list(runs(text))
-    assert [word.word for run in found for word in run.words] == words
-    assert [run.joined.word for run in found if run.joined] == whole
+    text_runs = list(runs(text))
+    assert [word.word for run in text_runs for word in run.words] == words
+    assert [run.joined.word for run in text_runs if run.joined] == whole
 
 
 @given(st.text())
@@ -39,12 +39,12 @@ def test_places_are_in_the_text_and_words_are_plain(text: str) -> None:
 
 
 @given(st.text() | st.text("aB1_.- é語"))
-def test_words_without_places_are_the_same(text: str) -> None:
-    found = list(runs(text))
-    whole = [run.joined.word for run in found if run.joined]
-    assert split(text) == ([word.word for run in found for word in run.words], whole)
+def test_words_without_positions_are_the_same(text: str) -> None:
+    text_runs = list(runs(text))
+    whole = [run.joined.word for run in text_runs if run.joined]
+    assert split(text) == ([word.word for run in text_runs for word in run.words], whole)
 
 
 @pytest.mark.parametrize("name", ["customer_id", "customerId", "CUSTOMER-ID", "customer.id"])
-def test_a_name_is_one_word_however_it_is_written(name: str) -> None:
+def test_spellings_of_a_name_are_one_word(name: str) -> None:
     assert joined(name) == "customerid"

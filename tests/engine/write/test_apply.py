@@ -12,7 +12,7 @@ def change(xid: str, action: str, *changed: str) -> Change:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "expected"),
+    ("first", "other", "expected"),
     [
         (change("/a/1", "updated", "x", "y"), change("/a/1", "updated", "y", "z"), ("updated", "x", "y", "z")),
         (change("/a/1", "created"), change("/a/1", "updated", "x"), ("created",)),
@@ -20,15 +20,15 @@ def change(xid: str, action: str, *changed: str) -> Change:
         (change("/a/1", "deprecation", "x"), change("/a/1", "deprecation", "y"), ("deprecation", "x", "y")),
     ],
 )
-def test_one_subject(one: Change, other: Change, expected: tuple[str, ...]) -> None:
+def test_one_subject(first: Change, other: Change, expected: tuple[str, ...]) -> None:
     """R297, R298."""
-    assert coalesce([one, other]) == [change("/a/1", *expected)]
+    assert coalesce([first, other]) == [change("/a/1", *expected)]
 
 
 def test_different_subjects_and_kinds_stay() -> None:
     """R297, R303: a deprecation stands beside its update"""
-    told = [change("/a/1", "updated", "x"), change("/a/2", "updated", "x"), change("/a/1", "deprecation", "y")]
-    assert coalesce(told) == told
+    changes = [change("/a/1", "updated", "x"), change("/a/2", "updated", "x"), change("/a/1", "deprecation", "y")]
+    assert coalesce(changes) == changes
 
 
 D1 = "/dirs/d1"
@@ -104,7 +104,7 @@ def test_created(registry: Registry) -> None:
     ],
 )  # fmt: skip
 def test_changes(tree: Registry, method: str, path: str, body: JSON, expected: JSONObject) -> None:
-    """R300-R308."""
+    """Every write reports the expected changes (R300-R308)."""
     assert told(tree.send(method, path, body)) == expected
 
 
@@ -113,15 +113,15 @@ def test_created_and_pruned(make: Make) -> None:
     registry = make(maxversions=2, versionmode="createdat")
     registry.put(F1, {"versionid": "v2"})
     old = {"createdat": "2020-01-01T00:00:00Z"}
-    found = told(registry.post(f"{F1}/versions", {"v0": old, "v1": old, "v3": {}}))
-    assert {"versions", "versionscount"} <= found.pop(f"resource.updated {F1}")
-    assert found == {
+    changes = told(registry.post(f"{F1}/versions", {"v0": old, "v1": old, "v3": {}}))
+    assert {"versions", "versionscount"} <= changes.pop(f"resource.updated {F1}")
+    assert changes == {
         f"version.created {F1}/versions/v3": set(),
         f"version.deleted {F1}/versions/v0": set(),
         f"version.deleted {V1}": set(),
     }
-    found = told(registry.put(f"{D1}/files/f2", {"versions": {"v0": old, "v1": old, "v3": {}}}))
-    assert f"version.deleted {D1}/files/f2/versions/v0" in found
+    changes = told(registry.put(f"{D1}/files/f2", {"versions": {"v0": old, "v1": old, "v3": {}}}))
+    assert f"version.deleted {D1}/files/f2/versions/v0" in changes
 
 
 def test_moved_default(tree: Registry) -> None:
@@ -135,10 +135,10 @@ def test_moved_default(tree: Registry) -> None:
 
 
 def test_new_default(tree: Registry) -> None:
-    """R305."""
-    found = told(tree.post(F1, {"versionid": "v3"}))
-    assert {"versions", "versionscount", "meta.defaultversionid", "description"} <= found[f"resource.updated {F1}"]
-    assert set(found) == {f"resource.updated {F1}", f"version.created {F1}/versions/v3"}
+    """A new default version changes the attributes of its resource (R305)."""
+    changes = told(tree.post(F1, {"versionid": "v3"}))
+    assert {"versions", "versionscount", "meta.defaultversionid", "description"} <= changes[f"resource.updated {F1}"]
+    assert set(changes) == {f"resource.updated {F1}", f"version.created {F1}/versions/v3"}
 
 
 def test_configuration(tree: Registry) -> None:
@@ -147,16 +147,16 @@ def test_configuration(tree: Registry) -> None:
     assert told(tree.configure("capabilities", {"flags": []}, "PATCH")) == expected
     files = {"files": {"singular": "file", "attributes": {"*": {"type": "any"}}}}
     groups = {"dirs": {"singular": "dir", "resources": files, "description": "d"}}
-    found = told(tree.configure("modelsource", {"groups": groups}))
-    assert set(found) == {"modelsource.updated /modelsource", "model.updated /model", "registry.updated /"}
-    assert found["registry.updated /"] == {"modelsource", "model"}
+    changes = told(tree.configure("modelsource", {"groups": groups}))
+    assert set(changes) == {"modelsource.updated /modelsource", "model.updated /model", "registry.updated /"}
+    assert changes["registry.updated /"] == {"modelsource", "model"}
 
 
 @pytest.mark.parametrize(
     ("path", "cascaded"),
     [(V1, {V1: False}), (F1, {F1: False, V1: True, V2: True}), (D1, {D1: False, F1: True, V1: True, V2: True})],
 )
-def test_what_went_with_its_owner(tree: Registry, path: str, cascaded: dict[str, bool]) -> None:
+def test_deletions_of_descendants_are_marked_as_cascaded(tree: Registry, path: str, cascaded: dict[str, bool]) -> None:
     """D-19: it is known from what was asked to go"""
     changes = tree.delete(path).changes
     gone = {change.xid: change.cascaded for change in changes if change.action is ChangeAction.DELETED}
@@ -165,7 +165,7 @@ def test_what_went_with_its_owner(tree: Registry, path: str, cascaded: dict[str,
 
 
 def test_outbox(tree: Registry) -> None:
-    """What was reported is what is in the outbox, all of one session under one correlation id (R296)."""
+    """The outbox contains the reported changes of a session under one correlation id (R296)."""
     before = len(tree.outbox())
     with tree.engine.writing():
         pass

@@ -13,7 +13,7 @@ F1 = "/dirs/d1/files/f1"
     [("PUT", "/"), ("PUT", "/dirs/d1"), ("PUT", F1), ("PATCH", f"{F1}/meta"), ("POST", "/dirs"), ("POST", F1)],
 )
 def test_missing_body(registry: Registry, method: str, path: str) -> None:
-    """R148."""
+    """A write without a body is rejected (R148)."""
     assert registry.refused(method, path).code == "missing_body"
 
 
@@ -30,20 +30,20 @@ def test_missing_body(registry: Registry, method: str, path: str) -> None:
     ],
 )
 def test_maps_hold_objects(registry: Registry, method: str, path: str, body: JSON) -> None:
-    """R50."""
+    """The members of a collection must be objects (R50)."""
     assert registry.refused(method, path, body).code == "bad_request"
 
 
 @pytest.mark.parametrize("body", [{"files": {}}, {"files": None}, {"filesurl": 5, "filescount": "x"}])
 def test_collections_that_change_nothing(registry: Registry, body: JSON) -> None:
-    """R50."""
+    """An empty collection changes nothing (R50)."""
     registry.put(F1, {})
     registry.put("/dirs/d1", body)
     assert registry.find(F1) is not None
 
 
 def test_post_takes_only_maps(registry: Registry) -> None:
-    """R145."""
+    """POST to the registry or a group accepts only collections (R145)."""
     assert registry.refused("POST", "/", {"name": "x"}).code == "groups_only"
     assert registry.refused("POST", "/dirs/d1", {"name": "x"}).code == "resources_only"
 
@@ -59,7 +59,7 @@ def test_post_of_maps_leaves_the_owner(registry: Registry) -> None:
 
 
 def test_patch_of_a_collection_merges_entries(registry: Registry) -> None:
-    """R146."""
+    """PATCH of a collection merges its entries, POST replaces them (R146)."""
     registry.put("/dirs/d1", {"name": "n"})
     registry.patch("/dirs", {"d1": {"description": "d"}})
     assert registry.row("/dirs/d1").attributes == {"name": "n", "description": "d"}
@@ -68,7 +68,7 @@ def test_patch_of_a_collection_merges_entries(registry: Registry) -> None:
 
 
 def test_implicit_parents(registry: Registry) -> None:
-    """R52."""
+    """A write creates the missing parents (R52)."""
     registry.put(f"{F1}/versions/v1", {"name": "n"})
     assert registry.row("/dirs/d1").epoch == 1
     assert registry.row(F1).defaultversionid == "v1"
@@ -76,7 +76,7 @@ def test_implicit_parents(registry: Registry) -> None:
 
 
 def test_implicit_parent_that_needs_more(registry: Registry) -> None:
-    """R52."""
+    """A parent with required attributes is not created implicitly (R52)."""
     model = {"groups": {"dirs": {"singular": "dir", "attributes": {"owner": {"type": "string", "required": True}}}}}
     model["groups"]["dirs"]["resources"] = {"files": {"singular": "file"}}
     registry.configure("modelsource", model)
@@ -85,7 +85,7 @@ def test_implicit_parent_that_needs_more(registry: Registry) -> None:
 
 
 def test_null_and_request_are_no_versionids(registry: Registry) -> None:
-    """R28."""
+    """The words null and request are not valid version ids (R28)."""
     for versionid in ("null", "request"):
         assert registry.refused("PUT", f"{F1}/versions/{versionid}", {}).code == "malformed_id"
         assert registry.refused("PUT", F1, {"versionid": versionid}).code == "malformed_id"

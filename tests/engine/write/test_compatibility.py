@@ -55,7 +55,7 @@ def test_doubts_name_the_place_in_the_document(checked: Registry) -> None:
 
 
 def test_violation(checked: Registry) -> None:
-    """R255."""
+    """A document that violates its format is rejected (R255)."""
     error = checked.refused("PUT", F1, {"format": DRAFT7, "file": BAD})
     assert (error.code, error.subject, error.arguments) == ("format_violation", V1, {"format": DRAFT7})
     assert error.faults
@@ -93,19 +93,19 @@ def test_stored_document_meets_a_new_format(checked: Registry) -> None:
         ({"format": DRAFT7, "file": {}, "meta": {"compatibility": "backward"}}, "compatibility_unknown"),
     ],
 )
-def test_what_cannot_be_checked(checked: Registry, strict: Registry, body: JSONObject, code: str) -> None:
+def test_unchecked_document_is_marked(checked: Registry, strict: Registry, body: JSONObject, code: str) -> None:
     """R254, R256, GAP 3."""
     for registry in (checked, strict):
         registry.configure("capabilities", {"compatibilities": {}}, "PATCH")
     assert strict.refused("PUT", F1, body).code == code
     checked.put(F1, body)
-    said = outcome(checked)
+    validation = outcome(checked)
     name = "compatibilityvalidated" if code == "compatibility_unknown" else "formatvalidated"
-    assert said[name] is False
-    assert said[f"{name}reason"]
+    assert validation[name] is False
+    assert validation[f"{name}reason"]
 
 
-def test_no_checks_unless_the_model_says_so(registry: Registry) -> None:
+def test_validation_requires_the_aspects_of_the_model(registry: Registry) -> None:
     """R99, R253."""
     registry.put(F1, {"format": DRAFT7, "file": BAD, "meta": {"compatibility": "backward"}})
     assert outcome(registry) == {}
@@ -155,13 +155,13 @@ def test_a_version_of_a_format_that_cannot_be_read(checked: Registry) -> None:
     assert outcome(checked)["formatvalidatedreason"] == 'the format "JsonStructure/draft-99" is not supported'
 
 
-def test_what_is_doubtful_about_a_document(checked: Registry) -> None:
-    """It is valid, and the answer says so."""
+def test_doubtful_document_has_a_warning(checked: Registry) -> None:
+    """The document is valid, and the response contains the warning."""
     for _ in range(2):
-        done = checked.put(F1, {"format": DRAFT7, "file": {"$schema": "urn:x", "type": "object"}})
+        result = checked.put(F1, {"format": DRAFT7, "file": {"$schema": "urn:x", "type": "object"}})
         assert outcome(checked) == {"formatvalidated": True}
-        found = [(f.path, f.severity) for f in done.findings if f.rule == "$schema"]
-        assert found == [(f"{V1}#file/$schema", "warning")]
+        warnings = [(f.path, f.severity) for f in result.findings if f.rule == "$schema"]
+        assert warnings == [(f"{V1}#file/$schema", "warning")]
         checked.patch(F1, {"file": {}})
 
 
@@ -173,7 +173,7 @@ def test_a_name_alone_is_a_schema_to_avro(checked: Registry, content: bytes) -> 
 
 
 def test_versions_alike(make: Make) -> None:
-    """R81."""
+    """Attributes with matchversions must be equal in all versions (R81)."""
     registry = make(attributes={"kind": {"type": "string", "matchversions": True}})
     registry.put(F1, {"kind": "a"})
     for body in ({"kind": "b"}, {}):
@@ -203,16 +203,16 @@ def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> 
     stamp = now()
     xid = Xid.parse(F1)
     versions = {}
-    known = {name.rstrip("!"): name.endswith("!") for name in stored.split()}
+    compatible = {name.rstrip("!"): name.endswith("!") for name in stored.split()}
     for name, ancestor in links.items():
         attributes: JSONObject = {"format": AVRO}
         version = VersionCopy(
             xid=xid / "versions" / name, createdat=stamp, modifiedat=stamp, ancestorid=ancestor, attributes=attributes
         )
-        if name in known:
+        if name in compatible:
             version.attributes = {"format": AVRO, "compatibilityvalidated": True}
             version.before = version.row(1, 1)
-            version.document = "changed" if known[name] else None
+            version.document = "changed" if compatible[name] else None
         versions[name] = version
     before = Row(
         key=1, parent=0, xid=xid, epoch=1, createdat=stamp, modifiedat=stamp, attributes={"compatibility": rule}
@@ -221,8 +221,8 @@ def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> 
 
 
 def pairs(draft: ResourceCopy, rule: str, *, assumed: bool = False) -> dict[str, str]:
-    found = pending(draft, rule, other_schemas(draft, rule, assumed=assumed))
-    return {version.id: " ".join(ancestor.id for ancestor in ancestors) for version, ancestors in found}
+    pending_versions = pending(draft, rule, other_schemas(draft, rule, assumed=assumed))
+    return {version.id: " ".join(ancestor.id for ancestor in ancestors) for version, ancestors in pending_versions}
 
 
 LINE = {"1": "1", "2": "1", "3": "2", "4": "3"}
@@ -242,7 +242,9 @@ LINE = {"1": "1", "2": "1", "3": "2", "4": "3"}
         pytest.param(LINE, "forward_transitive", "1 2! 3 4", {"2": "1", "3": "2", "4": "2"}, id="changed-transitive"),
     ],
 )
-def test_what_is_compared(links: dict[str, str], rule: str, stored: str, expected: dict[str, str]) -> None:
+def test_versions_are_compared_with_their_ancestors(
+    links: dict[str, str], rule: str, stored: str, expected: dict[str, str]
+) -> None:
     """G-26, G-27, R257: pairs follow the ancestors; what was found compatible is not compared again."""
     assert pairs(resource(links, rule=rule.lower(), stored=stored), rule) == expected
 
@@ -370,27 +372,27 @@ def test_another_ancestor(comparing: Registry) -> None:
 
 
 def test_a_touched_version_keeps_its_outcome(comparing: Registry) -> None:
-    """R256."""
+    """A version keeps its outcome if its document does not change (R256)."""
     versions(comparing, PLAIN, OPTIONAL, rule="full_transitive")
     comparing.patch(f"{F1}/versions/1", {"name": "n"})
     assert outcomes(comparing) == [True, True]
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reason"),
     [
         ({"fileurl": "https://x.example/s"}, "outside"),
         ({"format": "Nope/1", "file": {}}, "Nope/1"),
         ({"format": None}, "has no format"),
     ],
 )
-def test_what_cannot_be_compared(comparing: Registry, change: JSONObject, told: str) -> None:
+def test_uncomparable_version_has_a_reason(comparing: Registry, change: JSONObject, reason: str) -> None:
     """R254, G-20, G-21: the outcome of the Version behind it is false too, with a reason."""
     versions(comparing, PLAIN, OPTIONAL, rule="backward")
     comparing.patch(f"{F1}/versions/1", change)
     row = comparing.versions()["2"].attributes
     assert row["compatibilityvalidated"] is False
-    assert told in row["compatibilityvalidatedreason"]
+    assert reason in row["compatibilityvalidatedreason"]
     comparing.patch(f"{F1}/versions/1", {"file": PLAIN, "format": AVRO})
     assert outcomes(comparing) == [True, True]
 
@@ -424,14 +426,14 @@ def test_rules_switched_off(comparing: Registry) -> None:
 
 
 def told(result: WriteResult) -> list[tuple[str, str, str]]:
-    return [(found.path, found.rule, found.severity) for found in result.findings]
+    return [(finding.path, finding.rule, finding.severity) for finding in result.findings]
 
 
-def held_to(store: Store, **asked: Any) -> Registry:
+def held_to(store: Store, **options: Any) -> Registry:
     """A registry of files that are checked, with these settings."""
-    found = Registry(Engine(store, settings=Settings(model="empty", registry_id="test", **asked)), store)
-    found.configure("modelsource", model_of(validateformat=True, validatecompatibility=True))
-    return found
+    new_registry = Registry(Engine(store, settings=Settings(model="empty", registry_id="test", **options)), store)
+    new_registry.configure("modelsource", model_of(validateformat=True, validatecompatibility=True))
+    return new_registry
 
 
 def test_a_document_in_the_place_of_another_is_compared(comparing: Registry) -> None:
@@ -473,15 +475,15 @@ def test_documents_are_refused_in_document_form_too(store: Store) -> None:
         registry.put_document(V1, dump_json(LONG), "application/json", format=AVRO)
 
 
-def test_no_way_round_a_refusal(store: Store) -> None:
-    """What cannot be compared any more would be replaced by anything next time."""
+def test_comparability_cannot_be_removed_to_avoid_a_rejection(store: Store) -> None:
+    """A version that cannot be compared would allow any later replacement."""
     registry = held_to(store, incompatible_changes="reject")
     versions(registry, PLAIN, rule="backward")
     for body in ({"file": PLAIN, "format": None}, {"fileurl": "https://x.example/s", "file": None, "format": AVRO}):
         assert registry.refused("PATCH", V1, body).code == "compatibility_unknown"
 
 
-def test_what_cannot_be_compared_any_more_is_said(comparing: Registry) -> None:
+def test_loss_of_comparability_is_a_warning(comparing: Registry) -> None:
     versions(comparing, PLAIN, rule="backward")
     assert told(comparing.patch(V1, {"format": None})) == [(V1, "not_compared", "warning")]
 
@@ -492,7 +494,7 @@ def test_incompatible_changes_are_nobodys_business(store: Store) -> None:
     assert told(registry.put(V1, {"file": DEMANDING, "format": AVRO})) == []
 
 
-def test_nothing_compared_without_a_rule(comparing: Registry) -> None:
+def test_missing_rule_is_reported_once(comparing: Registry) -> None:
     """Said once for a Resource, of new Versions and of new documents; of a first Version there is nothing to say."""
     versions(comparing, PLAIN)
     meta = (f"{F1}/meta#compatibility", "not_compared", "info")
@@ -552,7 +554,7 @@ def test_default_rule_that_the_capabilities_do_not_have(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["incompatible_changes", "default_compatibility"])
-def test_settings_that_are_no_choice(store: Store, name: str) -> None:
+def test_invalid_settings_are_rejected(store: Store, name: str) -> None:
     with pytest.raises(SettingError, match=f"{name} is .*one of .*, not 'none'"):
         held_to(store, **{name: "none"})
 
@@ -618,7 +620,7 @@ def test_a_model_that_stored_documents_are_against(
 
 
 def random_write(comparing: Registry, dice: random.Random) -> str:
-    """Some write to F1; the error's code and detail, or nothing."""
+    """Execute a random write to F1. Return the code and detail of the error, or an empty string."""
     schemas = (PLAIN, OPTIONAL, DEMANDING, LONG, {"type": "string"})
     body: JSONObject = {"file": dice.choice(schemas), "format": AVRO}
     version = f"{F1}/versions/{dice.randint(1, 12)}"
@@ -642,15 +644,17 @@ def random_write(comparing: Registry, dice: random.Random) -> str:
 
 @pytest.mark.parametrize("mode", ["manual", "createdat"])
 @pytest.mark.parametrize("seed", range(8))
-def test_some_versions_say_the_same_as_all(make: Make, monkeypatch: pytest.MonkeyPatch, mode: str, seed: int) -> None:
+def test_partially_loaded_versions_give_the_same_results(
+    make: Make, monkeypatch: pytest.MonkeyPatch, mode: str, seed: int
+) -> None:
     """A Resource of which a part is loaded gets the same answers and outcomes as one that is loaded whole."""
     aspects: JSONObject = {"validateformat": True, "validatecompatibility": True, "versionmode": mode}
-    told: list[list[JSON]] = []
+    outcomes_: list[list[JSON]] = []
     for few in (0, 10**9):
         monkeypatch.setattr(load, "FEW", few)
         comparing, dice = make(**aspects), random.Random(seed)
         versions(comparing, PLAIN, OPTIONAL, rule="backward")
         answers: list[JSON] = [random_write(comparing, dice) for _ in range(60)]
         rows = comparing.versions().items()
-        told.append([*answers, *((name, row.ancestorid, row.attributes) for name, row in rows)])
-    assert told[0] == told[1]
+        outcomes_.append([*answers, *((name, row.ancestorid, row.attributes) for name, row in rows)])
+    assert outcomes_[0] == outcomes_[1]

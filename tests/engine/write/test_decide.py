@@ -20,7 +20,7 @@ F1 = f"{FILES}/f1"
 
 
 def test_a_decision_has_no_store() -> None:
-    """It is made of what was loaded, and says what else it needs."""
+    """A decision depends only on the loaded entities, and states what else it needs."""
     model = compile_model(model_of(hasdocument=False))
     now = datetime(2030, 1, 1, tzinfo=UTC)
     command = Command(method=Method.PUT, target=Xid.parse(f"{F1}/versions/v1"), body={"name": "x"})
@@ -48,7 +48,7 @@ def test_unknown_types_in_a_path(registry: Registry, path: str) -> None:
         ("POST", f"{F1}/versions/1"),
     ],
 )
-def test_methods_that_do_not_fit(registry: Registry, method: str, path: str) -> None:
+def test_unsupported_methods_are_rejected(registry: Registry, method: str, path: str) -> None:
     assert registry.refused(method, path, {}).code == "action_not_supported"
 
 
@@ -64,7 +64,7 @@ def test_methods_that_do_not_fit(registry: Registry, method: str, path: str) -> 
     ],
 )
 def test_setdefaultversionid_misused(registry: Registry, method: str, path: str, flag: str, code: str) -> None:
-    """R208-R211."""
+    """Misuse of setdefaultversionid is rejected (R208-R211)."""
     registry.put(F1, {})
     assert registry.refused(method, path, {}, setdefaultversionid=flag).code == code
 
@@ -101,7 +101,7 @@ def test_an_unknown_default_version(registry: Registry, method: str, path: str, 
     ],
 )
 def test_request_stands_for_one_version(registry: Registry, method: str, path: str, body: JSON, code: str) -> None:
-    """R210."""
+    """The value request needs exactly one version in the request (R210)."""
     error = registry.refused(method, path, body, setdefaultversionid="request")
     assert (error.code, error.subject) == (code, path)
 
@@ -120,7 +120,7 @@ def test_setdefaultversionid(registry: Registry) -> None:
 
 
 def test_epoch_flag_is_for_deletes(registry: Registry) -> None:
-    """R179."""
+    """The flag epoch is allowed only for deleting one entity (R179)."""
     assert registry.refused("PUT", F1, {}, epoch=1).code == "bad_flag"
     assert registry.refused("DELETE", "/dirs", epoch=1).code == "bad_flag"
 
@@ -192,14 +192,14 @@ def lock(registry: Registry, path: str) -> None:
     ],
 )
 def test_read_only_resources(registry: Registry, method: str, path: str, body: JSON) -> None:
-    """R261."""
+    """Writes to a read-only resource are rejected (R261)."""
     registry.put(F1, {"versions": {"1": {}, "2": {}}})
     lock(registry, F1)
     assert registry.refused(method, path, body).code == "readonly"
 
 
 def test_read_only_resources_passed_over(registry: Registry) -> None:
-    """R207."""
+    """Writes to read-only resources have no effect with the flag ignore (R207)."""
     registry.put(F1, {})
     lock(registry, F1)
     before = registry.row(F1)
@@ -229,7 +229,7 @@ def test_an_admin_locks_and_unlocks(registry: Registry) -> None:
 
 
 def test_clients_cannot_lock(registry: Registry) -> None:
-    """R261."""
+    """Clients cannot set the attribute readonly (R261)."""
     registry.put(F1, {"meta": {"readonly": True}})
     registry.put(F1, {"meta": {"readonly": "nonsense"}})
     assert registry.row(F1).attributes == {}
@@ -252,29 +252,29 @@ def tree(registry: Registry) -> Registry:
 
 
 @pytest.mark.parametrize("path", ["/dirs/x", f"{FILES}/x", f"{F1}/versions/x", "/dirs/x/files/f1", "/dirs/D1"])
-def test_nothing_there(tree: Registry, path: str) -> None:
+def test_deleting_a_missing_entity_is_an_error(tree: Registry, path: str) -> None:
     """R171, R26."""
     error = tree.refused("DELETE", path)
     assert (error.code, error.subject) == ("not_found", path)
 
 
 @pytest.mark.parametrize(
-    ("path", "left"),
+    ("path", "remaining"),
     [
         ("/dirs/d1", ["/", "/dirs/d2", "/dirs/d2/files/f1", "/dirs/d2/files/f1/versions/1"]),
         (F1, ["/", "/dirs/d1", "/dirs/d2", "/dirs/d1/files/f2", "/dirs/d2/files/f1"]),
     ],
 )
-def test_everything_beneath_goes_too(tree: Registry, path: str, left: list[str]) -> None:
-    """R172."""
+def test_deletion_includes_descendants(tree: Registry, path: str, remaining: list[str]) -> None:
+    """A deletion includes all descendants (R172)."""
     tree.delete(path)
-    assert [str(row.xid) for row in tree.everything()][: len(left)] == left
+    assert [str(row.xid) for row in tree.everything()][: len(remaining)] == remaining
     assert tree.find(path) is None
     assert tree.find(f"{F1}/versions/v1") is None
 
 
-def test_last_version_takes_its_resource_along(tree: Registry) -> None:
-    """R173."""
+def test_deleting_the_last_version_deletes_its_resource(tree: Registry) -> None:
+    """A resource without versions does not exist (R173)."""
     tree.delete(f"{F1}/versions/v1")
     assert tree.find(F1) is not None
     epoch = tree.row("/dirs/d1").epoch
@@ -356,7 +356,7 @@ def test_promised_to_stay_however_it_would_go(tree: Registry, path: str) -> None
 
 
 def test_owners_change_once(tree: Registry) -> None:
-    """R37."""
+    """Deleting several members changes the epoch of the owner once (R37)."""
     before = tree.row("/dirs/d1").epoch
     tree.delete(FILES)
     assert tree.row("/dirs/d1").epoch == before + 1
@@ -411,7 +411,7 @@ def test_equals(make: Make) -> None:
 
 
 def test_instances_narrow(make: Make) -> None:
-    """R108."""
+    """The constraints of a group narrow those of the model (R108)."""
     registry = registry_with(make, {"files.kind": {"enum": ["a", "b"]}})
     registry.put(D1, {"constraints": {"files.kind": {"enum": ["a"]}, "files.size": {"enum": [1, 2]}}})
     assert registry.refused("PUT", CONSTRAINTS_F1, {"kind": "b"}).code == "constraint_failure"
@@ -422,14 +422,14 @@ def test_instances_narrow(make: Make) -> None:
 
 
 def test_new_constraints_meet_old_resources(make: Make) -> None:
-    """R109."""
+    """Existing resources must satisfy new constraints (R109)."""
     registry = make(**OPEN)
     registry.put(CONSTRAINTS_F1, {"kind": "b"})
     error = registry.refused("PATCH", D1, {"constraints": {"files.kind": {"enum": ["a"]}}})
     assert error.code == "constraint_failure"
 
 
-def test_constraints_meet_what_is_shown_already(make: Make) -> None:
+def test_constraints_apply_to_shown_references(make: Make) -> None:
     """R109, R110: a change of the Group is held against the references in it."""
     registry = make(**OPEN)
     registry.put("/dirs/d2/files/target", {"kind": "b"})
@@ -439,7 +439,7 @@ def test_constraints_meet_what_is_shown_already(make: Make) -> None:
     registry.patch(D1, {"constraints": {"files.kind": {"enum": ["b"]}}})
 
 
-def test_what_comes_to_be_shown_is_constrained(make: Make) -> None:
+def test_constraints_apply_to_later_targets(make: Make) -> None:
     """R110: a reference to nothing, whose target is made later."""
     registry = make(**OPEN)
     registry.put(D1, {"constraints": {"files.kind": {"enum": ["a"]}}})

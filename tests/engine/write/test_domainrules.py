@@ -23,7 +23,7 @@ Made = Callable[..., Registry]
 
 
 @pytest.fixture
-def made(store: Store) -> Made:
+def make_registry(store: Store) -> Made:
     """A registry with the default model, and the setting as given."""
 
     def make(rules: str = "reject", model: str = "default") -> Registry:
@@ -37,9 +37,9 @@ def told(findings: tuple[Finding, ...]) -> list[tuple[str, str]]:
     return [(finding.path, finding.rule) for finding in findings]
 
 
-def test_reject(made: Made) -> None:
+def test_reject(make_registry: Made) -> None:
     """F-11: one error, with every fault of every entity, and nothing changes."""
-    registry = made("reject")
+    registry = make_registry("reject")
     messages = {
         "a": BROKEN,
         "b": {"protocol": "KAFKA", "protocoloptions": {"key": "a", "key_base64": "YQ=="}},
@@ -55,17 +55,17 @@ def test_reject(made: Made) -> None:
     assert registry.put(G, {"messages": {"c": EVENT}}).findings == ()
 
 
-def test_warn(made: Made) -> None:
-    """What is found comes with the result; the write is done."""
-    registry = made("warn")
+def test_warn(make_registry: Made) -> None:
+    """The findings are in the result, and the write is executed."""
+    registry = make_registry("warn")
     expected = [(f"{G}/messages/a/versions/1#dataschema", "exclusive")]
     assert told(registry.put(f"{G}/messages/a", BROKEN).findings) == expected
     assert registry.put(G, {"description": "not about messages"}).findings == ()
     assert registry.delete(G).findings == ()
 
 
-def test_off(made: Made) -> None:
-    assert made("off").put(f"{G}/messages/a", BROKEN).findings == ()
+def test_off(make_registry: Made) -> None:
+    assert make_registry("off").put(f"{G}/messages/a", BROKEN).findings == ()
 
 
 SCHEMA_XID = "/schemagroups/s/schemas/x"
@@ -90,21 +90,21 @@ SCHEMA_XID = "/schemagroups/s/schemas/x"
         ({"protocol": "HTTP", "protocoloptions": {"headers": [{"name": "a b"}]}}, "protocoloptions.headers[0].name"),
     ],
 )
-def test_what_is_refused_is_what_checks_find(made: Made, body: JSONObject, path: str) -> None:
+def test_rejections_equal_the_findings_of_checks(make_registry: Made, body: JSONObject, path: str) -> None:
     """F-5, F-6, F-9, F-10, F-13, F-14, F-23: one set of rules, which names the attribute."""
     place = f"{G}/messages/m/versions/1#{path}"
-    registry = made("reject")
+    registry = make_registry("reject")
     registry.put(SCHEMA_XID, {"format": "JsonSchema/draft-07", "schema": {}})
     assert registry.put(f"{G}/messages/ok", {"dataschemaxid": SCHEMA_XID}).findings == ()
     error = registry.refused("PUT", f"{G}/messages/m", body)
     assert place in [fault.path for fault in error.faults]
-    found = made("warn").put(f"{G}/messages/m", body).findings
-    assert [each for each in found if each.severity == "error"] == list(error.faults)
+    findings = make_registry("warn").put(f"{G}/messages/m", body).findings
+    assert [finding for finding in findings if finding.severity == "error"] == list(error.faults)
 
 
-def test_groups_name_envelope_and_protocol(made: Made) -> None:
+def test_groups_name_envelope_and_protocol(make_registry: Made) -> None:
     """F-5, F-6; an endpoint may leave the version of its envelope open (H-6)."""
-    registry = made("reject")
+    registry = make_registry("reject")
     for body in ({"envelope": ""}, {"envelope": "CloudEvents"}, {"protocol": "MQTT"}, {"protocol": ""}):
         assert told(registry.refused("PUT", G, body).faults)[0][0] == f"{G}#{next(iter(body))}"
     registry.put(G, {"envelope": "CloudEvents/1.0", "protocol": "MQTT/5.0"})
@@ -114,29 +114,31 @@ def test_groups_name_envelope_and_protocol(made: Made) -> None:
     assert told(error.faults) == [(f"{E}#protocoloptions.headers[1].name", "value")]
 
 
-def test_what_a_missing_base_may_have(made: Made) -> None:
+def test_unknown_base_message_is_a_warning(make_registry: Made) -> None:
     """F-9, F-17: of a definition that derives from one elsewhere nobody knows what it lacks."""
-    found = made("reject").put(f"{G}/messages/m", {"basemessage": "https://x.example/m", "envelope": "CloudEvents/1.0"})
-    assert {each.severity for each in found.findings} == {"warning"}
+    result = make_registry("reject").put(
+        f"{G}/messages/m", {"basemessage": "https://x.example/m", "envelope": "CloudEvents/1.0"}
+    )
+    assert {finding.severity for finding in result.findings} == {"warning"}
 
 
-def test_no_such_setting(made: Made) -> None:
+def test_unknown_setting_is_rejected(make_registry: Made) -> None:
     with pytest.raises(SettingError, match="off, warn, reject"):
-        made("maybe")
+        make_registry("maybe")
 
 
-def test_doubts_refuse_nothing(made: Made) -> None:
+def test_warnings_reject_nothing(make_registry: Made) -> None:
     """F-9, F-17, F-31: what the specification only recommends is reported and stored."""
-    registry = made("reject")
+    registry = make_registry("reject")
     body = {"basemessage": f"{G}/messages/gone", "envelope": "CloudEvents/1.0"}
-    found = registry.put(f"{G}/messages/m", body).findings
-    assert {finding.severity for finding in found} == {"warning"}
-    assert {finding.rule for finding in found} == {"basemessage_unresolved", "required"}
+    findings = registry.put(f"{G}/messages/m", body).findings
+    assert {finding.severity for finding in findings} == {"warning"}
+    assert {finding.rule for finding in findings} == {"basemessage_unresolved", "required"}
 
 
-def test_members_of_a_group(made: Made) -> None:
+def test_members_of_a_group(make_registry: Made) -> None:
     """F-5, F-6, F-7: the group's envelope and protocol are the messages'; a group restated meets those it has."""
-    registry = made("reject")
+    registry = make_registry("reject")
     registry.put(G, {"messages": {"a": EVENT, "b": EVENT}})
     for name, value in (("envelope", "cloudevents/1.0"), ("envelope", "CloudEvents/1.0")):
         registry.patch(G, {name: value})
@@ -149,9 +151,9 @@ def test_members_of_a_group(made: Made) -> None:
     registry.patch(G, {"protocol": "HTTP", "messages": both})
 
 
-def test_borrowed_messages(made: Made) -> None:
+def test_borrowed_messages(make_registry: Made) -> None:
     """F-8, F-58: a message in another group by xref is held to that group too."""
-    registry = made("reject")
+    registry = make_registry("reject")
     registry.put(f"{G}/messages/m", EVENT)
     registry.put("/messagegroups/other", {"envelope": "Other/1"})
     error = registry.refused("PUT", "/messagegroups/other/messages/m", {"meta": {"xref": f"{G}/messages/m"}})
@@ -161,9 +163,9 @@ def test_borrowed_messages(made: Made) -> None:
     assert registry.refused("PATCH", "/messagegroups/other", {"envelope": "Other/1"}).code == "invalid_attribute"
 
 
-def test_base_messages(made: Made) -> None:
+def test_base_messages(make_registry: Made) -> None:
     """F-15, F-16, F-51: bases are found in the registry and in the request; a circle is refused."""
-    registry = made("reject")
+    registry = make_registry("reject")
     registry.put(G, {"envelope": "CloudEvents/1.0", "messages": {"a": {"basemessage": f"{G}/messages/b"}, "b": EVENT}})
     assert registry.put(f"{G}/messages/c", {"basemessage": f"{G}/messages/a/versions/1"}).findings == ()
     error = registry.refused("PATCH", f"{G}/messages/b", {"basemessage": f"{G}/messages/a"})
@@ -174,10 +176,10 @@ def test_base_messages(made: Made) -> None:
     assert [finding.rule for finding in elsewhere.findings] == ["basemessage_unresolved"]
 
 
-def test_base_messages_that_are_versions(made: Made) -> None:
+def test_base_messages_that_are_versions(make_registry: Made) -> None:
     """F-15, F-16: pinned ones, those that a cross reference shows, chains and circles through them."""
-    registry = made("warn")
-    base, shown = f"{G}/messages/base", "/messagegroups/h/messages/shown"
+    registry = make_registry("warn")
+    base, shown_xid = f"{G}/messages/base", "/messagegroups/h/messages/shown"
     late = {**EVENT, "basemessage": f"{base}/versions/1"}
     meta = {"defaultversionid": "2", "defaultversionsticky": True}
     registry.put(base, {"meta": meta, "versions": {"1": EVENT, "2": late}})
@@ -185,21 +187,21 @@ def test_base_messages_that_are_versions(made: Made) -> None:
     def found(xid: str, reference: str) -> list[str]:
         return [finding.rule for finding in registry.put(xid, {**EVENT, "basemessage": reference}).findings]
 
-    registry.put(shown, {"meta": {"xref": base}})
-    for xid in (base, shown):
+    registry.put(shown_xid, {"meta": {"xref": base}})
+    for xid in (base, shown_xid):
         assert found(f"{G}/messages/m", f"{xid}/versions/1") == found(f"{G}/messages/m", f"{xid}/versions/2") == []
         assert found(f"{G}/messages/m", f"{xid}/versions/9") == ["basemessage_unresolved"]
     # a Version that is not the default one may derive from that one
     assert found(f"{base}/versions/0", base) == []
     assert found(f"{base}/versions/1", base) == ["basemessage_cycle"]
     together = registry.put("/messagegroups/h", {"messages": {
-        "shown": {"meta": {"xref": base}}, "m": {**EVENT, "basemessage": f"{shown}/versions/0"}}})  # fmt: skip
+        "shown": {"meta": {"xref": base}}, "m": {**EVENT, "basemessage": f"{shown_xid}/versions/0"}}})  # fmt: skip
     assert "basemessage_unresolved" not in {finding.rule for finding in together.findings}
 
 
-def test_schemas_of_messages(made: Made) -> None:
+def test_schemas_of_messages(make_registry: Made) -> None:
     """F-12, F-13: a schema of this registry that is named is there, without looking into deep links."""
-    registry = made("warn")
+    registry = make_registry("warn")
     registry.put("/schemagroups/s/schemas/x", {"format": "JsonSchema/draft-07", "schema": {}})
     for reference, rules in (
         ("/schemagroups/s/schemas/x", []),
@@ -227,32 +229,32 @@ PROTO = 'syntax = "proto3"; '
         ("Unheard/1", {"type": "objekt"}, "", ""),
     ],
 )
-def test_schemas_in_messages(made: Made, format: str, schema: JSON, path: str, rule: str) -> None:
+def test_schemas_in_messages(make_registry: Made, format: str, schema: JSON, path: str, rule: str) -> None:
     """F-10, F-11: one that is none in its format is said, since pipelines leave its definition out."""
     body = {**EVENT, "dataschema": schema, "dataschemaformat": format}
-    found = made("warn").put(f"{G}/messages/m", body).findings
-    assert {finding.severity for finding in found} <= {"error"}
-    assert told(found) == ([(f"{G}/messages/m/versions/1#{path}", rule)] if rule else [])
+    findings = make_registry("warn").put(f"{G}/messages/m", body).findings
+    assert {finding.severity for finding in findings} <= {"error"}
+    assert told(findings) == ([(f"{G}/messages/m/versions/1#{path}", rule)] if rule else [])
 
 
-def test_schemas_in_messages_refer_to_others(made: Made) -> None:
-    """To what is there, or else there is a warning."""
-    registry = made("warn")
+def test_schemas_in_messages_refer_to_others(make_registry: Made) -> None:
+    """An unresolvable reference is a warning."""
+    registry = make_registry("warn")
     registry.put("/schemagroups/s/schemas/a", {"format": "JsonSchema/draft-07", "schema": {"$id": "https://e.org/a"}})
     for reference, rules in (("https://e.org/a", []), ("https://e.org/b", [("warning", "import")])):
         schema = {"properties": {"x": {"$ref": reference}}}
         body = {**EVENT, "dataschema": schema, "dataschemaformat": "JsonSchema/draft-07"}
-        found = registry.put(f"{G}/messages/m", body).findings
-        assert [(finding.severity, finding.rule) for finding in found] == rules
+        findings = registry.put(f"{G}/messages/m", body).findings
+        assert [(finding.severity, finding.rule) for finding in findings] == rules
 
 
-def test_endpoints(made: Made) -> None:
+def test_endpoints(make_registry: Made) -> None:
     """H-3, H-6, H-12, H-13, H-15: endpoints and the messages in them."""
-    registry = made("reject")
+    registry = make_registry("reject")
     registry.put(f"{G}/messages/m", EVENT)
     body = {"usage": ["producer"], "envelope": "CloudEvents", "messages": {"n": EVENT}}
-    found = registry.put(E, {**body, "messagegroups": [G, "/messagegroups/gone", "https://x.example/g"]}).findings
-    assert told(found) == [(f"{E}#messagegroups[1]", "unknown_group")]
+    findings = registry.put(E, {**body, "messagegroups": [G, "/messagegroups/gone", "https://x.example/g"]}).findings
+    assert told(findings) == [(f"{E}#messagegroups[1]", "unknown_group")]
     registry.patch(E, {"messagegroups": [G]})
     assert told(registry.put(f"{E}/messages/M", EVENT).findings) == [(f"{E}#messages", "duplicate_id")]
     expected = [(f"{E}#usage", "exclusive")]
@@ -262,35 +264,35 @@ def test_endpoints(made: Made) -> None:
     assert registry.refused("PUT", "/endpoints/f/messages/m", EVENT).code == "invalid_attribute"  # H-3: no usage
 
 
-def test_only_types_that_say_what_they_are(made: Made) -> None:
+def test_rules_apply_to_declared_types_only(make_registry: Made) -> None:
     """A model's own messagegroups without modelcompatiblewith are its own affair."""
-    registry = made("reject", model="empty")
+    registry = make_registry("reject", model="empty")
     messages = {"singular": "message", "hasdocument": False, "attributes": {"*": {"type": "any"}}}
     group: JSONObject = {"singular": "messagegroup", "resources": {"messages": messages}}
     registry.configure("modelsource", {"groups": {"messagegroups": group}})
     registry.put(f"{G}/messages/a", BROKEN)
-    said = {"modelcompatiblewith": "https://xregistry.io/xreg/domains/message/specs/model.json"}
-    named = {**group, **said, "resources": {"messages": {**messages, **said}}}
-    registry.configure("modelsource", {"groups": {"messagegroups": named}})
+    compatible = {"modelcompatiblewith": "https://xregistry.io/xreg/domains/message/specs/model.json"}
+    declared = {**group, **compatible, "resources": {"messages": {**messages, **compatible}}}
+    registry.configure("modelsource", {"groups": {"messagegroups": declared}})
     assert registry.refused("PUT", f"{G}/messages/b", BROKEN).code == "invalid_attribute"
 
 
-def test_no_more_than_a_hundred(made: Made) -> None:
-    found = made("warn").put(G, {"messages": {f"m{i}": BROKEN for i in range(150)}}).findings
-    assert len(found) == 100
+def test_at_most_a_hundred_findings_are_reported(make_registry: Made) -> None:
+    findings = make_registry("warn").put(G, {"messages": {f"m{i}": BROKEN for i in range(150)}}).findings
+    assert len(findings) == 100
 
 
 MISPLACED = [("deployed", "misplaced"), ("endpoints", "misplaced")]
 MISSPELT = [("protocoloptions.link_properties", "name"), ("protocoloptions.distribution_mode", "name")]
 
 
-def test_misspelt_options(made: Made) -> None:
+def test_misspelt_options(make_registry: Made) -> None:
     """I-7: names with underscores where the model has hyphens, in an endpoint of our own."""
     options = {"link_properties": {"a": "b"}, "distribution_mode": "copy"}
     body = {"usage": ["producer"], "protocol": "AMQP/1.0", "protocoloptions": options}
-    found = made("reject").put(E, body).findings
-    assert {finding.severity for finding in found} == {"warning"}
-    assert set(told(found)) == {(f"{E}#{path}", rule) for path, rule in MISSPELT}
+    findings = make_registry("reject").put(E, body).findings
+    assert {finding.severity for finding in findings} == {"warning"}
+    assert set(told(findings)) == {(f"{E}#{path}", rule) for path, rule in MISSPELT}
 
 
 SAMPLES: dict[str, dict[str, list[tuple[str, str]]]] = {
@@ -319,13 +321,13 @@ names with underscores (I-7). Their messages are without fault."""
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_samples(made: Made, sample_file: Callable[[str], Path], name: str) -> None:
+def test_the_samples(make_registry: Made, sample_file: Callable[[str], Path], name: str) -> None:
     """I-7, F-57b: all nine scenarios are taken even where errors reject; this is what there is to say of them."""
     document: Any = parse_json(sample_file(f"{name}.xreg.json").read_bytes())
-    result = made("reject").do(Command(method=Method.POST, target=ROOT, body=document))
+    result = make_registry("reject").do(Command(method=Method.POST, target=ROOT, body=document))
     # Schemas without a rule of compatibility are mentioned, too.
-    found = tuple(finding for finding in result.findings if finding.severity != "info")
-    assert {finding.severity for finding in found} <= {"warning"}
+    findings = tuple(finding for finding in result.findings if finding.severity != "info")
+    assert {finding.severity for finding in findings} <= {"warning"}
     expected = {(f"/endpoints/{key}#{path}", rule) for key, rows in SAMPLES[name].items() for path, rule in rows}
-    assert set(told(found)) == expected
-    assert len(found) == len(expected)
+    assert set(told(findings)) == expected
+    assert len(findings) == len(expected)

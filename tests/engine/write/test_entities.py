@@ -25,13 +25,13 @@ def test_put_replaces_and_patch_merges_top_level(registry: Registry) -> None:
 
 
 def test_patch_creates(registry: Registry) -> None:
-    """R144."""
+    """PATCH creates a missing entity (R144)."""
     assert registry.patch(D1, {"name": "n"}).created
     assert not registry.patch(D1, {}).created
 
 
 def test_touch_raises_epoch_and_modifiedat(registry: Registry) -> None:
-    """R34."""
+    """An empty PATCH raises epoch and modifiedat (R34)."""
     registry.put(D1, {"modifiedat": OLD})
     registry.patch(D1, {})
     assert registry.row(D1).epoch == 2
@@ -39,7 +39,7 @@ def test_touch_raises_epoch_and_modifiedat(registry: Registry) -> None:
 
 
 def test_epoch_of_a_new_entity_is_ignored(registry: Registry) -> None:
-    """R35."""
+    """The epoch in a request that creates an entity is ignored (R35)."""
     registry.put(D1, {"epoch": 99})
     assert registry.row(D1).epoch == 1
 
@@ -59,13 +59,13 @@ def test_wrong_epoch_is_refused(registry: Registry, path: str, subject: str) -> 
 
 
 @pytest.mark.parametrize("epoch", [-1, "1", True, 1.5])
-def test_epoch_that_is_no_number(registry: Registry, epoch: JSON) -> None:
+def test_invalid_epoch_is_rejected(registry: Registry, epoch: JSON) -> None:
     registry.put(D1, {})
     assert registry.refused("PUT", D1, {"epoch": epoch}).code == "invalid_attribute"
 
 
 def test_createdat(registry: Registry) -> None:
-    """R40."""
+    """The attribute createdat is stored in UTC, kept if absent, and reset by null (R40)."""
     registry.put(D1, {"createdat": "2020-01-01T01:00:00+01:00"})
     registry.put(D1, {})
     assert format_timestamp(registry.row(D1).createdat) == OLD
@@ -122,20 +122,20 @@ def test_ids_must_match(registry: Registry, path: str, body: JSONObject, singula
     ],
 )
 def test_ignored_ids(registry: Registry, path: str, body: JSONObject) -> None:
-    """R206."""
+    """Ids in the body are not compared with the flag ignore (R206)."""
     registry.put(F1, {})
     registry.put(path, body, ignore=frozenset({"id"}))
 
 
 def test_ignored_id_is_the_roots_alone(registry: Registry) -> None:
-    """R206."""
+    """Ignoring the id concerns only the root of the request (R206)."""
     body = {"files": {"f1": {"fileid": "other"}}}
     assert registry.refused("PUT", D1, body, ignore=frozenset({"id"})).code == "mismatched_id"
 
 
 @pytest.mark.parametrize("id", ["", "-x", "a b", "a/b", "x" * 129, "ä"])
 def test_malformed_ids(registry: Registry, id: str) -> None:
-    """R25."""
+    """Malformed ids are rejected (R25)."""
     error = registry.refused("POST", "/dirs", {id: {}})
     assert (error.code, error.arguments["id"]) == ("malformed_id", id)
 
@@ -179,7 +179,7 @@ def test_read_only_attributes_are_ignored(registry: Registry) -> None:
 
 
 def test_schema_key_is_accepted(registry: Registry) -> None:
-    """R21."""
+    """The key $schema is accepted and not stored (R21)."""
     registry.put(D1, {"$schema": "https://example.com/s"})
     assert registry.row(D1).attributes == {}
 
@@ -239,24 +239,24 @@ def test_document_of_a_stored_version(
     assert registry.row(V1).attributes == attributes
 
 
-@pytest.mark.parametrize(("method", "kept"), [("PUT", {}), ("PATCH", {"fileurl": URL})])
-def test_url_of_a_stored_version(registry: Registry, method: str, kept: JSONObject) -> None:
+@pytest.mark.parametrize(("method", "expected"), [("PUT", {}), ("PATCH", {"fileurl": URL})])
+def test_url_of_a_stored_version(registry: Registry, method: str, expected: JSONObject) -> None:
     """R247: silence keeps a document, but PUT drops a url as any attribute."""
     registry.put(F1, {"fileurl": URL})
     registry.send(method, F1, {})
-    assert registry.row(V1).attributes == kept
+    assert registry.row(V1).attributes == expected
 
 
 @pytest.mark.parametrize("body", [{"filebase64": "AA=="}, {"file": 1}])
 def test_patch_of_a_first_document_names_its_type(registry: Registry, body: JSONObject) -> None:
-    """R248."""
+    """A document in JSON gets the JSON content type (R248)."""
     registry.put(F1, {})
     registry.patch(F1, body)
     assert registry.row(V1).attributes["contenttype"] == "application/json"
 
 
 def test_one_document_at_a_time(registry: Registry) -> None:
-    """R245."""
+    """A request contains at most one form of the document (R245)."""
     error = registry.refused("PUT", F1, {"file": 1, "fileurl": URL})
     assert (error.code, error.arguments["list"]) == ("one_resource", "file, filebase64, fileurl")
 
@@ -276,7 +276,7 @@ def test_document_form(registry: Registry) -> None:
 
 
 def test_url_in_document_form(registry: Registry) -> None:
-    """R164."""
+    """A write in document form can set a URL instead of a document (R164)."""
     registry.put_document(F1, b"", None, fileurl=URL)
     assert registry.row(V1).attributes == {"fileurl": URL}
     registry.put_document(F1, b"x", "text/x")

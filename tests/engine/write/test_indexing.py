@@ -51,7 +51,7 @@ WRITES: list[tuple[str, str, JSON]] = [
 
 
 def content(store: Store) -> dict[str, list[Any]]:
-    """All that is in the index, as the database has it."""
+    """Return the content of the index tables."""
     with closing(store._dialect.connect()) as connection:
         columns = "rowid, *" if store._dialect.sql.name == "sqlite" else "key, words::text"
         words = [f"SELECT {columns} FROM {table}" for table in WORD_TABLES]
@@ -71,7 +71,7 @@ def filled(store: Store) -> Engine:
     return engine
 
 
-def test_the_index_is_what_it_would_be_if_it_were_made_anew(store: Store) -> None:
+def test_index_equals_a_rebuilt_index(store: Store) -> None:
     engine = Engine(store, settings=Settings())
     for method, path, body in WRITES:
         write(engine, method, path, body)
@@ -87,8 +87,8 @@ def test_words_follow_their_version_when_another_is_the_default(store: Store) ->
         write(engine, "PATCH", f"{ORDER}/meta", {"defaultversionid": default, "defaultversionsticky": True})
         words = content(store)
         key = next(row[0] for row in words["SELECT * FROM index_entries"] if row[1] == f"{ORDER}/versions/9")
-        kept = [sum(row[0] == key for row in rows) for query, rows in words.items() if "index_words" in query]
-        assert kept == [current, past]
+        counts = [sum(row[0] == key for row in rows) for query, rows in words.items() if "index_words" in query]
+        assert counts == [current, past]
 
 
 def test_members_that_had_no_room_are_found_when_there_is_some(store: Store) -> None:
@@ -129,7 +129,7 @@ def test_writes_in_one_transaction_leave_the_same(store: Store) -> None:
     assert content(store) == before
 
 
-def test_what_only_a_group_counts_is_not_indexed_again(store: Store) -> None:
+def test_unchanged_members_of_a_group_are_not_indexed_again(store: Store) -> None:
     engine = filled(store)
     put: list[int] = []
     with engine.writing() as session:
@@ -138,7 +138,7 @@ def test_what_only_a_group_counts_is_not_indexed_again(store: Store) -> None:
     assert len(put) == 1
 
 
-def test_a_store_without_an_index_gets_it_when_it_is_opened(store: Store) -> None:
+def test_missing_index_is_built_at_opening(store: Store) -> None:
     filled(store)
     before = content(store)
     with store.write() as transaction:
@@ -151,19 +151,19 @@ def test_pages_go_on_where_they_were(store: Store, monkeypatch: pytest.MonkeyPat
     filled(store)
     before = content(store)
     monkeypatch.setattr("signalbook.engine.write.indexing._PAGE", 3)
-    told: list[int] = []
+    reports: list[int] = []
 
-    def stop(done: int) -> None:
-        told.append(done)
-        if len(told) == 2:
+    def stop(progress: int) -> None:
+        reports.append(progress)
+        if len(reports) == 2:
             raise KeyboardInterrupt
 
     with suppress(KeyboardInterrupt):
         complete_index(store, stop, anew=True)
     assert content(store) != before
-    complete_index(store, told.append)
+    complete_index(store, reports.append)
     assert content(store) == before
-    assert told[:3] == [3, 6, 3]
+    assert reports[:3] == [3, 6, 3]
 
 
 def test_a_restored_registry_is_searched_as_before(store_url: str, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ UNUSUAL: list[tuple[str, JSON]] = [
 
 
 @pytest.mark.parametrize(("path", "body"), UNUSUAL, ids=[path for path, _ in UNUSUAL])
-def test_no_write_fails_because_it_is_indexed(store: Store, path: str, body: JSON) -> None:
+def test_unusual_content_can_be_indexed(store: Store, path: str, body: JSON) -> None:
     engine = Engine(store, settings=Settings())
     write(engine, "PUT", path, body)
     with engine.reading() as view:

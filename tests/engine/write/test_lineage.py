@@ -23,7 +23,7 @@ def at(year: int) -> JSONObject:
 
 
 def test_manual_chains_new_versions_by_id(registry: Registry) -> None:
-    """R235."""
+    """New versions follow, with the mode manual, the newest one in the order of their ids (R235)."""
     registry.put(F1, {"versions": {"b": {}, "A": at(2030), "c": {}}})
     assert registry.ancestors() == {"A": "A", "b": "A", "c": "b"}
     assert registry.row(F1).defaultversionid == "c"
@@ -55,22 +55,22 @@ def test_ancestor_among_the_new(registry: Registry) -> None:
     assert registry.ancestors() == {"a": "a", "b": "a", "c": "b"}
 
 
-def test_request_is_a_root(registry: Registry) -> None:
-    """R239."""
+def test_version_id_as_ancestor_makes_a_root(registry: Registry) -> None:
+    """The value request makes the new version a root (R239)."""
     registry.put(F1, {})
     registry.post(F1, {"ancestorid": "request"})
     assert registry.ancestors() == {"1": "1", "2": "2"}
 
 
 def test_unknown_ancestor(registry: Registry) -> None:
-    """R239."""
+    """An unknown ancestor is rejected (R239)."""
     error = registry.refused("PUT", F1, {"versions": {"a": {"ancestorid": "x"}}})
     assert (error.code, error.subject, error.arguments["id"]) == ("unknown_id", F1, "x")
     assert error.detail == f'it is the "ancestorid" of "{F1}/versions/a"'
 
 
 def test_circle_of_ancestors(registry: Registry) -> None:
-    """R240."""
+    """A circle of ancestors is rejected (R240)."""
     registry.put(F1, {"versions": {"a": {}, "b": {}, "c": {}}})
     error = registry.refused("PATCH", f"{F1}/versions/a", {"ancestorid": "c"})
     assert (error.code, error.subject) == ("ancestor_circular_reference", F1)
@@ -118,21 +118,21 @@ def test_semver(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "limit", "kept", "default"),
+    ("mode", "limit", "expected", "default"),
     [("manual", 2, {"b", "c"}, "c"), ("createdat", 2, {"b", "c"}, "c"), ("manual", 1, {"c"}, "c")],
 )
-def test_pruning(make: Make, mode: str, limit: int, kept: set[str], default: str) -> None:
-    """R93."""
+def test_pruning(make: Make, mode: str, limit: int, expected: set[str], default: str) -> None:
+    """The oldest versions are deleted (R93)."""
     registry = make(maxversions=limit, versionmode=mode)
     for versionid in ("a", "b", "c"):
         registry.put(f"{F1}/versions/{versionid}", {})
-    assert set(registry.versions()) == kept
-    assert registry.ancestors()[min(kept)] == min(kept)
+    assert set(registry.versions()) == expected
+    assert registry.ancestors()[min(expected)] == min(expected)
     assert registry.row(F1).defaultversionid == default
 
 
 def test_pruning_spares_the_default(make: Make) -> None:
-    """R93."""
+    """The default version is never pruned (R93)."""
     registry = make(maxversions=2)
     registry.put(F1, {"versionid": "a", "meta": {"defaultversionid": "a", "defaultversionsticky": True}})
     registry.put(f"{F1}/versions/b", {})
@@ -166,7 +166,7 @@ def small_requests() -> Iterator[tuple[Existing, Request]]:
     """Every way to write up to four Versions with and without ancestors, of which up to two exist: 6,475."""
     for existing in EXISTING:
         for ancestors in product(("absent", None, *"abcd"), repeat=4):
-            request = {name: each for name, each in zip("abcd", ancestors, strict=True) if each != "absent"}
+            request = {name: ancestor for name, ancestor in zip("abcd", ancestors, strict=True) if ancestor != "absent"}
             if request:
                 yield existing, request
 
@@ -174,18 +174,18 @@ def small_requests() -> Iterator[tuple[Existing, Request]]:
 def explicit_first(existing: Existing, request: Request) -> Request | str:
     """The ancestors as model.md "manual" has them once all that the request names are set, or the error."""
     years = dict.fromkeys(request, 9999) | {name: year for name, (year, _) in existing.items()}
-    found = {name: ancestor for name, (_, ancestor) in existing.items()}
-    found |= {name: ancestor for name, ancestor in request.items() if ancestor is not None}
-    if not set(found.values()) <= years.keys():
+    ancestors = {name: ancestor for name, (_, ancestor) in existing.items()}
+    ancestors |= {name: ancestor for name, ancestor in request.items() if ancestor is not None}
+    if not set(ancestors.values()) <= years.keys():
         return "unknown_id"
     last = None
-    for name in sorted(years.keys() - found.keys()):
-        inner = {ancestor for other, ancestor in found.items() if other != ancestor}
-        leaves = (found.keys() - inner) or found.keys()
-        found[name] = last or max(leaves, key=lambda each: (years[each], each), default=name)
+    for name in sorted(years.keys() - ancestors.keys()):
+        inner = {ancestor for other, ancestor in ancestors.items() if other != ancestor}
+        leaves = (ancestors.keys() - inner) or ancestors.keys()
+        ancestors[name] = last or max(leaves, key=lambda version_id: (years[version_id], version_id), default=name)
         last = name
-    circle = any(not leads_to_a_root(found, name) for name in found)
-    return "ancestor_circular_reference" if circle else dict(found)
+    circle = any(not leads_to_a_root(ancestors, name) for name in ancestors)
+    return "ancestor_circular_reference" if circle else dict(ancestors)
 
 
 def leads_to_a_root(ancestors: dict[str, str], name: str) -> bool:
@@ -202,14 +202,14 @@ def test_explicit_ancestors_come_first() -> None:
         for name, ancestor in request.items():
             version = versions.setdefault(name, draft(name, 9999, ancestor))
             version.ancestorid = ancestor or version.ancestorid
-        found: Request | str = "unknown_id"
+        result: Request | str = "unknown_id"
         if lineage.unknown_ancestor(versions, ()) is None:
             lineage.assign(versions, "manual")
-            found = {name: version.ancestorid for name, version in versions.items()}
-            found = "ancestor_circular_reference" if lineage.cycle(versions) else found
+            result = {name: version.ancestorid for name, version in versions.items()}
+            result = "ancestor_circular_reference" if lineage.cycle(versions) else result
         expected = explicit_first(existing, request)
-        closed += found != expected == "ancestor_circular_reference"
-        assert found == expected or expected == "ancestor_circular_reference", (existing, request)
+        closed += result != expected == "ancestor_circular_reference"
+        assert result == expected or expected == "ancestor_circular_reference", (existing, request)
     assert closed == 835
 
 
@@ -244,12 +244,12 @@ IDS = st.sampled_from(["a", "B", "c", "D", "e", "1", "2.0"])
 def test_every_version_gets_an_ancestor(given_versions: dict[str, tuple[int, str | None]], mode: str) -> None:
     """R235-R240: all are settled, ordered modes are one line, and settling again changes nothing."""
     versions = {vid: draft(vid, day, ancestor) for vid, (day, ancestor) in given_versions.items()}
-    asked = lineage.cycle(versions)
+    has_cycle = lineage.cycle(versions)
     lineage.assign(versions, mode)
     assert all(version.ancestorid in versions for version in versions.values())
     if mode in lineage.ORDERED:
         assert len(lineage.roots(versions.values())) == 1
-    if mode in lineage.ORDERED or not asked:
+    if mode in lineage.ORDERED or not has_cycle:
         assert not lineage.cycle(versions)
         before = {vid: version.ancestorid for vid, version in versions.items()}
         lineage.assign(versions, mode)

@@ -95,7 +95,7 @@ class Twin:
 
 
 def _tree(reader: Reader, rows: Iterable[Row]) -> Iterator[Row]:
-    """Each of ``rows`` followed by all beneath it."""
+    """Yield each of ``rows`` followed by its descendants."""
     for row in rows:
         yield row
         yield from _tree(reader, reader.children([row.key]))
@@ -120,10 +120,10 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module", params=[{}, {"maxversions": 4}, {"singleversionroot": True}], ids=str)
 def twins(mode: str, request: pytest.FixtureRequest, fresh_store: FreshStore) -> Iterator[tuple[Twin, Twin]]:
-    """One registry that loads as little as it may, and one that loads everything."""
+    """Yield one registry that loads as little as possible, and one that loads everything."""
     more = {"versionmode": mode, "hasdocument": False, **request.param}
-    with fresh_store() as one, fresh_store() as two:
-        yield Twin(one, 0, **more), Twin(two, 1 << 60, **more)
+    with fresh_store() as first_store, fresh_store() as two:
+        yield Twin(first_store, 0, **more), Twin(two, 1 << 60, **more)
 
 
 GROUPS = count(1)
@@ -131,7 +131,7 @@ GROUPS = count(1)
 
 @given(steps=st.lists(STEPS, max_size=14))
 @settings(max_examples=examples(40), deadline=None)
-def test_some_versions_decide_like_all_of_them(twins: tuple[Twin, Twin], steps: list[Step]) -> None:
+def test_partial_loading_decides_like_full_loading(twins: tuple[Twin, Twin], steps: list[Step]) -> None:
     """R93, R173, R209, R225-R243, whatever the history."""
     group = f"g{next(GROUPS)}"
     for day, step in enumerate(steps):
@@ -140,14 +140,14 @@ def test_some_versions_decide_like_all_of_them(twins: tuple[Twin, Twin], steps: 
         assert twins[0].state(group) == twins[1].state(group)
 
 
-def test_one_of_many_loads_a_few(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_loads_few_of_many_versions(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many Versions there are."""
     loaded: list[int] = []
     settle = resources.settle_resource
 
-    def watched(resource: ResourceCopy, *rest: Any) -> Steps[bool]:
+    def watched(resource: ResourceCopy, *arguments: Any) -> Steps[bool]:
         loaded.append(len(resource.versions))
-        return settle(resource, *rest)
+        return settle(resource, *arguments)
 
     registry = make()
     registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
@@ -165,7 +165,7 @@ def test_one_of_many_loads_a_few(make: Make, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_versions_are_found_while_others_are_looked_at(make: Make) -> None:
-    """As a schema does that refers to another Version of itself."""
+    """A schema that refers to another Version of itself does this."""
     registry = make()
     registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
     with registry.store.read() as reader:
@@ -177,9 +177,9 @@ def test_versions_are_found_while_others_are_looked_at(make: Make) -> None:
         def version(name: str) -> VersionCopy | None:
             return asked(reader, context, partial(context.stored.version, copy.xid / "versions" / name))
 
-        copy.add([found] if (found := version("v001")) else [])
-        others = [version(name) for name in ("v001", "v002", "v009", "none")]
-    assert [other and other.id for other in others] == ["v001", "v002", "v009", None]
+        copy.add([row] if (row := version("v001")) else [])
+        further_versions = [version(name) for name in ("v001", "v002", "v009", "none")]
+    assert [other and other.id for other in further_versions] == ["v001", "v002", "v009", None]
     assert list(copy.versions) == ["v001"], "looking at others changes nothing"
 
 
@@ -195,11 +195,11 @@ def precedence(versionid: str) -> tuple[object, ...]:
     return (*numbers, *[0] * (3 - len(numbers)), not identifiers, identifiers)
 
 
-@given(one=VERSIONS, other=VERSIONS)
-def test_ranks_sort_as_semantic_versions_do(one: str, other: str) -> None:
-    """R238."""
-    assert (semver_key(one) < semver_key(other)) == (precedence(one) < precedence(other))
-    assert "" == semver_key("draft") < semver_key(one)
+@given(first=VERSIONS, other=VERSIONS)
+def test_ranks_sort_as_semantic_versions_do(first: str, other: str) -> None:
+    """The key sorts versions like Semantic Versioning (R238)."""
+    assert (semver_key(first) < semver_key(other)) == (precedence(first) < precedence(other))
+    assert "" == semver_key("draft") < semver_key(first)
 
 
 BASE = "https://r.example/registry"
@@ -247,7 +247,7 @@ def asked(reader: ReadTransaction, context: Context, question: Callable[[], Foun
         ("", None),
     ],
 )
-def test_what_a_reference_names(uri: str, expected: str | None) -> None:
+def test_references_are_resolved_to_xids(uri: str, expected: str | None) -> None:
     """G-16: nothing outside of this registry is ever named."""
     assert named(uri, BASE) == (None if expected is None else Xid.parse(expected))
 
@@ -268,7 +268,7 @@ def test_documents_behind_references(registry: Registry) -> None:
         assert resolve(f"{F1}/versions/v3") is None
 
 
-def test_what_is_being_written_comes_first(registry: Registry) -> None:
+def test_entities_being_written_take_precedence(registry: Registry) -> None:
     registry.put(F1, {"file": {"a": 1}})
     with registry.store.read() as reader:
         context = context_of(registry)

@@ -44,8 +44,10 @@ def test_a_group_has_no_more_resources_than_it_may(store: Store) -> None:
     write(engine, Method.PUT, "/messagegroups/a/messages/three", {})
 
 
-def test_the_attributes_of_an_entity_take_so_much(store: Store) -> None:
-    """At all levels, whether given at once or little by little; not its document; what is there already may stay."""
+def test_size_of_attributes_is_limited(store: Store) -> None:
+    """The limit holds on all levels and for small additions too. Documents do not count, and existing attributes
+    may stay.
+    """
     settings = Settings(max_entity_bytes=2000)
     engine = Engine(store, settings=settings)
     much = {"labels": {f"l{n}": "x" * 100 for n in range(30)}}
@@ -106,7 +108,7 @@ def test_versions_of_all_resources_count(store: Store) -> None:
     write(engine, Method.PUT, "/messagegroups/a/messages/two", {"versions": {"1": {}, "2": {}}}, admin=True)
 
 
-def test_documents_count_by_their_bytes_wherever_they_are(store: Store) -> None:
+def test_document_bytes_count_against_the_quota(store: Store) -> None:
     engine = Engine(store, settings=Settings(max_group_bytes=100))
 
     def document(size: int) -> dict[str, Any]:

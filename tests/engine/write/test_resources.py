@@ -79,7 +79,7 @@ def test_sticky_default(two: Registry, method: str, meta: JSONObject, expected: 
 
 
 def test_deleted_sticky_default(two: Registry) -> None:
-    """R174."""
+    """Deleting a sticky default version removes the stickiness (R174)."""
     two.patch(META, {"defaultversionid": "v1"})
     two.delete(f"{F1}/versions/v1")
     assert default(two) == ("v2", False)
@@ -94,7 +94,7 @@ def test_bad_values(two: Registry, meta: JSONObject) -> None:
 
 
 def test_pinned_by_the_model(make: Make) -> None:
-    """R232."""
+    """The model can forbid sticky default versions (R232)."""
     sticky = {"type": "boolean", "enum": [False], "required": True, "default": False}
     registry = make(metaattributes={"defaultversionsticky": sticky})
     registry.put(F1, {"versions": {"v1": {}, "v2": {}}})
@@ -113,15 +113,15 @@ def test_always_sticky(make: Make) -> None:
     assert default(registry) == ("v2", True)
 
 
-def test_no_choice_of_one(make: Make) -> None:
-    """R94."""
+def test_single_version_cannot_be_sticky(make: Make) -> None:
+    """A resource with maxversions of 1 has no choice of a default version (R94)."""
     registry = make(maxversions=1)
     error = registry.refused("PUT", F1, {"meta": {"defaultversionsticky": True}})
     assert (error.code, error.subject) == ("setdefaultversionsticky_false", F1)
 
 
 def test_ignored_default(two: Registry) -> None:
-    """R205."""
+    """The default version in the body has no effect with the flag ignore (R205)."""
     body = {"defaultversionid": 5, "defaultversionsticky": "nonsense"}
     two.put(META, body, ignore=frozenset({"defaultversionid", "defaultversionsticky"}))
     assert default(two) == ("v2", False)
@@ -141,7 +141,7 @@ def test_generated_ids_never_restart(registry: Registry) -> None:
 
 
 def test_ids_set_by_the_server_only(make: Make) -> None:
-    """R95."""
+    """The server chooses version ids if the model forbids setting them (R95)."""
     registry = make(setversionid=False)
     registry.put(F1, {})
     registry.put(f"{F1}/versions/1", {"name": "n"})
@@ -177,7 +177,7 @@ def test_reference(registry: Registry) -> None:
     ],
 )
 def test_malformed(registry: Registry, value: JSON, detail: str) -> None:
-    """R262."""
+    """An invalid xref is rejected (R262)."""
     files = {"files": {"singular": "file"}}
     groups = {plural: {"singular": plural[:-1], "resources": files} for plural in ("dirs", "others")}
     registry.configure("modelsource", {"groups": groups})
@@ -205,14 +205,14 @@ def test_imported_types_are_the_same(registry: Registry) -> None:
         ({"meta": {"xref": TARGET, "epoch": 1}}, "epoch"),
     ],
 )
-def test_nothing_beside_the_reference(registry: Registry, body: JSONObject, name: str) -> None:
-    """R263."""
+def test_other_attributes_next_to_a_reference_are_rejected(registry: Registry, body: JSONObject, name: str) -> None:
+    """A reference has no attributes of its own (R263)."""
     error = registry.refused("PUT", SOURCE, body)
     assert (error.code, error.arguments) == ("extra_xref_attribute", {"name": name, "singular": "file"})
 
 
 def test_exported_reference_is_good_input(registry: Registry) -> None:
-    """R275."""
+    """An exported reference can be imported (R275)."""
     meta = {"fileid": "source", "self": "#/meta", "xid": f"{SOURCE}/meta", "xref": TARGET}
     registry.put(SOURCE, {"fileid": "source", "self": "#/", "xid": SOURCE, "metaurl": "#/meta", "meta": meta})
 
@@ -240,7 +240,7 @@ def test_references_are_kept(registry: Registry) -> None:
     ("method", "path"), [("POST", SOURCE), ("PUT", f"{SOURCE}/versions/v1"), ("POST", f"{SOURCE}/versions")]
 )
 def test_versions_are_written_at_the_target(registry: Registry, method: str, path: str) -> None:
-    """R266."""
+    """Versions of a reference cannot be written (R266)."""
     registry.put(SOURCE, XREF)
     assert registry.refused(method, path, {"v1": {}} if path.endswith("versions") else {}).code == "bad_request"
 

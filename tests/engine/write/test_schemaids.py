@@ -40,8 +40,8 @@ def test_the_same_content_has_the_same_number(registry: Registry) -> None:
     registry.put(f"{PATH}/versions/2", avro("b"))
     registry.put("/schemagroups/g/schemas/returns/versions/7", avro())
     registry.put("/schemagroups/G2/schemas/orders/versions/1", avro("b"))
-    found = [number(registry, f"{PATH}/versions/{version}") for version in (1, 2)]
-    assert found == [1, 2]
+    numbers = [number(registry, f"{PATH}/versions/{version}") for version in (1, 2)]
+    assert numbers == [1, 2]
     assert number(registry, "/schemagroups/g/schemas/returns/versions/7") == 1
     assert number(registry, "/schemagroups/G2/schemas/orders/versions/1") == 1
     assert registry.row(PATH).schemaid is None
@@ -58,7 +58,7 @@ def test_the_same_content_has_the_same_number(registry: Registry) -> None:
     ],
     ids=str,
 )
-def test_what_makes_another_content(registry: Registry, attributes: Any, same: bool) -> None:
+def test_content_number_depends_on_relevant_attributes(registry: Registry, attributes: Any, same: bool) -> None:
     registry.put(f"{PATH}/versions/1", avro())
     registry.put("/schemagroups/g/schemas/other/versions/1", avro() | attributes)
     assert (number(registry, "/schemagroups/g/schemas/other/versions/1") == 1) is same
@@ -72,7 +72,7 @@ def test_a_number_stays_when_all_with_it_are_gone(registry: Registry) -> None:
     assert [number(registry, f"{PATH}/versions/{version}") for version in (1, 2)] == [2, 1]
 
 
-def test_a_version_that_changes_has_the_number_of_what_it_is_now(registry: Registry) -> None:
+def test_changed_version_has_the_number_of_its_content(registry: Registry) -> None:
     registry.put(f"{PATH}/versions/1", avro())
     registry.put(f"{PATH}/versions/1", avro("b"))
     assert number(registry, f"{PATH}/versions/1") == 2
@@ -93,7 +93,7 @@ def test_a_version_keeps_its_number_among_several(registry: Registry) -> None:
     assert [number(registry, f"{PATH}/versions/{version}") for version in (1, 2)] == [1, 7]
 
 
-def test_what_has_none(registry: Registry) -> None:
+def test_version_without_validated_content_has_no_number(registry: Registry) -> None:
     registry.put(f"{PATH}/versions/1", {"format": AVRO, "schemaurl": "https://example.com/s"})
     registry.put("/schemagroups/g/schemas/runes/versions/1", {"format": "Runes/1", "schema": "x"})
     actual = [number(registry, path) for path in (f"{PATH}/versions/1", "/schemagroups/g/schemas/runes/versions/1")]
